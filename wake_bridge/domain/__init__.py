@@ -1,0 +1,1 @@
+"""What wake-bridge is about, pure: no I/O, no clock, no logging."""

@@ -1,0 +1,224 @@
+"""The life of a delivery: states, legal moves, journal steps, holds, outcomes (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery stands."""
+
+    PENDING = "PENDING"
+    DISPATCHED = "DISPATCHED"
+    LOCKED = "LOCKED"
+    ESCALATED = "ESCALATED"
+    DELIVERED = "DELIVERED"
+    FAILED = "FAILED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing but the proof level ever changes again."""
+        return self in {DeliveryState.DELIVERED, DeliveryState.FAILED}
+
+    @property
+    def is_frozen(self) -> bool:
+        """The digest stands; no event may join."""
+        return self not in {DeliveryState.PENDING, DeliveryState.DISPATCHED}
+
+
+LEGAL_MOVES: Final = frozenset(
+    {
+        (DeliveryState.PENDING, DeliveryState.DISPATCHED),
+        (DeliveryState.DISPATCHED, DeliveryState.LOCKED),
+        (DeliveryState.LOCKED, DeliveryState.DISPATCHED),
+        (DeliveryState.LOCKED, DeliveryState.DELIVERED),
+        (DeliveryState.LOCKED, DeliveryState.FAILED),
+        (DeliveryState.LOCKED, DeliveryState.ESCALATED),
+        (DeliveryState.ESCALATED, DeliveryState.DELIVERED),
+        (DeliveryState.ESCALATED, DeliveryState.FAILED),
+    }
+)
+"""The eight moves of DESIGN §3; the other 28 pairs are refused."""
+
+
+class Outcome(StrEnum):
+    """How a delivery ended."""
+
+    SUBMITTED = "submitted"
+    ACKNOWLEDGED = "acknowledged"
+    READ = "read"
+    EMPTY = "empty"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Proof(IntEnum):
+    """How far it was seen to get (DESIGN §3)."""
+
+    NONE = 0
+    ACCEPTED = 1
+    SUBMITTED = 2
+    ACKNOWLEDGED = 3
+
+
+class Step(StrEnum):
+    """What the append-only journal records.
+
+    The first nine are the attempt (DESIGN §3); the rest mark the delivery's own moves.
+    """
+
+    PROBED = "probed"
+    HELD = "held"
+    INTENT_STAGE = "intent_stage"
+    STAGED = "staged"
+    INTENT_SUBMIT = "intent_submit"
+    SUBMITTED = "submitted"
+    ACKED = "acked"
+    REFUSED = "refused"
+    SETTLED = "settled"
+    OPENED = "opened"
+    JOINED = "joined"
+    DISPATCHED = "dispatched"
+    LOCKED = "locked"
+    RELEASED = "released"
+
+
+class Progress(StrEnum):
+    """How far an attempt can have got, judged from its journal alone."""
+
+    UNTOUCHED = "untouched"
+    MAYBE_STAGED = "maybe_staged"
+    STAGED = "staged"
+    MAYBE_SUBMITTED = "maybe_submitted"
+    SUBMITTED = "submitted"
+
+
+def progress_of(steps: Iterable[Step]) -> Progress:
+    """Judge from the journal's steps, oldest first, what can have reached the target (DESIGN §3).
+
+    A `refused` step takes back the intent right before it (tmux printed that its own condition refused), never what
+    was seen to happen: text that was staged once stays staged.
+    """
+    progress = Progress.UNTOUCHED
+    was_staged = False
+    for step in steps:
+        match step:
+            case Step.INTENT_STAGE:
+                progress = Progress.MAYBE_STAGED
+            case Step.STAGED:
+                progress, was_staged = Progress.STAGED, True
+            case Step.INTENT_SUBMIT:
+                progress = Progress.MAYBE_SUBMITTED
+            case Step.SUBMITTED:
+                progress = Progress.SUBMITTED
+            case Step.REFUSED if progress in {Progress.MAYBE_STAGED, Progress.MAYBE_SUBMITTED}:
+                progress = Progress.STAGED if was_staged else Progress.UNTOUCHED
+            case _:
+                pass
+    return progress
+
+
+class HoldReason(StrEnum):
+    """Why a delivery waits. Each has a remedy a person can act on."""
+
+    ACTIVE = "active"
+    WAITING_ON_APPROVAL = "waitingOnApproval"
+    USER_TYPING = "userTyping"
+    UNKNOWN = "unknown"
+    COPY_MODE = "copy_mode"
+    PANE_DEAD = "pane_dead"
+    INPUT_OFF = "input_off"
+    NO_AGENT = "no_agent"
+    UNREACHABLE = "unreachable"
+    AMBIGUOUS = "ambiguous"
+    STAGED = "staged"
+    BUSY_PANE = "busy_pane"
+    REFRACTORY = "refractory"
+    STORM = "storm"
+    BUDGET = "budget"
+    LOOP = "loop"
+    QUIET_HOURS = "quiet_hours"
+    PAUSED = "paused"
+    BENCHED = "benched"
+    OTHER_DRIVER = "other_driver"
+    NO_ADAPTER = "no_adapter"
+    ADAPTER_FAILED = "adapter_failed"
+    GRAPH_AWAY = "graph_away"
+
+
+REMEDIES: Final[dict[HoldReason, str]] = {
+    HoldReason.ACTIVE: "nothing to do: the agent is working and will be woken when its turn ends",
+    HoldReason.WAITING_ON_APPROVAL: "answer the dialog in {where}",
+    HoldReason.USER_TYPING: "send or clear the text in the composer of {where}, or leave the keyboard for a moment",
+    HoldReason.UNKNOWN: "run `wake-bridge presence {identity} --explain` to see what could not be recognised",
+    HoldReason.COPY_MODE: "{where} is in copy mode: press q there",
+    HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again (`tmux respawn-pane`)",
+    HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {where}`",
+    HoldReason.NO_AGENT: "start the agent in {where}; its shell or another program has the terminal now",
+    HoldReason.UNREACHABLE: "open the pane again, or run `wake-bridge bind {identity}` inside the right one",
+    HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
+    HoldReason.STAGED: "our wake text stands unsent in {where}: send it or clear it there",
+    HoldReason.BUSY_PANE: "nothing to do: another writer holds {where} for the moment",
+    HoldReason.REFRACTORY: "nothing to do: the pane rests after its last wake",
+    HoldReason.STORM: "nothing to do: the pane was woken too often within a minute",
+    HoldReason.BUDGET: "the hourly or daily budget is spent: `wake-bridge resume {identity}` lifts it",
+    HoldReason.LOOP: "agents are waking each other without a person: `wake-bridge resume {identity}` lets them go on",
+    HoldReason.QUIET_HOURS: "nothing to do: quiet hours end by themselves",
+    HoldReason.PAUSED: "`wake-bridge resume {identity}`",
+    HoldReason.BENCHED: "the identity's participationStatus is not active: its owner changes that in the graph",
+    HoldReason.OTHER_DRIVER: "an upstream wake daemon serves this directory: stop it, or give wake-bridge its own state_dir",
+    HoldReason.NO_ADAPTER: "{detail}",
+    HoldReason.ADAPTER_FAILED: "{detail}",
+    HoldReason.GRAPH_AWAY: "nothing to do: the graph cannot be read at the moment",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A delivery waits: why, what was seen, what a person can do, when it is looked at again."""
+
+    reason: HoldReason
+    detail: str = ""
+    where: str = ""
+    next_look_at: Instant = EPOCH_START
+
+    def remedy(self, identity: Identity) -> str:
+        """What a person can do about it, one clause."""
+        return REMEDIES[self.reason].format(identity=identity, where=self.where or "the pane", detail=self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One line of a delivery's journal."""
+
+    at: Instant
+    step: Step
+    lease: int
+    detail: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One digest for one target (DESIGN §1). `due_at` only ever moves to an earlier instant."""
+
+    id: str
+    identity: Identity
+    state: DeliveryState
+    owner_lease: int
+    created_at: Instant
+    due_at: Instant
+    hold: Hold | None = None
+    digest: str = ""
+    adapter: str = ""
+    where: str = ""
+    pane_key: str = ""
+    attempts: int = 0
+    outcome: Outcome | None = None
+    proof: Proof = Proof.NONE
+    settled_at: Instant | None = None
+    lease_until: Instant | None = None

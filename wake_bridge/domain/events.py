@@ -1,0 +1,180 @@
+"""Facts read from the change log, and the wake events they become (DESIGN §§1–3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from wake_bridge.domain.names import (
+    EPOCH_START,
+    Epoch,
+    EventKind,
+    Identity,
+    Instant,
+    LogId,
+    Priority,
+    Trigger,
+    WakePolicy,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    """The `task` part of a message as it stands (only the last state is stored in the graph)."""
+
+    state: str
+    assignee: Identity | None = None
+    expires_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A MESSAGE node, read once and checked."""
+
+    id: str
+    sender: str
+    recipient: str
+    subject: str = ""
+    body: str = ""
+    priority: Priority = Priority.NORMAL
+    sent_at: Instant | None = None
+    read_at: Instant | None = None
+    last_modified_at: str | None = None
+    in_reply_to: str | None = None
+    thread: str | None = None
+    tags: tuple[str, ...] = ()
+    wake_suppressed: bool = False
+    wake_policy: WakePolicy | None = None
+    task: TaskSnapshot | None = None
+    user_id: str | None = None
+    visible_to_all: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDetail:
+    """A message arrived."""
+
+    message_id: str
+    subject: str
+    sender: str
+    thread: str
+    from_human: bool = False
+    broadcast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDetail:
+    """A task moved. `actor` is None where it cannot be told."""
+
+    task_id: str
+    previous_state: str
+    new_state: str
+    originator: str
+    assignee: str | None
+    last_modified_at: str | None
+    thread: str = ""
+    actor: str | None = None
+    from_human: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionDetail:
+    """`granted_by` gave a right. `granted_at_observed` says the graph kept no time and ours is when it was first seen."""
+
+    edge_id: str
+    scope: str
+    granted_by: str
+    granted_at: Instant
+    granted_at_observed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PulseDetail:
+    """A heartbeat pulse: a log row without a node behind it."""
+
+    pulse_id: str
+    source: str = ""
+    reason: str = ""
+    next_action: str = ""
+
+
+Detail = MessageDetail | TaskDetail | PermissionDetail | PulseDetail
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that happened, and whom it concerns, before anyone is chosen to hear of it.
+
+    `recipients` is None for a broadcast whose audience is not recorded: every identity but the sender.
+    `message` is what filters look at; pulses and permissions have none.
+    """
+
+    log_id: LogId
+    kind: EventKind
+    trigger: Trigger
+    recipients: tuple[Identity, ...] | None
+    subject_key: str
+    detail: Detail
+    occurred_at: Instant | None
+    actor: str | None = None
+    message: Message | None = None
+    already_read: bool = False
+    audience_open: bool = False
+    old_at_new_position: bool = False
+
+
+class EventStatus(StrEnum):
+    """Where a wake event stands.
+
+    `open` waits for a delivery (or for the next turn); `announced` was put in front of the identity; `read` and
+    `superseded` need no wake any more; `refused` matched a subscription but a guard said no (kept for `why`).
+    """
+
+    OPEN = "open"
+    ANNOUNCED = "announced"
+    READ = "read"
+    SUPERSEDED = "superseded"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class WakeEvent:
+    """One matched fact for one identity; durable (DESIGN §1).
+
+    `window` is in seconds, `not_before` the instant before which it is not due (a broadcast's audience may still be
+    written), `refused_by` the guard's word and the subscription it spoke for.
+    """
+
+    id: str
+    epoch: Epoch
+    log_id: LogId
+    identity: Identity
+    kind: EventKind
+    subject_key: str
+    detail: Detail
+    subscription_id: str
+    matched_at: Instant
+    occurred_at: Instant | None = None
+    other_subscriptions: tuple[str, ...] = ()
+    policy: WakePolicy = WakePolicy.IMMEDIATE
+    priority: Priority = Priority.NORMAL
+    window: int = 30
+    not_before: Instant = EPOCH_START
+    status: EventStatus = EventStatus.OPEN
+    refused_by: str = ""
+    refusals: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def due_at(self) -> Instant:
+        """When its window closes."""
+        return Instant(max(self.matched_at + self.window * 1000, self.not_before))
+
+    @property
+    def thread(self) -> str:
+        """The conversation it belongs to, for the loop brake; empty where there is none."""
+        return self.detail.thread if isinstance(self.detail, MessageDetail | TaskDetail) else ""
+
+    @property
+    def from_human(self) -> bool:
+        """Whether a person, not an agent, caused it."""
+        return isinstance(self.detail, MessageDetail | TaskDetail) and self.detail.from_human

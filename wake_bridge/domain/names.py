@@ -1,0 +1,76 @@
+"""The names things go by: identities, instants and the enumerations that the graph and the configuration share."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final, NewType
+
+Identity = NewType("Identity", str)
+"""`@login`: who is woken (DESIGN §4)."""
+
+LogId = NewType("LogId", int)
+"""`GraphLog.log_id`: comparable only inside one epoch."""
+
+Instant = NewType("Instant", int)
+"""Milliseconds since 1970, UTC."""
+
+EPOCH_START: Final = Instant(0)
+"""The instant that is before all others; stands for "at once" and "never yet"."""
+
+Epoch = NewType("Epoch", int)
+"""One life of the source graph, counted from 1."""
+
+BROADCAST: Final = "AGENT:*"
+"""The node that every broadcast's SENT_TO edge points at."""
+
+IDENTITY_PATTERN: Final = re.compile(r"@[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def is_identity(text: str) -> bool:
+    """Whether `text` is, as a whole, an identity as DESIGN §4 spells them."""
+    return IDENTITY_PATTERN.fullmatch(text) is not None
+
+
+class EventKind(StrEnum):
+    """What sort of fact a wake event announces."""
+
+    MESSAGE = "message"
+    TASK = "task"
+    PERMISSION = "permission"
+    PULSE = "pulse"
+
+
+class Trigger(StrEnum):
+    """What a subscription listens for."""
+
+    SENT_TO_ME = "SENT_TO_ME"
+    TASK_STATE_CHANGED = "TASK_STATE_CHANGED"
+    PERMISSION_GRANTED = "PERMISSION_GRANTED"
+    HEARTBEAT_PULSE = "HEARTBEAT_PULSE"
+
+
+class Priority(StrEnum):
+    """How it is ordered and labelled; never how it is routed (DESIGN §1)."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+    @property
+    def rank(self) -> int:
+        """0 for low, 2 for high."""
+        return ("low", "normal", "high").index(self.value)
+
+
+class WakePolicy(StrEnum):
+    """How insistent a wake may be, independent of its priority (DESIGN §1)."""
+
+    SILENT = "silent"
+    NEXT_TURN = "next_turn"
+    IMMEDIATE = "immediate"
+
+    @property
+    def loudness(self) -> int:
+        """0 for silent, 2 for immediate."""
+        return ("silent", "next_turn", "immediate").index(self.value)

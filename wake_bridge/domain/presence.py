@@ -1,0 +1,159 @@
+"""What is known about a target at one moment, fused from evidence (DESIGN §5).
+
+Adapters report evidence; only `fuse` turns it into a state. Idle needs positive proof, any fresh veto wins, and
+whatever is not known is `unknown`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Instant
+
+SAMPLES_APART: Final = 1500
+"""Milliseconds between two agreeing samples before they prove idle (a streaming Codex can look idle for a second)."""
+
+
+class PresenceState(StrEnum):
+    """The five states of the seed, and no others."""
+
+    UNKNOWN = "unknown"
+    IDLE = "idle"
+    ACTIVE = "active"
+    WAITING_ON_APPROVAL = "waitingOnApproval"
+    USER_TYPING = "userTyping"
+
+
+class PresenceSource(StrEnum):
+    """Who says so."""
+
+    CODEX_APP_SERVER = "codex-app-server"
+    MCP_CLIENT = "mcp-client"
+    A2A_WEBHOOK = "a2a-webhook"
+    BRIDGE_DAEMON = "bridge-daemon"
+    OS_UI_PROBE = "os-ui-probe"
+    UNKNOWN = "unknown"
+    CLAUDE_SESSION = "claude-session"
+    OPENCODE_SERVER = "opencode-server"
+    HARNESS_HOOK = "harness-hook"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that was seen, and which state it speaks for.
+
+    `rule` names the profile rule or process fact, `region` where it was seen, `saw` the bytes or words themselves
+    (shortened), `hold` the more exact reason when the state alone would say too little.
+    """
+
+    rule: str
+    vote: PresenceState
+    saw: str = ""
+    region: str = ""
+    source: PresenceSource = PresenceSource.BRIDGE_DAEMON
+    hold: HoldReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All that one look at a target showed.
+
+    `fingerprint` is equal for two looks between which nothing relevant moved; empty never agrees with anything.
+    """
+
+    at: Instant
+    evidence: tuple[Evidence, ...]
+    fingerprint: str = ""
+    where: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What is known about one target at one moment. Older than `fresh_for` it is not evidence (DESIGN §5)."""
+
+    state: PresenceState
+    source: PresenceSource
+    seen_at: Instant
+    evidence: tuple[Evidence, ...] = ()
+    hold: HoldReason | None = None
+    detail: str = ""
+    where: str = ""
+    capabilities: tuple[str, ...] = ()
+    active_turn_id: str | None = None
+
+    def is_fresh(self, now: Instant, fresh_for: int) -> bool:
+        """Whether it is at most `fresh_for` milliseconds old."""
+        return now - self.seen_at <= fresh_for
+
+
+_VETO_ORDER: Final = (
+    PresenceState.WAITING_ON_APPROVAL,
+    PresenceState.USER_TYPING,
+    PresenceState.ACTIVE,
+    PresenceState.UNKNOWN,
+)
+
+
+def single_vote(evidence: tuple[Evidence, ...]) -> Evidence:
+    """The evidence that decides one look taken alone.
+
+    A hard fact (a dead pane, a shell, copy mode: evidence with `hold`) beats all, then a dialog, a draft, activity,
+    doubt; idle only when nothing speaks against it. No evidence at all is unknown.
+    """
+    hard = [one for one in evidence if one.hold is not None and one.vote is PresenceState.UNKNOWN]
+    if hard:
+        return hard[0]
+    for state in _VETO_ORDER:
+        for one in evidence:
+            if one.vote is state:
+                return one
+    for one in evidence:
+        if one.vote is PresenceState.IDLE:
+            return one
+    return Evidence(rule="no-evidence", vote=PresenceState.UNKNOWN, source=PresenceSource.UNKNOWN)
+
+
+def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_for: int) -> Presence:
+    """Turn one look, and an older one to compare it with, into a presence (DESIGN §5).
+
+    Idle stands only when both looks say so, agree in everything that could have moved, and lie at least
+    `SAMPLES_APART` ms apart. `fresh_for` is in milliseconds. Never raises.
+    """
+
+    def presence(state: PresenceState, decided_by: Evidence, detail: str) -> Presence:
+        return Presence(
+            state=state,
+            source=decided_by.source,
+            seen_at=latest.at,
+            evidence=latest.evidence,
+            hold=decided_by.hold,
+            detail=detail,
+            where=latest.where,
+            capabilities=latest.capabilities,
+        )
+
+    verdict = single_vote(latest.evidence)
+    detail = f"{verdict.rule}: {verdict.saw}" if verdict.saw else verdict.rule
+    if now - latest.at > fresh_for:
+        return presence(
+            PresenceState.UNKNOWN, Evidence("stale", PresenceState.UNKNOWN, saw=detail), "the last look is too old"
+        )
+    if verdict.vote is not PresenceState.IDLE:
+        return presence(verdict.vote, verdict, detail)
+    if earlier is None or latest.at - earlier.at < SAMPLES_APART:
+        return presence(
+            PresenceState.UNKNOWN, Evidence("one-look", PresenceState.UNKNOWN), "looks idle; a second look must agree"
+        )
+    if not latest.fingerprint or latest.fingerprint != earlier.fingerprint:
+        return presence(
+            PresenceState.ACTIVE, Evidence("still-moving", PresenceState.ACTIVE), "something moved between two looks"
+        )
+    if single_vote(earlier.evidence).vote is not PresenceState.IDLE:
+        return presence(
+            PresenceState.UNKNOWN, Evidence("one-look", PresenceState.UNKNOWN), "looks idle; a second look must agree"
+        )
+    return presence(PresenceState.IDLE, verdict, detail)

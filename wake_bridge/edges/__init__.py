@@ -1,0 +1,1 @@
+"""Where the engine meets files, SQLite, the environment and the service manager."""

@@ -1,0 +1,1 @@
+"""What the engine needs of the world: Protocols whose docstrings are the contracts."""

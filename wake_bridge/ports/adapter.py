@@ -1,0 +1,151 @@
+"""The door every harness surface comes through: tmux, osascript, a native channel, a third party's.
+
+Contract: an adapter never decides. `observe` says what is seen; `deliver` does one attempt that is safe at every key
+and says what came of it. Outcomes are values; an exception means the adapter broke its promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
+from wake_bridge.domain.presence import Observation
+from wake_bridge.domain.routing import Address, Binding, Capabilities
+from wake_bridge.ports.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """How much text the target takes well: a digest longer than this would arrive mangled or wrapped (DESIGN §4)."""
+
+    max_lines: int = 10
+    max_characters: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Exactly one place an address resolved to.
+
+    `key` names the pane for locks and limits (socket, server pid, pane id); `label` is what a person reads; `fence` is
+    kept in the ledger so that a later attempt can tell whether it is still the same place.
+    """
+
+    key: str
+    label: str
+    fence: Binding | None = None
+    paper: Paper = field(default_factory=Paper)
+
+
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """The address resolves to no place, or to several."""
+
+    reason: HoldReason
+    detail: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """One frozen digest to be put in front of one agent.
+
+    `mark` is the delivery's ULID and stands in `text`. `progress` is what earlier attempts may already have done and
+    `fence` where they did it: a fresh attempt has `UNTOUCHED` and None.
+    """
+
+    delivery_id: str
+    text: str
+    mark: str
+    progress: Progress = Progress.UNTOUCHED
+    fence: Binding | None = None
+
+
+class Journal(Protocol):
+    """Where an attempt writes down each step.
+
+    Contract: returns only after the step is on disk. If it raises, no further key may be sent.
+    """
+
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
+        """Append `step` with what was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The digest left the composer and was seen to."""
+
+    proof: Proof
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing more was typed; the moment was not safe. Whether text is staged, the journal tells."""
+
+    reason: HoldReason
+    detail: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The surface itself failed before anything can have been typed; counted against `max_attempts`."""
+
+    retryable: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may or may not have been submitted, and no look can tell. Never typed again."""
+
+    evidence: Mapping[str, str]
+
+
+AttemptOutcome = Delivered | Refused | Failed | Unknown
+
+
+class HarnessAdapter(Protocol):
+    """One surface on which agents can be seen and woken.
+
+    Contract: every external call is bounded by `adapter_timeout`; `survey` is cheap enough to be called every two
+    seconds; `observe` sends nothing; `deliver` sends nothing but the digest and its submit key, each only under its own
+    condition, and `await`s the journal before either. Any method may be called concurrently for different places.
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+    Config: ClassVar[type[BaseModel]]
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """Find the one place the address means, now (DESIGN §6.1)."""
+
+    async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
+        """A cheap sign of life for each place, by its key; changes whenever a new look could show something new.
+
+        A place that is gone has no entry.
+        """
+
+    async def observe(self, place: Place, address: Address) -> Observation:
+        """One look: evidence, never a verdict."""
+
+    async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
+        """One attempt to submit `wake.text`, going on from `wake.progress`."""
+
+    async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
+        """Checks for `doctor`: name, whether it is well (None: does not apply), detail, hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterContext:
+    """What an adapter is given when it is made."""
+
+    timeout: float
+    typing_quiet: float
+    screens_directory: str
+    environment: Mapping[str, str]
+    clock: Clock

@@ -1,0 +1,262 @@
+"""Our own durable record: cursor, wake events, deliveries, journal (DESIGN §3).
+
+Contract: every method is one short transaction that is on disk when it returns; state changes are compare-and-swap on
+(id, from-state, owner_lease) and raise `StaleLease` or `IllegalTransition` without effect. Several processes may use
+the same ledger at once (the daemon and the commands). Instants are UTC milliseconds given by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
+from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.routing import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the tail stands. `fingerprint` identifies the row at the cursor (`entity_type:entity_id`), empty if unknown."""
+
+    epoch: Epoch
+    cursor: LogId
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """The last state we know of a task; transitions are derived by comparing with it."""
+
+    task_id: str
+    state: str
+    assignee: str | None = None
+    last_modified_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A log row that could not be read."""
+
+    log_id: LogId
+    entity_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """What one page of the log yields; it is written together with the cursor.
+
+    `events` hold open and refused ones alike. `pulses_only` is no part of it: every event is judged before.
+    """
+
+    position: Position
+    events: Sequence[WakeEvent] = ()
+    tasks: Sequence[TaskState] = ()
+    quarantined: Sequence[Quarantined] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PastWake:
+    """One submit that was begun: for refractory, storm, budget and the loop brake.
+
+    `threads` are the conversations its agent-caused messages belong to; `human_threads` those a person spoke in.
+    """
+
+    at: Instant
+    identity: Identity
+    pane_key: str
+    threads: tuple[str, ...] = ()
+    human_threads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An identity (or `*`) that is not to be woken; `until` None means until resumed."""
+
+    identity: str
+    until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts for `status`."""
+
+    open: int = 0
+    held: int = 0
+    unknown: int = 0
+    failed: int = 0
+    delivered: int = 0
+    quarantined: int = 0
+    holds: Mapping[str, int] = field(default_factory=dict)
+
+
+class Ledger(Protocol):
+    """See the module's contract."""
+
+    # -- the tail ------------------------------------------------------------------------------------------------
+
+    def position(self) -> Position | None:
+        """Where the tail stands; None before the first epoch."""
+
+    def begin_epoch(self, position: Position, tasks: Sequence[TaskState], reason: str, now: Instant) -> None:
+        """Start a new life of the source: cursor and the states of all its tasks, in one transaction."""
+
+    def advance(self, harvest: Harvest, now: Instant) -> list[WakeEvent]:
+        """Move the cursor and insert the events in one transaction; answer those that were new.
+
+        An event whose (epoch, log_id, identity) or (identity, subject_key) is known already is not inserted again,
+        except that one known as `superseded` or refused for a reason other than `read` or `announced` stays refused.
+        Never moves the cursor back inside an epoch.
+        """
+
+    def task_states(self, task_ids: Sequence[str]) -> Mapping[str, TaskState]:
+        """The last known states of those tasks."""
+
+    def known_subjects(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
+        """Which of the subject keys the ledger has met for this identity, as an event or as announced."""
+
+    # -- coalescing ----------------------------------------------------------------------------------------------
+
+    def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
+        """Put every open immediate event that has no delivery into its identity's unfrozen one, or into a new one.
+
+        A joined delivery becomes due at the earlier of both instants, never later; answers the deliveries touched.
+        """
+
+    def due(self, now: Instant) -> list[Delivery]:
+        """Deliveries to act on now, oldest first: windows closed, looks due, leases expired."""
+
+    def next_deadline(self) -> Instant | None:
+        """When `due` will have something next; None when nothing waits."""
+
+    def look_at_once(self, identity: Identity | None, now: Instant) -> None:
+        """Bring the next look of an identity's held deliveries (None: all) forward to `now`."""
+
+    # -- one delivery --------------------------------------------------------------------------------------------
+
+    def delivery(self, delivery_id: str) -> Delivery | None:
+        """One delivery, also by an unambiguous beginning of its id."""
+
+    def deliveries(self, *, state: DeliveryState | None, identity: Identity | None, limit: int) -> list[Delivery]:
+        """Newest first."""
+
+    def events_of(self, delivery_id: str) -> list[WakeEvent]:
+        """Its events, in log order."""
+
+    def next_turn_events(self, identity: Identity) -> list[WakeEvent]:
+        """Open `next_turn` events of an identity: they ride along in its next digest."""
+
+    def journal_of(self, delivery_id: str) -> list[JournalEntry]:
+        """Oldest first."""
+
+    def dispatch(self, delivery: Delivery, now: Instant) -> Delivery:
+        """PENDING → DISPATCHED: the window closed."""
+
+    def hold(self, delivery: Delivery, hold: Hold, now: Instant) -> Delivery:
+        """Note why it waits and when to look again; journalled only when reason or detail changed."""
+
+    def lock(
+        self,
+        delivery: Delivery,
+        *,
+        digest: str,
+        events: Sequence[str],
+        adapter: str,
+        where: str,
+        pane_key: str,
+        fence: Binding | None,
+        until: Instant,
+        now: Instant,
+    ) -> Delivery:
+        """DISPATCHED → LOCKED: freeze the digest with exactly these event ids; the lease rises.
+
+        Events of the delivery that are not among `events` leave it.
+        """
+
+    def renew(self, delivery: Delivery, until: Instant, hold: Hold | None, now: Instant) -> Delivery:
+        """Stay LOCKED (text is staged) with a later lease end and the hold; a takeover after expiry raises the lease."""
+
+    def release(self, delivery: Delivery, hold: Hold, now: Instant, *, is_attempt: bool) -> Delivery:
+        """LOCKED → DISPATCHED: nothing was typed, the digest thaws; a younger unfrozen delivery is merged into it.
+
+        `is_attempt` counts it against `max_attempts` (an adapter's own failure; never a hold or a refused paste).
+        Raises `IllegalTransition` when the journal shows that text may have been staged.
+        """
+
+    def settle(
+        self, delivery: Delivery, outcome: Outcome, proof: Proof, detail: Mapping[str, str], now: Instant
+    ) -> Delivery:
+        """→ DELIVERED (submitted, acknowledged, read, empty) or FAILED (failed, unknown), through LOCKED if needed.
+
+        Its open events become `announced` for submitted, acknowledged and unknown, and stay as they are otherwise.
+        """
+
+    def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
+        """Raise the proof level of a delivery, terminal or not (journalled `acked`); never lowers it."""
+
+    def append(self, delivery: Delivery, step: Step, detail: Mapping[str, str], now: Instant) -> None:
+        """Append to the journal under the delivery's lease; raises `StaleLease` if it has risen."""
+
+    def fence_of(self, delivery_id: str) -> Binding | None:
+        """Where a locked delivery was first attempted."""
+
+    def retry(self, delivery_id: str, new_id: NewId, now: Instant) -> Delivery:
+        """Open a new delivery with the events of a FAILED one, due at once; they count as open again."""
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def mark(self, event_ids: Sequence[str], status: EventStatus, why: str, now: Instant) -> None:
+        """Set the status of open events (read, superseded, announced, refused)."""
+
+    def announce(self, identity: Identity, subject_keys: Sequence[str], via: str, now: Instant) -> None:
+        """Remember that an identity was shown those subjects (by `inbox`), event or not."""
+
+    def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
+        """Which of them it was shown."""
+
+    def find_events(self, *, subject_key: str = "", log_id: LogId | None = None) -> list[WakeEvent]:
+        """Events about one subject or one log row, for `why`."""
+
+    # -- limits and switches -------------------------------------------------------------------------------------
+
+    def past_wakes(self, since: Instant) -> list[PastWake]:
+        """Submits begun since then (journal `intent_submit`), oldest first."""
+
+    def limits_lifted_at(self, identity: Identity) -> Instant:
+        """When `resume` last lifted the limits of the identity; 0 if never."""
+
+    def pause(self, identity: str, until: Instant | None, now: Instant) -> None:
+        """Stop waking an identity, or all with `*`."""
+
+    def resume(self, identity: str, now: Instant) -> None:
+        """End a pause and lift spent limits."""
+
+    def pauses(self, now: Instant) -> list[Pause]:
+        """Pauses in force."""
+
+    def bind(self, identity: Identity, binding: Binding, now: Instant) -> None:
+        """Record where an identity lives."""
+
+    def binding(self, identity: Identity) -> Binding | None:
+        """Where it was bound."""
+
+    # -- housekeeping --------------------------------------------------------------------------------------------
+
+    def tally(self) -> Tally:
+        """Counts for `status`."""
+
+    def prune(self, before: Instant) -> int:
+        """Delete terminal deliveries and closed events older than that, with their journal; answers how many."""
+
+    def close(self) -> None:
+        """Give up the file."""
+
+
+class NewId(Protocol):
+    """Makes ids that sort by time (ULIDs)."""
+
+    def __call__(self) -> str:
+        """A new id."""

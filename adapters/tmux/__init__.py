@@ -1,1 +1,5 @@
 """The tmux adapter."""
+
+from adapters.tmux.adapter import TmuxAdapter
+
+__all__ = ["TmuxAdapter"]

@@ -101,23 +101,27 @@ class Progress(StrEnum):
 def progress_of(steps: Iterable[Step]) -> Progress:
     """Judge from the journal's steps, oldest first, what can have reached the target (DESIGN §3).
 
-    A `refused` step takes back the intent right before it (tmux printed that its own condition refused), never what
-    was seen to happen: text that was staged once stays staged.
+    A `refused` step takes back the intent right before it (tmux printed that its own condition refused) and nothing
+    else: not what was seen to happen, and not an earlier intent that nobody refused. What may have been submitted is
+    never taken for less by a new intent to stage.
     """
     progress = Progress.UNTOUCHED
-    was_staged = False
+    before_intent: Progress | None = None
     for step in steps:
+        before, before_intent = before_intent, None
         match step:
             case Step.INTENT_STAGE:
-                progress = Progress.MAYBE_STAGED
-            case Step.STAGED:
-                progress, was_staged = Progress.STAGED, True
-            case Step.INTENT_SUBMIT:
-                progress = Progress.MAYBE_SUBMITTED
+                before_intent = progress
+                if progress not in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}:
+                    progress = Progress.MAYBE_STAGED
+            case Step.STAGED if progress is not Progress.SUBMITTED:
+                progress = Progress.STAGED
+            case Step.INTENT_SUBMIT if progress is not Progress.SUBMITTED:
+                before_intent, progress = progress, Progress.MAYBE_SUBMITTED
             case Step.SUBMITTED:
                 progress = Progress.SUBMITTED
-            case Step.REFUSED if progress in {Progress.MAYBE_STAGED, Progress.MAYBE_SUBMITTED}:
-                progress = Progress.STAGED if was_staged else Progress.UNTOUCHED
+            case Step.REFUSED if before is not None:
+                progress = before
             case _:
                 pass
     return progress
@@ -137,6 +141,7 @@ class HoldReason(StrEnum):
     UNREACHABLE = "unreachable"
     AMBIGUOUS = "ambiguous"
     STAGED = "staged"
+    WINDOW = "window"
     BUSY_PANE = "busy_pane"
     REFRACTORY = "refractory"
     STORM = "storm"
@@ -163,6 +168,7 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.UNREACHABLE: "open the pane again, or run `wake-bridge bind {identity}` inside the right one",
     HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.STAGED: "our wake text stands unsent in {where}: send it or clear it there",
+    HoldReason.WINDOW: "nothing to do: what else arrives within the window is told along with it",
     HoldReason.BUSY_PANE: "nothing to do: another writer holds {where} for the moment",
     HoldReason.REFRACTORY: "nothing to do: the pane rests after its last wake",
     HoldReason.STORM: "nothing to do: the pane was woken too often within a minute",

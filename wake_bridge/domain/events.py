@@ -29,7 +29,7 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A MESSAGE node, read once and checked."""
+    """A MESSAGE node, read once and checked. `wake_window` are the seconds it may wait, where its sender said so."""
 
     id: str
     sender: str
@@ -45,6 +45,7 @@ class Message:
     tags: tuple[str, ...] = ()
     wake_suppressed: bool = False
     wake_policy: WakePolicy | None = None
+    wake_window: int | None = None
     task: TaskSnapshot | None = None
     user_id: str | None = None
     visible_to_all: bool = True

@@ -73,7 +73,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What is known about one target at one moment. Older than `fresh_for` it is not evidence (DESIGN §5)."""
+    """What is known about one target at one moment. Older than `fresh_for` it is not evidence (DESIGN §5).
+
+    `wants_second_look` says that the latest look alone spoke for idle: another one soon may prove it.
+    """
 
     state: PresenceState
     source: PresenceSource
@@ -84,6 +87,7 @@ class Presence:
     where: str = ""
     capabilities: tuple[str, ...] = ()
     active_turn_id: str | None = None
+    wants_second_look: bool = False
 
     def is_fresh(self, now: Instant, fresh_for: int) -> bool:
         """Whether it is at most `fresh_for` milliseconds old."""
@@ -124,7 +128,7 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
     `SAMPLES_APART` ms apart. `fresh_for` is in milliseconds. Never raises.
     """
 
-    def presence(state: PresenceState, decided_by: Evidence, detail: str) -> Presence:
+    def presence(state: PresenceState, decided_by: Evidence, detail: str, *, again: bool = False) -> Presence:
         return Presence(
             state=state,
             source=decided_by.source,
@@ -134,6 +138,7 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
             detail=detail,
             where=latest.where,
             capabilities=latest.capabilities,
+            wants_second_look=again,
         )
 
     verdict = single_vote(latest.evidence)
@@ -144,16 +149,14 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
         )
     if verdict.vote is not PresenceState.IDLE:
         return presence(verdict.vote, verdict, detail)
-    if earlier is None or latest.at - earlier.at < SAMPLES_APART:
-        return presence(
-            PresenceState.UNKNOWN, Evidence("one-look", PresenceState.UNKNOWN), "looks idle; a second look must agree"
-        )
-    if not latest.fingerprint or latest.fingerprint != earlier.fingerprint:
-        return presence(
-            PresenceState.ACTIVE, Evidence("still-moving", PresenceState.ACTIVE), "something moved between two looks"
-        )
-    if single_vote(earlier.evidence).vote is not PresenceState.IDLE:
-        return presence(
-            PresenceState.UNKNOWN, Evidence("one-look", PresenceState.UNKNOWN), "looks idle; a second look must agree"
-        )
+    if earlier is not None and (not latest.fingerprint or latest.fingerprint != earlier.fingerprint):
+        moving = Evidence("still-moving", PresenceState.ACTIVE)
+        return presence(PresenceState.ACTIVE, moving, "something moved between two looks", again=True)
+    if (
+        earlier is None
+        or latest.at - earlier.at < SAMPLES_APART
+        or single_vote(earlier.evidence).vote is not PresenceState.IDLE
+    ):
+        once = Evidence("one-look", PresenceState.UNKNOWN)
+        return presence(PresenceState.UNKNOWN, once, "looks idle; a second look must agree", again=True)
     return presence(PresenceState.IDLE, verdict, detail)

@@ -118,18 +118,30 @@ def decide(policy: WakePolicy, presence: Presence, routes: Sequence[Route], now:
         return StoreOnly("policy is silent")
     if policy is WakePolicy.NEXT_TURN:
         return StoreOnly("picked up at the next turn")
+    if not routes:
+        return Hold(HoldReason.NO_ADAPTER, detail="no adapter serves this identity: give it a target or enable one")
     usable = [route for route in routes if not route.degraded]
     if not usable:
-        return Hold(HoldReason.NO_ADAPTER, detail="no adapter serves this identity: give it a target or enable one")
-    fresh = presence.is_fresh(now, fresh_for)
+        names = ", ".join(route.adapter for route in routes)
+        return Hold(HoldReason.NO_ADAPTER, detail=f"every route of this identity is degraded ({names}): see `doctor`")
+    if not presence.is_fresh(now, fresh_for):
+        return Hold(HoldReason.UNKNOWN, detail="the last look is too old", where=presence.where)
     for route in usable:
-        can = route.capabilities
-        if can.composer_independent and fresh:
-            if presence.state is PresenceState.ACTIVE and can.can_steer and presence.active_turn_id:
-                return Steer(route, presence.active_turn_id)
-            if presence.state in {PresenceState.IDLE, PresenceState.USER_TYPING} and can.can_start:
-                return Start(route)
-            continue
-        if fresh and presence.state is PresenceState.IDLE:
+        if route.capabilities.composer_independent:
+            move = _native_move(route, presence)
+            if move is not None:
+                return move
+        elif presence.state is PresenceState.IDLE:
             return Inject(route)
     return hold_because_of(presence)
+
+
+def _native_move(route: Route, presence: Presence) -> Start | Steer | None:
+    """What a channel past the composer may do; a person's draft does not concern it, a running turn does."""
+    can = route.capabilities
+    if presence.state is PresenceState.ACTIVE and can.can_steer and presence.active_turn_id:
+        return Steer(route, presence.active_turn_id)
+    # typing outranks activity in `fuse`, so a turn may be running behind the draft
+    only_typing = all(one.vote in {PresenceState.IDLE, PresenceState.USER_TYPING} for one in presence.evidence)
+    is_free = presence.state is PresenceState.IDLE or (presence.state is PresenceState.USER_TYPING and only_typing)
+    return Start(route) if is_free and can.can_start else None

@@ -1,15 +1,41 @@
-"""WAKE_SUBSCRIPTION nodes: parsed once, found by identity and trigger, filtered the same way for every trigger."""
+"""WAKE_SUBSCRIPTION nodes: parsed once, filtered the same way for every trigger (DESIGN §2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
-from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
+from wake_bridge.domain.events import Message
+from wake_bridge.domain.messages import LONGEST_WINDOW, text_of, texts_of, window_from
+from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy, is_identity
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
 HEARTBEAT_TARGETS: Final = frozenset({"disabled", "none", "degraded"})
 BRIDGE_TARGET: Final = "bridge-daemon"
+PUSH_TARGETS: Final = frozenset({"mcp-notifications", "a2a-webhook"})
+
+IGNORED_METADATA: Final = (
+    "appName",
+    "tabShortcut",
+    "focusSeedKey",
+    "focusSeedSequence",
+    "userDataDir",
+    "envelopePath",
+    "outboxPath",
+    "lockPath",
+    "cwd",
+    "daemonSocketPath",
+    "url",
+    "signingKey",
+)
+"""Names of upstream's metadata that mean nothing to a bridge; only the names are ever shown, never the values."""
+
+_STATUSES: Final = frozenset({"active", "degraded", "retired", "removed"})
+_CONCEPT: Final = "concept:"
+_SHOWN: Final = 60
+
+Choice = TypeVar("Choice", Priority, Trigger, WakePolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +47,38 @@ class Filters:
     tags: frozenset[str] = frozenset()
     in_reply_to: frozenset[str] = frozenset()
 
+    def refuse(self, message: Message | None, priority: Priority, sender: str) -> str:
+        """The first key that says no, by upstream's name for it; empty when all agree.
+
+        `message` is None for what is no mail: it has no tags and answers nothing.
+        """
+        if self.priorities and priority not in self.priorities:
+            return "priority"
+        if self.senders and sender not in self.senders:
+            return "senderFilter"
+        if self.tags and not (message and self.names_tag_of(message)):
+            return "taggedConcepts"
+        if self.in_reply_to and not (message and message.in_reply_to in self.in_reply_to):
+            return "inReplyToFilter"
+        return ""
+
+    def names_tag_of(self, message: Message) -> bool:
+        """Whether one of the message's tags is among those asked for; `concept:x` equals `x`."""
+        return any(plain_tag(tag) in self.tags for tag in message.tags)
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """One subscription as it stands.
 
-    `window` is in seconds, None where the default applies. `problems` say why it cannot be delivered (someone must
-    change it), `ignored` which of upstream's metadata names have no meaning here.
+    `trigger` is None where it names none we know. `window` is in seconds, None where the default applies. `problems`
+    say why it cannot be delivered (someone must change it), `ignored` which of upstream's metadata names have no
+    meaning here.
     """
 
     id: str
     identity: Identity
-    trigger: Trigger
+    trigger: Trigger | None
     filters: Filters = Filters()
     harness_target: str = BRIDGE_TARGET
     adapter: str = ""
@@ -48,5 +94,123 @@ class Subscription:
 
     @property
     def is_active(self) -> bool:
-        """Absent status means active; removed and retired ones match nothing."""
-        return self.status == "active"
+        """Absent status means active; removed and retired ones match nothing, degraded ones are stored."""
+        return self.status in {"active", "degraded"}
+
+    @property
+    def is_heartbeat_only(self) -> bool:
+        """Whether its events are stored and left to the heartbeat (DESIGN §7: disabled, none, degraded)."""
+        return self.harness_target in HEARTBEAT_TARGETS or self.status == "degraded"
+
+
+def plain_tag(tag: str) -> str:
+    """`concept:x` and `x` are one tag."""
+    return tag.removeprefix(_CONCEPT)
+
+
+def serves(subscription: Subscription, *, embedded: bool, serve: Collection[str] = ()) -> bool:
+    """Whether the subscription is ours to serve.
+
+    On an embedded graph every one is. On a foreign graph only bridge-daemon rows, those left to the heartbeat, and what
+    `serve` (`[graph] serve`) names besides: its own server has the rest (DESIGN §2).
+    """
+    return embedded or subscription.harness_target in {BRIDGE_TARGET, *HEARTBEAT_TARGETS, *serve}
+
+
+def with_known_adapters(subscription: Subscription, known: Collection[str]) -> Subscription:
+    """The same subscription, with a problem more when its adapter is none of the `known` ones."""
+    if not subscription.adapter or subscription.adapter in known:
+        return subscription
+    there_are = ", ".join(sorted(known)) or "none"
+    problem = f"adapter {_shown(subscription.adapter)} is not installed (there are: {there_are})"
+    return replace(subscription, problems=(*subscription.problems, problem))
+
+
+def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> Subscription:
+    """Read a WAKE_SUBSCRIPTION node's properties. Never raises: what cannot be meant becomes one of `problems`."""
+    problems: list[str] = []
+    given = properties.get("harnessTargetMetadata")
+    metadata: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    harness_target = text_of(properties.get("harnessTarget")) or BRIDGE_TARGET
+    if harness_target not in {BRIDGE_TARGET, *PUSH_TARGETS, *HEARTBEAT_TARGETS}:
+        problems.append(f"harnessTarget {_shown(harness_target)} is unknown")
+    status = text_of(properties.get("status")) or "active"
+    if status not in _STATUSES:
+        problems.append(f"status {_shown(status)} is unknown")
+    return Subscription(
+        id=text_of(subscription_id),
+        identity=_identity(properties, problems),
+        trigger=_one_of(Trigger, properties.get("trigger"), "trigger", problems),
+        filters=_filters(properties.get("filters"), problems),
+        harness_target=harness_target,
+        adapter=text_of(metadata.get("adapter")),
+        pane=_pane(metadata),
+        window=_window(metadata, problems),
+        policy=_policy(properties.get("wakePolicy"), problems),
+        status=status,
+        created_at=text_of(properties.get("createdAt")),
+        updated_at=text_of(properties.get("updatedAt")),
+        user_id=text_of(properties.get("userId")) or None,
+        problems=tuple(problems),
+        ignored=tuple(name for name in IGNORED_METADATA if metadata.get(name) is not None),
+    )
+
+
+def _identity(properties: Mapping[str, Any], problems: list[str]) -> Identity:
+    identity = text_of(properties.get("agentIdentity"))
+    if not is_identity(identity):
+        problems.append(f"agentIdentity {_shown(identity)} is no identity" if identity else "agentIdentity is missing")
+        return Identity("")
+    return Identity(identity)
+
+
+def _one_of(kind: type[Choice], value: object, name: str, problems: list[str]) -> Choice | None:
+    text = text_of(value)
+    try:
+        return kind(text)
+    except ValueError:
+        allowed = ", ".join(kind)
+        problems.append(f"{name} {_shown(text)} is unknown (there are: {allowed})" if text else f"{name} is missing")
+        return None
+
+
+def _policy(value: object, problems: list[str]) -> WakePolicy | None:
+    return None if value is None else _one_of(WakePolicy, value, "wakePolicy", problems)
+
+
+def _pane(metadata: Mapping[str, Any]) -> str:
+    """Where its tmux pane is said to be: the instance address if it is one, else the session."""
+    if text_of(metadata.get("addressType")) == "tmuxSession":
+        return text_of(metadata.get("instanceAddress")) or text_of(metadata.get("tmuxSession"))
+    return text_of(metadata.get("tmuxSession"))
+
+
+def _window(metadata: Mapping[str, Any], problems: list[str]) -> int | None:
+    value = metadata.get("coalesceWindow")
+    if value is None:
+        return None
+    window = window_from(value)
+    if window is None:
+        problems.append(f"coalesceWindow {_shown(value)} is no whole number of seconds from 0 to {LONGEST_WINDOW}")
+    return window
+
+
+def _filters(value: object, problems: list[str]) -> Filters:
+    if value is None:
+        return Filters()
+    if not isinstance(value, Mapping):
+        problems.append("filters is no object")
+        return Filters()
+    asked = texts_of(value.get("priority"))
+    priorities = (_one_of(Priority, text, "filters.priority", problems) for text in asked)
+    return Filters(
+        priorities=frozenset(priority for priority in priorities if priority),
+        senders=frozenset(texts_of(value.get("senderFilter"))),
+        tags=frozenset(plain_tag(tag) for tag in texts_of(value.get("taggedConcepts"))),
+        in_reply_to=frozenset(texts_of(value.get("inReplyToFilter"))),
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
+from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.clock import Clock
@@ -121,6 +123,9 @@ class HarnessAdapter(Protocol):
     capabilities: ClassVar[Capabilities]
     Config: ClassVar[type[BaseModel]]
 
+    def __init__(self, config: Any, context: AdapterContext) -> None:
+        """Made once, from the adapter's own checked table (an instance of `Config`); opens nothing yet."""
+
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one place the address means, now (DESIGN §6.1)."""
 
@@ -138,6 +143,28 @@ class HarnessAdapter(Protocol):
 
     async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
         """Checks for `doctor`: name, whether it is well (None: does not apply), detail, hint."""
+
+
+@runtime_checkable
+class PaneBinder(Protocol):
+    """What an adapter offers besides, if identities can be tied to its places by hand (`bind`)."""
+
+    async def binding_for(self, pane: str | None, environment: Mapping[str, str]) -> Place:
+        """The named place, or the one this process runs in. Raises `NotFound`."""
+
+    async def mark_identity(self, place: Place, identity: Identity) -> None:
+        """Let the place say whose it is. Raises `OperationFailed`."""
+
+
+@runtime_checkable
+class ScreenWorkshop(Protocol):
+    """What an adapter offers besides, if it judges screens by profiles (`screens classify`, `screens capture`)."""
+
+    def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
+        """Judge a capture file: `harness`, `state`, `rule`, `composer`. Raises `OperationFailed`."""
+
+    async def capture(self, pane: str) -> str:
+        """A pane's screen as the text of a capture file. Raises `NotFound`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, Self
 
+from wake_bridge.domain.messages import text_of
 from wake_bridge.domain.names import Identity, Instant, LogId
 
 Json = Mapping[str, Any]
+
+IDENTITY_LABELS: Final = frozenset({"AgentIdentity", "AGENT"})
+"""What an identity's node is labelled; the second is what old graphs still hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,19 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Lowest and highest `log_id` present, and the highest ever given; all 0 in an empty log."""
+    """The lowest `log_id` present (0 in an empty log), and the highest ever given (0 if none was)."""
 
     lowest: LogId
     highest: LogId
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Where the log ends and how every task stands (message id, properties), all seen at one instant."""
+
+    tip: LogId
+    fingerprint: str
+    tasks: tuple[tuple[str, Json], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,16 @@ class IdentityRow:
     account_type: str = "agent"
     participation: str = "active"
     display_name: str = ""
+
+    @classmethod
+    def from_node(cls, node_id: str, properties: Json) -> Self:
+        """Read an AgentIdentity node's properties. Never raises."""
+        return cls(
+            id=Identity(node_id),
+            account_type=text_of(properties.get("accountType")) or "agent",
+            participation=text_of(properties.get("participationStatus")) or "active",
+            display_name=text_of(properties.get("displayName")) or text_of(properties.get("name")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +135,14 @@ class ChangeLog(Protocol):
     def fingerprint_at(self, log_id: LogId) -> str | None:
         """`entity_type:entity_id` of that row; None if it is gone."""
 
+    def is_embedded(self) -> bool:
+        """Whether wake-bridge made the file."""
+
     def version(self) -> tuple[int, int, int]:
-        """(device, inode, data_version): equal to the last one means nothing was committed since."""
+        """(device, inode, data_version): equal to the last one means nothing was committed since.
+
+        Device and inode are those of the file at the path now; `reopen` is due when they changed.
+        """
 
     def reopen(self) -> bool:
         """Open the file anew; True if the old connection had gone deaf (it saw less than the new one)."""
@@ -127,8 +156,11 @@ class ChangeLog(Protocol):
     def identities(self) -> Mapping[Identity, IdentityRow]:
         """Every AgentIdentity."""
 
-    def tasks(self) -> list[tuple[str, Json]]:
-        """Id and properties of every MESSAGE that is a task."""
+    def census(self) -> Census:
+        """Tip and tasks for the start of an epoch."""
+
+    def typed_tasks_after(self, log_id: LogId) -> frozenset[str]:
+        """Tasks that have a typed row (`task_state_changed`) later in the log."""
 
     def node(self, node_id: str) -> Json | None:
         """Properties of one node; None if it is gone."""
@@ -146,7 +178,10 @@ class ChangeLog(Protocol):
         """Unread messages for an identity, oldest first: id, properties, and the edge that addressed it."""
 
     def recent_mail_edges(self, since: Instant) -> list[LogEntry]:
-        """Entries as the log would show them for mail sent since then, for the look-back of a lost cursor."""
+        """Entries as the log would show them for mail sent since then, oldest first, for the look-back of a lost cursor.
+
+        Their `log_id` is 0: they stand for no row.
+        """
 
     def close(self) -> None:
         """Give up the connection."""
@@ -163,3 +198,24 @@ class ChangeSignal(Protocol):
 
     async def close(self) -> None:
         """Stop watching."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the published cursor says: after `rows_after` (wall time, 0 if unknown) every later row was committed."""
+
+    cursor: LogId
+    rows_after: Instant
+
+
+class CursorFile(Protocol):
+    """The cursor as the source's own pruner reads it: `lastSyncId`, a plain integer (DESIGN §2).
+
+    Contract: a copy, written after the ledger's commit; the ledger's cursor is the truth.
+    """
+
+    def read(self) -> Published | str | None:
+        """What stands there; None if there is no file, a clause that says what is wrong with it if it is no cursor."""
+
+    def write(self, published: Published) -> None:
+        """Replace it, whole or not at all; raises `LedgerUnwritable`."""

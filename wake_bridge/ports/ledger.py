@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.guards import PastWake as PastWake  # noqa: PLC0414 - one of the words of this port
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.routing import Binding
+
+NOT_ADDRESSED: Final = "not in the broadcast's audience"
+"""Why an event of a broadcast was closed whose audience did not (yet) include its identity; see `Ledger.advance`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +63,6 @@ class Harvest:
 
 
 @dataclass(frozen=True, slots=True)
-class PastWake:
-    """One submit that was begun: for refractory, storm, budget and the loop brake.
-
-    `threads` are the conversations its agent-caused messages belong to; `human_threads` those a person spoke in.
-    """
-
-    at: Instant
-    identity: Identity
-    pane_key: str
-    threads: tuple[str, ...] = ()
-    human_threads: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Pause:
     """An identity (or `*`) that is not to be woken; `until` None means until resumed."""
 
@@ -101,15 +91,35 @@ class Ledger(Protocol):
     def position(self) -> Position | None:
         """Where the tail stands; None before the first epoch."""
 
-    def begin_epoch(self, position: Position, tasks: Sequence[TaskState], reason: str, now: Instant) -> None:
-        """Start a new life of the source: cursor and the states of all its tasks, in one transaction."""
+    def begin_epoch(
+        self,
+        position: Position,
+        tasks: Sequence[TaskState],
+        reason: str,
+        now: Instant,
+        events: Sequence[WakeEvent] = (),
+    ) -> list[WakeEvent]:
+        """Start a new life of the source: cursor, the states of all its tasks and what a look-back found, at once.
+
+        Answers those of `events` that were new. Raises `LedgerError` unless the epoch is later than the last one.
+        """
 
     def advance(self, harvest: Harvest, now: Instant) -> list[WakeEvent]:
         """Move the cursor and insert the events in one transaction; answer those that were new.
 
-        An event whose (epoch, log_id, identity) or (identity, subject_key) is known already is not inserted again,
-        except that one known as `superseded` or refused for a reason other than `read` or `announced` stays refused.
-        Never moves the cursor back inside an epoch.
+        An event whose (epoch, log_id, identity) or (identity, subject_key) is known already changes nothing, whatever
+        became of the known one: a subject wakes an identity at most once, and a refusal stands. One exception: an event
+        closed as `NOT_ADDRESSED` opens again when the fact comes once more, for then the audience has been written.
+        An open event whose subject was announced meanwhile is kept as `announced`. A `log_id` of 0 or less means that
+        the fact has no row (look-back, intake) and is known by its subject alone.
+        Never moves the cursor back inside an epoch; raises `LedgerError` when the epoch is not the current one.
+        """
+
+    def replay(self, events: Sequence[WakeEvent], now: Instant) -> list[WakeEvent]:
+        """Insert events once more although their rows and subjects are known (`resync`); answer those that were.
+
+        The ledger counts the replays apart, subject keys stay as they are. An event that is still open, from its row
+        or from an earlier replay, is not doubled.
         """
 
     def task_states(self, task_ids: Sequence[str]) -> Mapping[str, TaskState]:
@@ -123,7 +133,8 @@ class Ledger(Protocol):
     def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
         """Put every open immediate event that has no delivery into its identity's unfrozen one, or into a new one.
 
-        A joined delivery becomes due at the earlier of both instants, never later; answers the deliveries touched.
+        A joined PENDING delivery becomes due at the earlier of both instants, never later; one that is past its window
+        (DISPATCHED) keeps its next look. Answers the deliveries touched.
         """
 
     def due(self, now: Instant) -> list[Delivery]:
@@ -131,6 +142,9 @@ class Ledger(Protocol):
 
     def next_deadline(self) -> Instant | None:
         """When `due` will have something next; None when nothing waits."""
+
+    def unsettled(self) -> list[Delivery]:
+        """Deliveries that are not terminal, oldest first."""
 
     def look_at_once(self, identity: Identity | None, now: Instant) -> None:
         """Bring the next look of an identity's held deliveries (None: all) forward to `now`."""
@@ -173,17 +187,21 @@ class Ledger(Protocol):
     ) -> Delivery:
         """DISPATCHED → LOCKED: freeze the digest with exactly these event ids; the lease rises.
 
-        Events of the delivery that are not among `events` leave it.
+        Events of the delivery that are not among `events` leave it; those still open are gathered anew. Raises
+        `StaleLease` when one of `events` is no longer open or belongs to another delivery: the digest would not be true.
         """
 
     def renew(self, delivery: Delivery, until: Instant, hold: Hold | None, now: Instant) -> Delivery:
         """Stay LOCKED (text is staged) with a later lease end and the hold; a takeover after expiry raises the lease."""
 
-    def release(self, delivery: Delivery, hold: Hold, now: Instant, *, is_attempt: bool) -> Delivery:
+    def release(
+        self, delivery: Delivery, hold: Hold, now: Instant, *, is_attempt: bool, idempotent: bool = False
+    ) -> Delivery:
         """LOCKED → DISPATCHED: nothing was typed, the digest thaws; a younger unfrozen delivery is merged into it.
 
         `is_attempt` counts it against `max_attempts` (an adapter's own failure; never a hold or a refused paste).
-        Raises `IllegalTransition` when the journal shows that text may have been staged.
+        Raises `IllegalTransition` when the journal shows that text may have been staged, unless the route is
+        `idempotent`: there, sending it again does no harm.
         """
 
     def settle(
@@ -191,8 +209,13 @@ class Ledger(Protocol):
     ) -> Delivery:
         """→ DELIVERED (submitted, acknowledged, read, empty) or FAILED (failed, unknown), through LOCKED if needed.
 
-        Its open events become `announced` for submitted, acknowledged and unknown, and stay as they are otherwise.
+        Its open events become `announced` for submitted, acknowledged and unknown. They stay open otherwise: with a
+        failed delivery they wait for `retry`; one that is read or empty they leave, to be gathered anew.
+        Raises `IllegalTransition` for submitted or unknown when the delivery was never locked.
         """
+
+    def unacknowledged(self, since: Instant) -> list[Delivery]:
+        """Deliveries settled since then as submitted or unknown whose proof is below 3."""
 
     def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
         """Raise the proof level of a delivery, terminal or not (journalled `acked`); never lowers it."""
@@ -203,16 +226,21 @@ class Ledger(Protocol):
     def fence_of(self, delivery_id: str) -> Binding | None:
         """Where a locked delivery was first attempted."""
 
-    def retry(self, delivery_id: str, new_id: NewId, now: Instant) -> Delivery:
-        """Open a new delivery with the events of a FAILED one, due at once; they count as open again."""
+    def retry(self, delivery_id: str, new_id: NewId, now: Instant, *, looked: bool = False) -> Delivery:
+        """Open a new delivery with the events of a FAILED one, due at once; they count as open again.
+
+        They join the identity's unfrozen delivery if there is one. What was read or shown meanwhile is left out. Raises
+        `NotFound`, `IllegalTransition` (not FAILED), `RefusedForSafety` (unknown, and nobody `looked` into the pane) or
+        `OperationFailed` (nothing is left to wake for).
+        """
 
     # -- events --------------------------------------------------------------------------------------------------
 
     def mark(self, event_ids: Sequence[str], status: EventStatus, why: str, now: Instant) -> None:
-        """Set the status of open events (read, superseded, announced, refused)."""
+        """Set the status of open events (read, superseded, announced, refused); `why` is kept in `refused_by`."""
 
     def announce(self, identity: Identity, subject_keys: Sequence[str], via: str, now: Instant) -> None:
-        """Remember that an identity was shown those subjects (by `inbox`), event or not."""
+        """Remember that an identity was shown those subjects (by `inbox`), event or not; open events are closed by it."""
 
     def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
         """Which of them it was shown."""
@@ -223,16 +251,16 @@ class Ledger(Protocol):
     # -- limits and switches -------------------------------------------------------------------------------------
 
     def past_wakes(self, since: Instant) -> list[PastWake]:
-        """Submits begun since then (journal `intent_submit`), oldest first."""
+        """Submits begun since then (journal `intent_submit`), oldest first; each delivery counts once, at its latest."""
 
     def limits_lifted_at(self, identity: Identity) -> Instant:
-        """When `resume` last lifted the limits of the identity; 0 if never."""
+        """When `resume` last lifted the limits of the identity, or of all; 0 if never."""
 
     def pause(self, identity: str, until: Instant | None, now: Instant) -> None:
         """Stop waking an identity, or all with `*`."""
 
     def resume(self, identity: str, now: Instant) -> None:
-        """End a pause and lift spent limits."""
+        """End a pause and lift spent limits; `*` ends every pause there is."""
 
     def pauses(self, now: Instant) -> list[Pause]:
         """Pauses in force."""
@@ -240,16 +268,38 @@ class Ledger(Protocol):
     def bind(self, identity: Identity, binding: Binding, now: Instant) -> None:
         """Record where an identity lives."""
 
+    def bindings(self) -> Mapping[Identity, Binding]:
+        """Where each bound identity lives."""
+
     def binding(self, identity: Identity) -> Binding | None:
         """Where it was bound."""
 
+    def degrade(self, identity: Identity, adapter: str, why: str, now: Instant) -> None:
+        """Set one route aside: it is passed over until it is restored (DESIGN §7)."""
+
+    def restore(self, identity: Identity, adapter: str) -> None:
+        """Take a route into use again."""
+
+    def degraded(self, identity: Identity) -> Mapping[str, str]:
+        """The adapters set aside for an identity, and why."""
+
     # -- housekeeping --------------------------------------------------------------------------------------------
+
+    def rebase(self, now: Instant) -> None:
+        """At the daemon's start: no stored instant may lie further ahead than its nominal length (DESIGN §3).
+
+        After the wall clock was set back, windows count from `now`, looks and leases are at most 60 s away, and wakes
+        recorded in the future count as of `now`.
+        """
 
     def tally(self) -> Tally:
         """Counts for `status`."""
 
     def prune(self, before: Instant) -> int:
-        """Delete terminal deliveries and closed events older than that, with their journal; answers how many."""
+        """Delete terminal deliveries and closed events older than that, with their journal; answers how many.
+
+        A failed delivery whose events are still open stays: nobody was told of them.
+        """
 
     def close(self) -> None:
         """Give up the file."""

@@ -1,0 +1,44 @@
+# Everything from a fresh clone: Python >= 3.11, make, tmux >= 3.2.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# the stamp is newer than the files that decide what is installed
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test torture bench lint fmt types floors package clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	touch $@
+
+demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before your eyes
+	$(BIN)/wake-bridge demo
+
+test: $(STAMP)        ## quick: unit, contract, integration, end to end
+	$(BIN)/pytest
+
+torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
+	$(BIN)/pytest -m torture -s -p no:randomly tests/torture
+
+bench: $(STAMP)       ## figures, as ratios and counts
+	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks
+
+lint: $(STAMP)        ## ruff, mypy, floors, dependencies
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+fmt: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+package: $(STAMP)     ## the sdist, and the wheel built from it
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,34 @@
+"""Screen profiles: what real terminal agents show, as data, and the engine that reads it (DESIGN §5).
+
+    profiles = load_profiles()
+    harness = recognise(argv, profiles)
+    reading = classify(Screen.parse(ansi, ...), profiles[harness])
+
+One TOML file a harness lies beside this module; a file of the same name in the user's directory replaces it.
+"""
+
+from adapters.screens.capture import Capture, dump_capture, load_capture, read_capture
+from adapters.screens.classify import ComposerState, Reading, classify
+from adapters.screens.profile import Profile, load_profile, load_profiles
+from adapters.screens.recognise import is_shell_or_veto, recognise
+from adapters.screens.screen import Screen
+from adapters.screens.staged import composer_is_empty, holds_only, mark_in_transcript
+
+__all__ = [
+    "Capture",
+    "ComposerState",
+    "Profile",
+    "Reading",
+    "Screen",
+    "classify",
+    "composer_is_empty",
+    "dump_capture",
+    "holds_only",
+    "is_shell_or_veto",
+    "load_capture",
+    "load_profile",
+    "load_profiles",
+    "mark_in_transcript",
+    "read_capture",
+    "recognise",
+]

@@ -1,0 +1,113 @@
+"""Captured screens as files: one JSON object a screen, the same for tests, `screens capture` and `screens classify`.
+
+Fields: `harness`, `version`, `state` (what was done), `width`, `height`, `text` (`capture-pane -p`), `ansi`
+(`capture-pane -p -e`), `cursor` {x, y, visible}, `flags` (tmux formats by name), `process_tree`, `note`, and `expect`
+(the presence states that are acceptable, the best first; empty when nobody has judged it). Others are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from adapters.screens.screen import Screen
+from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.presence import PresenceState
+
+
+class _Cursor(BaseModel):
+    x: int
+    y: int
+    visible: bool
+
+
+class _CaptureFile(BaseModel):
+    harness: str = ""
+    version: str = ""
+    state: str = ""
+    width: int
+    height: int
+    ansi: str
+    cursor: _Cursor
+    flags: dict[str, str] = {}
+    process_tree: tuple[str, ...] = ()
+    note: str = ""
+    expect: tuple[PresenceState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A screen and what is known about it."""
+
+    screen: Screen
+    harness: str = ""
+    version: str = ""
+    state: str = ""
+    note: str = ""
+    process_tree: tuple[str, ...] = ()
+    expect: tuple[PresenceState, ...] = ()
+
+
+def read_capture(path: Path) -> Capture:
+    """The capture in that file.
+
+    Raises:
+        OperationFailed: the file cannot be read or is no capture.
+    """
+    try:
+        found = _CaptureFile.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        hint = "make one with `wake-bridge screens capture PANE`"
+        raise OperationFailed(f"not a screen capture ({_first_line(error)})", str(path), hint=hint) from error
+    screen = Screen.parse(
+        found.ansi,
+        width=found.width,
+        height=found.height,
+        cursor_x=found.cursor.x,
+        cursor_y=found.cursor.y,
+        cursor_visible=found.cursor.visible,
+        title=found.flags.get("pane_title", ""),
+        command=found.flags.get("pane_current_command", ""),
+        flags=found.flags,
+    )
+    return Capture(
+        screen, found.harness, found.version, found.state, found.note, found.process_tree, tuple(found.expect)
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def load_capture(path: Path) -> Screen:
+    """The screen in that file alone.
+
+    Raises:
+        OperationFailed: the file cannot be read or is no capture.
+    """
+    return read_capture(path).screen
+
+
+def dump_capture(capture: Capture, ansi: str) -> str:
+    """The text of a capture file; `ansi` is what `capture-pane -p -e` printed for `capture.screen`."""
+    screen = capture.screen
+    flags = {"pane_title": screen.title, "pane_current_command": screen.command, **screen.flags}
+    content: dict[str, Any] = {
+        "harness": capture.harness,
+        "version": capture.version,
+        "state": capture.state,
+        "width": screen.width,
+        "height": screen.height,
+        "cursor": {"x": screen.cursor_x, "y": screen.cursor_y, "visible": screen.cursor_visible},
+        "flags": flags,
+        "process_tree": list(capture.process_tree),
+        "note": capture.note,
+        "text": "\n".join(row.text for row in screen.rows),
+        "ansi": ansi,
+        "expect": [state.value for state in capture.expect],
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,148 @@
+"""From one screen and one profile to evidence (DESIGN §5): idle needs every positive sign, any veto wins.
+
+A dialog outranks a draft, a draft outranks activity, and what has no composer is unknown. One look never proves idle:
+the fusion in the domain wants a second one with an equal fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from adapters.screens.composer import Composer, find_composer, glyph_styles, text_styles
+from adapters.screens.profile import Profile
+from adapters.screens.screen import Screen
+from adapters.screens.signs import seen
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
+
+ComposerState = Literal["empty", "draft", "placeholder", "absent"]
+
+_SHOWN: Final = 60
+"""Characters of the screen that evidence quotes at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one screen says.
+
+    Attributes:
+        evidence: all that was seen, each with the state it speaks for.
+        state: the vote of this look taken alone.
+        rule: the evidence that decided it.
+        composer: what the composer holds; `absent` when there is none where it must be.
+        composer_text: the text in it, a placeholder included.
+        fingerprint: equal for two screens between which nothing that matters moved.
+        footer: the rows below the composer.
+    """
+
+    evidence: tuple[Evidence, ...]
+    state: PresenceState
+    rule: str
+    composer: ComposerState
+    composer_text: str
+    fingerprint: str
+    footer: str
+
+    @property
+    def obstacles(self) -> tuple[Evidence, ...]:
+        """Everything that speaks against a key, but for a draft in the composer, which may be our own text."""
+        return tuple(one for one in self.evidence if one.vote is not PresenceState.IDLE and one.rule != DRAFT)
+
+
+DRAFT: Final = "draft"
+"""The evidence for text in the composer that is no placeholder."""
+
+
+def classify(screen: Screen, profile: Profile) -> Reading:
+    """Read one screen by one profile. Never raises."""
+    composer = find_composer(screen, profile.composer)
+    holds = _composer_state(screen, profile, composer)
+    evidence = [*_pane_facts(screen), *_composer_evidence(composer, holds)]
+    for rule in profile.ordered_rules:
+        saw = seen(rule, screen, composer)
+        if saw is not None:
+            evidence.append(Evidence(rule.name, rule.state, saw=_shortened(saw), region=rule.region))
+    if composer is not None and holds in {"empty", "placeholder"}:
+        evidence += _missing_signs(screen, profile, composer)
+        if not evidence:
+            saw = composer.text or composer.glyph
+            evidence.append(Evidence("idle", PresenceState.IDLE, saw=_shortened(saw), region="composer"))
+    verdict = single_vote(tuple(evidence))
+    return Reading(
+        evidence=tuple(evidence),
+        state=verdict.vote,
+        rule=verdict.rule,
+        composer=holds,
+        composer_text=composer.text if composer else "",
+        fingerprint=_fingerprint(screen, profile, composer),
+        footer="\n".join(row.text for row in screen.rows[composer.last + 1 :]).strip("\n") if composer else "",
+    )
+
+
+def _pane_facts(screen: Screen) -> Iterator[Evidence]:
+    """What tmux itself says about the pane: each makes everything on the screen worthless."""
+    for flag, rule, hold in (
+        ("pane_dead", "pane-dead", HoldReason.PANE_DEAD),
+        ("pane_in_mode", "copy-mode", HoldReason.COPY_MODE),
+        ("pane_input_off", "input-off", HoldReason.INPUT_OFF),
+    ):
+        value = screen.flags.get(flag, "")
+        if value not in {"", "0"}:
+            yield Evidence(rule, PresenceState.UNKNOWN, saw=f"{flag}={value}", region="flags", hold=hold)
+
+
+def _composer_state(screen: Screen, profile: Profile, composer: Composer | None) -> ComposerState:
+    if composer is None:
+        return "absent"
+    placeholder = profile.composer.placeholder
+    if composer.is_shell or not composer.cursor_at_start:
+        return "draft"
+    if composer.is_blank:
+        return "draft" if placeholder.required else "empty"
+    cells = text_styles(screen, composer)
+    if cells[0][1].reverse:  # the program draws its cursor over the first cell
+        cells = cells[1:]
+    if not all(placeholder.style.fits(style) for _, style in cells):
+        return "draft"
+    if placeholder.knows(composer.text) or (placeholder.ghost and cells):
+        return "placeholder"
+    return "draft"
+
+
+def _composer_evidence(composer: Composer | None, holds: ComposerState) -> Iterator[Evidence]:
+    if composer is None:
+        yield Evidence("no-composer", PresenceState.UNKNOWN, region="composer")
+    elif composer.is_shell:
+        yield Evidence("shell-mode", PresenceState.USER_TYPING, saw=composer.glyph, region="glyph")
+    elif holds == "draft":
+        saw = _shortened(composer.text) or "blanks"
+        yield Evidence(DRAFT, PresenceState.USER_TYPING, saw=saw, region="composer")
+
+
+def _missing_signs(screen: Screen, profile: Profile, composer: Composer) -> Iterator[Evidence]:
+    """What idle needs and this screen does not show."""
+    condition = profile.composer.glyph_style
+    if not all(condition.fits(style) for style in glyph_styles(screen, composer)):
+        yield Evidence("glyph-style", PresenceState.UNKNOWN, saw=composer.glyph, region="glyph")
+    for sign in profile.idle:
+        if seen(sign, screen, composer) is None:
+            yield Evidence(sign.name, PresenceState.UNKNOWN, saw="missing", region=sign.region)
+
+
+def _fingerprint(screen: Screen, profile: Profile, composer: Composer | None) -> str:
+    parts = [screen.title, f"{screen.cursor_x},{screen.cursor_y},{screen.cursor_visible},{composer is None}"]
+    if composer is None:
+        parts += [row.text for row in screen.rows]
+    else:
+        parts += composer.lines
+        if not profile.composer.above_may_move:
+            parts += [row.text for row in screen.rows[: composer.first]]
+    return hashlib.blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _SHOWN else flat[: _SHOWN - 1] + "…"

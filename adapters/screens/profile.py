@@ -1,0 +1,212 @@
+"""What is known about one harness's screen, as data: one TOML file, checked strictly (DESIGN §5).
+
+A file in the user's directory replaces the bundled one of the same name, or adds a harness. `docs/decisions/0004`
+explains the language; the bundled files are its examples.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from adapters.screens.rules import Pattern, Rule, Sign, Strict, StyleCondition, Words, one_or_more
+from wake_bridge.domain.errors import ConfigurationInvalid
+
+BUNDLED: Final = Path(__file__).parent
+
+
+class Placeholder(Strict):
+    """How text that nobody typed looks: exact strings, in `style` but for a reversed first cell, cursor at the start.
+
+    `patterns` must match the whole text, for placeholders that rotate. With `ghost` any text in that style counts (a
+    suggestion). `required`: an empty composer always shows one, so a bare prompt is a draft of blanks.
+    """
+
+    strings: Words = ()
+    patterns: tuple[Pattern, ...] = ()
+    style: StyleCondition = StyleCondition()
+    ghost: bool = False
+    required: bool = False
+
+    @model_validator(mode="after")
+    def _ghosts_have_a_look(self) -> Self:
+        if self.ghost and self.style == StyleCondition():
+            message = "a ghost can be told from a draft by its style alone: `style` is missing"
+            raise ValueError(message)
+        return self
+
+    def knows(self, text: str) -> bool:
+        """Whether this text, white space collapsed, is one of the placeholders."""
+        flat = " ".join(text.split())
+        return flat in {" ".join(known.split()) for known in self.strings} or any(
+            re.fullmatch(pattern, flat) for pattern in self.patterns
+        )
+
+
+class ComposerShape(Strict):
+    """Where text goes in, and how to know it.
+
+    Attributes:
+        glyph: the prompt, exactly, blanks behind it included; several when it changes; "" when there is none.
+        glyph_style: what its cells must look like for idle.
+        column: where the glyph's first cell stands; several, or none for wherever the row's text begins.
+        frame: `rules` a line above and below, `box` a border at the left of every row, `none`.
+        border: the character the frame is made of.
+        padding: blank rows inside the frame above the text.
+        label_rows: rows inside the frame, at its foot, that are no text.
+        anchor: what the search starts from: the terminal's `cursor`, a software cursor (`reversed`), or the `bottom`
+            of the screen where the cursor tells nothing.
+        cursor_visible: whether the terminal's cursor shows while idle; none: either.
+        shell_glyphs: prompts that mean that text would go to a shell.
+        scrolled: what shows that the text's first rows are out of sight, in the rule above it or at the end of its first
+            row; a group `rows` counts them.
+        above_may_move: rows above move while idle (a banner), so they do not count as movement.
+        placeholder: text that nobody typed.
+    """
+
+    glyph: Words
+    glyph_style: StyleCondition = StyleCondition()
+    column: Annotated[tuple[int, ...], BeforeValidator(one_or_more)] = ()
+    frame: Literal["rules", "box", "none"]
+    border: str = Field(default="─", min_length=1, max_length=1)
+    padding: int = Field(default=0, ge=0)
+    label_rows: int = Field(default=0, ge=0)
+    anchor: Literal["cursor", "reversed", "bottom"] = "cursor"
+    cursor_visible: bool | None = None
+    shell_glyphs: Words = ()
+    scrolled: Pattern = ""
+    above_may_move: bool = False
+    placeholder: Placeholder = Placeholder()
+
+    @model_validator(mode="after")
+    def _bottom_needs_a_frame(self) -> Self:
+        if self.anchor == "bottom" and self.frame != "rules":
+            message = '`anchor = "bottom"` finds a composer between rules only'
+            raise ValueError(message)
+        return self
+
+
+class Paste(Strict):
+    """How the harness takes a bracketed paste.
+
+    Attributes:
+        gap_ms: milliseconds to wait between paste and Enter.
+        max_lines: longer pastes arrive mangled or wrapped.
+        max_characters: the same.
+        chip: what a folded paste looks like, as a whole; groups `more` (lines beyond the first), `lines` and
+            `characters` are compared with what was pasted.
+        wraps: beyond the limits the harness wraps the paste in a tag of its own before the model sees it.
+    """
+
+    gap_ms: int = Field(default=400, ge=0, le=5000)
+    max_lines: int = Field(default=10, ge=1)
+    max_characters: int = Field(default=1024, ge=1)
+    chip: Pattern = ""
+    wraps: bool = False
+
+
+class Recognise(Strict):
+    """Which process it is: names of executables or scripts, npm packages, Python modules."""
+
+    commands: Words = ()
+    packages: Words = ()
+    modules: Words = ()
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not (self.commands or self.packages or self.modules):
+            message = "needs one of `commands`, `packages`, `modules`"
+            raise ValueError(message)
+        return self
+
+
+class Profile(Strict):
+    """All of one TOML file. `versions` are those whose screens the rules were read off."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
+    versions: Words = ()
+    recognise: Recognise
+    composer: ComposerShape
+    paste: Paste = Paste()
+    idle: tuple[Sign, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @cached_property
+    def ordered_rules(self) -> tuple[Rule, ...]:
+        """The rules, most important first; file order among equals."""
+        return tuple(sorted(self.rules, key=lambda rule: -rule.priority))
+
+
+def load_profiles(directory: str = "") -> dict[str, Profile]:
+    """The bundled profiles by name, replaced and added to by the `*.toml` files in `directory`.
+
+    Raises:
+        ConfigurationInvalid: naming file, rule and field of every mistake in any of them.
+    """
+    files = {path.name: path for path in sorted(BUNDLED.glob("*.toml"))}
+    if directory:
+        own = Path(directory).expanduser()
+        if not own.is_dir():
+            raise ConfigurationInvalid(
+                "the directory of screen profiles does not exist",
+                str(own),
+                hint="create it, or leave `screens.directory` empty",
+            )
+        files |= {path.name: path for path in sorted(own.glob("*.toml"))}
+    profiles: dict[str, Profile] = {}
+    problems: list[str] = []
+    for path in files.values():
+        try:
+            profile = load_profile(path)
+        except ConfigurationInvalid as error:
+            problems.extend(error.problems)
+            continue
+        if profile.name != path.stem:
+            problems.append(f"{path}: name: is {profile.name!r}, but the file is called {path.name}")
+        profiles[profile.name] = profile
+    if problems:
+        raise ConfigurationInvalid(
+            "screen profiles cannot be used", "; ".join(problems), hint=_HINT, problems=tuple(problems)
+        )
+    return profiles
+
+
+_HINT: Final = "correct the file, or remove it to have the bundled profile back"
+
+
+def load_profile(path: Path) -> Profile:
+    """One profile file.
+
+    Raises:
+        ConfigurationInvalid: naming file, rule and field of every mistake in it.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Profile.model_validate(table)
+    except ValidationError as error:
+        problems = tuple(f"{path}: {line}" for line in _complaints(error, table))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        problems = (f"{path}: {error}",)
+    raise ConfigurationInvalid("a screen profile cannot be used", "; ".join(problems), hint=_HINT, problems=problems)
+
+
+def _complaints(error: ValidationError, table: dict[str, Any]) -> Iterator[str]:
+    """Each mistake as `rules[2] "title-spinner".regex: what is wrong`."""
+    for detail in error.errors():
+        at: Any = table
+        where = ""
+        for step in detail["loc"]:
+            if isinstance(step, int):
+                at = at[step] if isinstance(at, list) and step < len(at) else None
+                label = at.get("name") if isinstance(at, dict) else None
+                where += f"[{step}]" + (f' "{label}"' if label else "")
+            else:
+                at = at.get(step) if isinstance(at, dict) else None
+                where += f".{step}" if where else str(step)
+        yield f"{where or 'profile'}: {detail['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,146 @@
+"""Who is there: from the foreground process's argv to a harness (DESIGN §5).
+
+Interpreters and launchers are looked through; shells, remote and elevated sessions, editors and pagers are never an
+agent, whatever their arguments say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+from adapters.screens.profile import Profile
+
+SHELLS: Final = frozenset(
+    {"ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "xonsh", "zsh"}
+)
+
+NOT_AGENTS: Final = SHELLS | frozenset(
+    {
+        "ssh", "mosh", "mosh-client", "telnet", "et", "scp", "sftp",
+        "docker", "podman", "kubectl", "nerdctl", "lxc", "machinectl", "nsenter", "chroot", "distrobox", "toolbox",
+        "sudo", "su", "doas", "run0", "pkexec", "login",
+        "vi", "vim", "nvim", "view", "vimdiff", "emacs", "emacsclient", "nano", "pico", "micro", "hx", "helix", "kak", "ed", "mcedit",
+        "less", "more", "most", "man", "bat", "pg", "moar",
+        "tmux", "screen", "zellij", "byobu", "script",
+    }
+)  # fmt: skip
+
+_INTERPRETERS: Final = re.compile(r"(?:node(?:js)?|bun|deno|pypy3?|python)(?:[\d.]+)?")
+_PACKAGE_RUNNERS: Final = frozenset({"npx", "bunx", "uvx", "pnpx"})
+_PACKAGE_MANAGERS: Final = {
+    "npm": {"exec", "x"},
+    "pnpm": {"dlx", "exec"},
+    "yarn": {"dlx", "exec"},
+    "bun": {"x", "run"},
+    "uv": {"run", "tool"},
+    "pipx": {"run"},
+}
+_LAUNCHERS: Final = frozenset({"env", "nice", "nohup", "stdbuf", "setsid", "ionice", "time", "caffeinate"})
+_LAUNCHER_FLAGS_WITH_VALUE: Final = frozenset({"-u", "-n", "-C", "-c"})
+_FLAGS_WITH_VALUE: Final = frozenset(
+    {"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions", "-X", "-W"}
+)
+_FLAGS_WITH_CODE: Final = frozenset({"-c", "-e", "-p", "--eval", "--print"})
+_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.\w]*)?")
+_SCRIPT_ENDINGS: Final = (".js", ".mjs", ".cjs", ".ts", ".py", ".exe")
+
+
+def recognise(argv: Sequence[str], profiles: Mapping[str, Profile]) -> str | None:
+    """The name of the harness this process is, or None."""
+    words = list(_program(argv))
+    if not words or is_shell_or_veto(argv):
+        return None
+    for profile in profiles.values():
+        known = profile.recognise
+        for kind, word in words:
+            if kind == "module" and word in known.modules:
+                return profile.name
+            if kind == "package" and word in known.packages:
+                return profile.name
+            if kind == "path" and (_program_name(word) in known.commands or _package_of(word) in known.packages):
+                return profile.name
+    return None
+
+
+def is_shell_or_veto(argv: Sequence[str]) -> bool:
+    """Whether this process is a shell, or another program that must never be typed into. No process at all is one."""
+    rest = _past_launchers(argv)
+    return not rest or _program_name(rest[0].removeprefix("-")) in NOT_AGENTS
+
+
+def _past_launchers(argv: Sequence[str]) -> Sequence[str]:
+    """The argv behind `env X=1`, `nohup` and their like."""
+    while argv and _program_name(argv[0]) in _LAUNCHERS:
+        argv = argv[1:]
+        while argv and (argv[0].startswith("-") or "=" in argv[0]):
+            argv = argv[2:] if argv[0] in _LAUNCHER_FLAGS_WITH_VALUE else argv[1:]
+    return argv
+
+
+def _program(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What may name the program: its path, and behind an interpreter its script, package or module."""
+    rest = _past_launchers(argv)
+    if not rest:
+        return
+    yield "path", rest[0]
+    name = _program_name(rest[0])
+    arguments = list(rest[1:])
+    if name in _PACKAGE_MANAGERS and arguments and arguments[0] in _PACKAGE_MANAGERS[name]:
+        package = _first_operand(arguments[2:] if arguments[:2] == ["tool", "run"] else arguments[1:])
+        yield "package", _without_version(package)
+        yield "path", package
+    elif name in _PACKAGE_RUNNERS:
+        package = _first_operand(arguments)
+        yield "package", _without_version(package)
+        yield "path", package
+    elif _INTERPRETERS.fullmatch(name):
+        if "-m" in arguments and name.startswith(("python", "pypy")):
+            module = arguments.index("-m")
+            if all(word.startswith("-") for word in arguments[:module]) and module + 1 < len(arguments):
+                yield "module", arguments[module + 1]
+                return
+        yield "path", _first_operand(arguments)
+
+
+def _first_operand(arguments: Sequence[str]) -> str:
+    """The first argument that is neither a flag nor a flag's value; "" behind a flag that brings the code itself."""
+    skip = False
+    for word in arguments:
+        if skip:
+            skip = False
+        elif word in _FLAGS_WITH_CODE:
+            return ""
+        elif word in _FLAGS_WITH_VALUE:
+            skip = True
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def _without_version(package: str) -> str:
+    """`@scope/name@1.2` without its version."""
+    at = package.rfind("@")
+    return package[:at] if at > 0 else package
+
+
+def _program_name(path: str) -> str:
+    """The name behind directories, script endings and versioned installations (`claude/versions/2.1.0`)."""
+    parts = [part for part in PurePosixPath(path).parts if part not in {"/", "versions", "bin", "current"}]
+    while parts and _VERSION.fullmatch(parts[-1]):
+        parts.pop()
+    name = parts[-1] if parts else ""
+    for ending in _SCRIPT_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _package_of(path: str) -> str:
+    """The npm package a script lies in: what follows the last `node_modules/`."""
+    _, found, inside = path.rpartition("node_modules/")
+    if not found:
+        return ""
+    parts = inside.split("/")
+    return "/".join(parts[:2]) if inside.startswith("@") else parts[0]

@@ -1,0 +1,99 @@
+"""Looking for a profile's signs in the regions around a composer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adapters.screens.composer import Composer, glyph_styles
+from adapters.screens.rules import Region, Sign, StyleCondition
+from adapters.screens.screen import Screen
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Part of one row: its characters from index `start`."""
+
+    row: int
+    start: int
+    text: str
+
+
+def seen(sign: Sign, screen: Screen, composer: Composer | None) -> str | None:
+    """What of the screen shows this sign, or None where it is not to be seen.
+
+    A sign in a region that does not exist (the composer is missing, or for `bottom` is there) is not seen.
+    """
+    if sign.region == "title":
+        return _in_text(sign, screen.title.strip())
+    if sign.region == "cursor":
+        return _in_text(sign, "visible" if screen.cursor_visible else "hidden")
+    slices = _slices(sign.region, sign.rows, screen, composer)
+    if slices is None:
+        return None
+    text = "\n".join(piece.text for piece in slices)
+    if sign.veto is not None and sign.veto.search(text):
+        return None
+    if sign.region == "glyph" and composer is not None and sign.style is not None:
+        styles = glyph_styles(screen, composer)
+        return composer.glyph if styles and all(map(sign.style.fits, styles)) else None
+    for match in sign.pattern.finditer(text):
+        if sign.style is None or _has_style(sign.style, screen, slices, match.span()):
+            return match.group()
+    return None
+
+
+def _in_text(sign: Sign, text: str) -> str | None:
+    if sign.veto is not None and sign.veto.search(text):
+        return None
+    match = sign.pattern.search(text)
+    return match.group() if match else None
+
+
+def _slices(region: Region, rows: int, screen: Screen, composer: Composer | None) -> list[_Slice] | None:
+    if region == "bottom":
+        end = screen.last_text_row + 1
+        return None if composer else _whole_rows(screen, range(max(0, end - rows), end))
+    if region == "last":
+        return _whole_rows(screen, range(screen.last_text_row, screen.last_text_row + 1))
+    if region == "cursor-row":
+        return _whole_rows(screen, range(screen.cursor_y, screen.cursor_y + 1))
+    if composer is None:
+        return None
+    match region:
+        case "above":
+            return _whole_rows(screen, range(max(0, composer.first - rows), composer.first))
+        case "below":
+            below = composer.last + 1
+            return _whole_rows(screen, range(below, min(below + rows, screen.last_text_row + 1)))
+        case "label":
+            return _whole_rows(screen, composer.label)
+        case "glyph":
+            start = screen.row(composer.top).index_at(composer.glyph_column)
+            return [_Slice(composer.top, start, composer.glyph)]
+        case _:
+            numbers = range(composer.top, composer.bottom + 1)
+            return [
+                _Slice(
+                    number, screen.row(number).index_at(composer.start), screen.row(number).from_column(composer.start)
+                )
+                for number in numbers
+            ]
+
+
+def _whole_rows(screen: Screen, numbers: range) -> list[_Slice]:
+    return [_Slice(number, 0, screen.row(number).text) for number in numbers if number >= 0]
+
+
+def _has_style(condition: StyleCondition, screen: Screen, slices: list[_Slice], span: tuple[int, int]) -> bool:
+    """Whether every cell of the match looks as demanded; blanks and the cell under a drawn cursor are let off."""
+    at = 0
+    for piece in slices:
+        first, stop = max(span[0] - at, 0), min(span[1] - at, len(piece.text))
+        at += len(piece.text) + 1
+        if first >= stop:
+            continue
+        cells = screen.row(piece.row).styles(piece.start + first, piece.start + stop)
+        shown = [style for character, style in cells if not character.isspace()]
+        if not all(condition.fits(style) or (style.reverse and condition.reverse is None) for style in shown):
+            return False
+    return True

@@ -1,0 +1,190 @@
+"""The tmux adapter: what stands behind the entry point (DESIGN §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from adapters.screens.profile import load_profiles
+from adapters.tmux.attempt import Attempt
+from adapters.tmux.claims import claim_pane
+from adapters.tmux.command import TmuxServer
+from adapters.tmux.deliver import deliver
+from adapters.tmux.doctor import Check, checks
+from adapters.tmux.facts import NoPane
+from adapters.tmux.lock import PaneIsTaken, pane_lock
+from adapters.tmux.occupants import Agent, Occupants
+from adapters.tmux.panes import panes_of
+from adapters.tmux.resolve import PaneKey, Resolver
+from adapters.tmux.sockets import default_socket, target_socket
+from adapters.tmux.view import Observer, View
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.errors import NotFound, OperationFailed
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import Evidence, Observation, PresenceState
+from wake_bridge.domain.routing import Address, Capabilities
+from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Journal, Nowhere, Place, Refused, Wake
+
+_COMPARABLE_FOR: Final = 5_000
+"""Milliseconds for which a look says what the pane must still look like when a wake begins."""
+
+_BIND_HINT: Final = "run it inside the agent's pane, or name one with --pane (see `tmux list-panes -a`)"
+
+
+class TmuxConfig(BaseModel):
+    """`[adapters.tmux]`: which server is meant where a target names none; empty is tmux's own choice."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: bool = True
+    socket_name: str = ""
+    socket_path: str = ""
+
+    @model_validator(mode="after")
+    def _one_socket(self) -> Self:
+        if self.socket_name and self.socket_path:
+            message = "socket_name (tmux -L) and socket_path (tmux -S) cannot both be set"
+            raise ValueError(message)
+        if "/" in self.socket_name:
+            message = "socket_name is a name, as for tmux -L; a path goes into socket_path"
+            raise ValueError(message)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _LastLook:
+    at: Instant
+    fingerprint: str
+
+
+class TmuxAdapter:
+    """Sees and wakes agents in tmux panes, through their screens."""
+
+    name: ClassVar[str] = "tmux"
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    Config: ClassVar[type[BaseModel]] = TmuxConfig
+
+    def __init__(self, config: TmuxConfig, context: AdapterContext) -> None:
+        self._config = config
+        self._context = context
+        self._servers: dict[str, TmuxServer] = {}
+        self._occupants = Occupants(load_profiles(context.screens_directory))
+        self._resolver = Resolver(self._server, self._socket, self._occupants)
+        self._last_looks: dict[str, _LastLook] = {}
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """Find the one pane the address means, now (DESIGN §6.1)."""
+        return await self._resolver.resolve(address)
+
+    async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
+        """One `list-panes -a` per socket: what changes whenever a new look could show something new."""
+        wanted = {place.key: PaneKey.of(place.key) for place in places}
+        signs: dict[str, str] = {}
+        for socket in {key.socket for key in wanted.values()}:
+            panes = await panes_of(self._server(socket))
+            if isinstance(panes, NoPane):
+                continue
+            found = {str(PaneKey(socket, pane.server_pid, pane.pane_id)): pane.sign_of_life for pane in panes}
+            signs |= {key: found[key] for key in wanted if key in found}
+        return signs
+
+    async def observe(self, place: Place, address: Address) -> Observation:
+        """One look: evidence, never a verdict."""
+        key = PaneKey.of(place.key)
+        view = await self._observer(key.socket).view(key.pane_id, address.harness)
+        now = self._context.clock.now()
+        if isinstance(view, NoPane):
+            return Observation(now, (_gone(view.why),), where=place.label)
+        if view.fence.server_pid != key.server_pid:
+            return Observation(now, (_gone("the tmux server is another one"),), where=place.label)
+        self._last_looks[place.key] = _LastLook(now, view.fingerprint)
+        return Observation(
+            at=now,
+            evidence=view.evidence,
+            fingerprint=view.fingerprint,
+            where=view.look.facts.label,
+            capabilities=_harness_of(view),
+        )
+
+    async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
+        """One attempt to submit `wake.text`, alone with the pane."""
+        key = PaneKey.of(place.key)
+        fence = wake.fence or place.fence
+        if fence is None:
+            return Refused(HoldReason.UNREACHABLE, "the place has no fence", place.label)
+        attempt = Attempt(
+            server=self._server(key.socket),
+            observer=self._observer(key.socket),
+            pane_id=key.pane_id,
+            label=place.label,
+            harness=address.harness,
+            wake=wake,
+            fence=fence,
+            journal=journal,
+        )
+        try:
+            with pane_lock(key.socket, key.server_pid, key.pane_id):
+                return await deliver(attempt, self._last_fingerprint(place.key))
+        except PaneIsTaken as taken:
+            return Refused(HoldReason.BUSY_PANE, str(taken), place.label)
+
+    async def probe(self) -> Sequence[Check]:
+        """Checks for `doctor`: the program, its version, the server, UTF-8."""
+        return await checks(self._server(self._socket("")), self._context.timeout, self._context.environment)
+
+    async def binding_for(self, pane: str | None, environment: Mapping[str, str]) -> Place:
+        """The place that `bind` means: the named pane, or the one this process runs in by `$TMUX` and `$TMUX_PANE`.
+
+        Raises:
+            NotFound: there is no such pane, or the process runs in none.
+        """
+        socket = "" if pane else environment.get("TMUX", "").partition(",")[0]
+        target = pane or environment.get("TMUX_PANE", "")
+        if not target or not (pane or socket):
+            raise NotFound("this is no tmux pane", hint=_BIND_HINT)
+        found = await self.resolve(Address(Identity(""), pane=target, socket=socket))
+        if isinstance(found, Nowhere):
+            raise NotFound(found.detail, target, hint=_BIND_HINT)
+        return found
+
+    async def mark_identity(self, place: Place, identity: Identity) -> None:
+        """Let the pane, and no other of its server, say that it is the identity's.
+
+        Raises:
+            OperationFailed: tmux refused.
+        """
+        key = PaneKey.of(place.key)
+        server = self._server(key.socket)
+        panes = await panes_of(server)
+        why = panes.why if isinstance(panes, NoPane) else await claim_pane(server, panes, key.pane_id, identity)
+        if why:
+            raise OperationFailed(f"the pane could not be marked as {identity}'s", f"{place.label}: {why}")
+
+    def _server(self, socket: str) -> TmuxServer:
+        if socket not in self._servers:
+            self._servers[socket] = TmuxServer(socket, self._context.timeout, self._context.environment)
+        return self._servers[socket]
+
+    def _observer(self, socket: str) -> Observer:
+        return Observer(self._server(socket), self._occupants, self._context.typing_quiet)
+
+    def _socket(self, named: str) -> str:
+        if named:
+            return target_socket(named, self._context.environment)
+        return default_socket(self._config.socket_name, self._config.socket_path, self._context.environment)
+
+    def _last_fingerprint(self, key: str) -> str:
+        last = self._last_looks.get(key)
+        is_recent = last is not None and self._context.clock.now() - last.at <= _COMPARABLE_FOR
+        return last.fingerprint if last is not None and is_recent else ""
+
+
+def _gone(why: str) -> Evidence:
+    return Evidence("pane-gone", PresenceState.UNKNOWN, saw=why, region="pane", hold=HoldReason.UNREACHABLE)
+
+
+def _harness_of(view: View) -> tuple[str, ...]:
+    return (view.agent.profile.name,) if isinstance(view.agent, Agent) else ()

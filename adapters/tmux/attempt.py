@@ -1,0 +1,83 @@
+"""What every step of one attempt shares: the pane, the wake, the journal, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.tmux.command import Answer, TmuxServer
+from adapters.tmux.facts import NoPane, scrollback_of
+from adapters.tmux.fence import breach
+from adapters.tmux.view import Observer, View
+from wake_bridge.domain.delivery import HoldReason, Step
+from wake_bridge.domain.presence import Evidence
+from wake_bridge.domain.routing import Binding
+from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
+
+POLL: Final = 0.02
+"""Seconds between two looks while something is awaited; a look costs 3 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to put one wake in front of one agent.
+
+    `fence` is what must still hold: where earlier attempts typed, or the pane as it was resolved.
+    """
+
+    server: TmuxServer
+    observer: Observer
+    pane_id: str
+    label: str
+    harness: str
+    wake: Wake
+    fence: Binding
+    journal: Journal
+
+    async def look(self, *, anew: bool = False) -> View | NoPane:
+        """Look at the pane; `anew` reads the processes again."""
+        return await self.observer.view(self.pane_id, self.harness, anew=anew)
+
+    async def scrollback(self) -> str:
+        """The pane with its history; empty when it cannot be had."""
+        text = await scrollback_of(self.server, self.pane_id)
+        return "" if isinstance(text, NoPane) else text
+
+    async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
+        """Send commands to the pane's server."""
+        return await self.server.ask(*commands, stdin=stdin)
+
+    async def write(self, step: Step, **detail: str) -> None:
+        """Write a step down; only then may the next key be sent."""
+        await self.journal(step, {"where": self.label, "pane": self.pane_id, **detail})
+
+    def breach(self, view: View) -> str:
+        """What of the fence no longer holds; empty while all of it does."""
+        return breach(self.fence, view.fence, set(view.sessions))
+
+    def refused(self, reason: HoldReason, detail: str) -> Refused:
+        """Nothing more is typed now."""
+        return Refused(reason, detail, self.label)
+
+    def refused_by(self, evidence: Evidence) -> Refused:
+        """Nothing more is typed because of what was seen."""
+        return self.refused(reason_of(evidence), told(evidence))
+
+    def staged(self, detail: str) -> Refused:
+        """Our text may stand in the composer, and it is not safe to press Enter."""
+        return self.refused(HoldReason.STAGED, detail)
+
+    def unknown(self, why: str, **seen: str) -> Unknown:
+        """No look can tell any more."""
+        return Unknown({"why": why, "where": self.label, "pane": self.pane_id, **seen})
+
+
+def reason_of(evidence: Evidence) -> HoldReason:
+    """The hold that a piece of evidence against typing asks for."""
+    return evidence.hold or HoldReason(evidence.vote.value)
+
+
+def told(evidence: Evidence) -> str:
+    """A piece of evidence in words."""
+    return f"{evidence.rule}: {evidence.saw}" if evidence.saw else evidence.rule

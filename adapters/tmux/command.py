@@ -1,0 +1,105 @@
+"""One bounded tmux call at a time (DESIGN §6: every external call is bounded, its exit status and stderr are read)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+NOT_FOUND: Final = 127
+"""The exit status a shell gives for a program that is not there."""
+
+_OWN_VARIABLES: Final = frozenset({"TMUX", "TMUX_PANE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one call came to. Exit 0 proves only that tmux took the command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+    @property
+    def is_well(self) -> bool:
+        """Whether tmux ran the whole list of commands."""
+        return self.returncode == 0 and not self.timed_out
+
+    @property
+    def complaint(self) -> str:
+        """Why it is not well, one line."""
+        if self.timed_out:
+            return "tmux did not answer in time"
+        return self.stderr.strip().replace("\n", "; ") or f"tmux exited with {self.returncode}"
+
+
+class TmuxServer:
+    """The tmux server behind one socket.
+
+    Args:
+        socket: path of the socket; never the default one by accident, since it is always named.
+        timeout: bound of one call in seconds.
+        environment: for the tmux client; its `PATH` finds the program.
+    """
+
+    def __init__(self, socket: str, timeout: float, environment: Mapping[str, str]) -> None:
+        self.socket = socket
+        self._timeout = timeout
+        self._environment = {name: value for name, value in environment.items() if name not in _OWN_VARIABLES}
+
+    async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
+        """Run the commands as one list inside the server and return what they printed.
+
+        tmux runs such a list in one go: nothing else happens between two of its commands, except while one waits for
+        its stdin.
+        """
+        return await asyncio.to_thread(self.ask_and_wait, *commands, stdin=stdin)
+
+    def ask_and_wait(self, *commands: Sequence[str], stdin: str = "") -> Answer:
+        """The same for a caller that may block."""
+        program = shutil.which("tmux", path=self._environment.get("PATH"))
+        if program is None:
+            return Answer(NOT_FOUND, "", "tmux is not on PATH")
+        return run_bounded(
+            [program, "-u", "-S", self.socket, *joined(commands)], stdin, self._timeout, self._environment
+        )
+
+
+def joined(commands: Sequence[Sequence[str]]) -> list[str]:
+    """One argument list of several commands.
+
+    An argument that ends in `;` would end its command; tmux wants that one escaped.
+    """
+    words: list[str] = []
+    for command in commands:
+        if words:
+            words.append(";")
+        words.extend(f"{word[:-1]}\\;" if word.endswith(";") else word for word in command)
+    return words
+
+
+def run_bounded(argv: Sequence[str], stdin: str, timeout: float, environment: Mapping[str, str]) -> Answer:
+    """Run a program in its own process group; kill the whole group after `timeout` seconds."""
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        start_new_session=True,
+    )
+    with process:
+        try:
+            output, complaints = process.communicate(stdin.encode(), timeout)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            return Answer(process.wait(), "", "", timed_out=True)
+    return Answer(process.returncode, output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace"))

@@ -1,0 +1,73 @@
+"""Conditions that tmux itself evaluates in the step that pastes (DESIGN §6.4).
+
+A condition is one comparison of formats with the values just seen, and one search of the screen. Nothing from the
+graph or from a title ever goes into it: every value is held against the alphabet of its format.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from adapters.tmux.facts import FENCED_NAMES, Look, PaneFacts
+
+_NUMBER: Final = re.compile(r"[0-9]{0,10}")
+_ID: Final = re.compile(r"[%@$][0-9]{1,10}")
+_COMMAND: Final = re.compile(r"[A-Za-z0-9_.+-](?:[A-Za-z0-9 _.+-]{0,62}[A-Za-z0-9_.+-])?")
+_SIGHT: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ]{4,62})[A-Za-z0-9]")
+_VALUES: Final = {
+    **dict.fromkeys(FENCED_NAMES, _NUMBER),
+    "pane_id": _ID,
+    "session_id": _ID,
+    "window_id": _ID,
+    "pane_current_command": _COMMAND,
+}
+
+
+class NotExpressible(ValueError):
+    """A value could mean something to tmux's format language; no condition is made of it."""
+
+
+def condition(look: Look, first: Look, sight: str = "") -> str:
+    """The pane is as `look` saw it, no key can have come in since `first`, and `sight` stands on one of its rows.
+
+    `sight` is a part of our own mark or of a harness's paste chip: letters, digits and blanks.
+
+    Raises:
+        NotExpressible: a value is outside its alphabet.
+    """
+    facts = look.facts
+    formats = [f"#{{{name}}}" for name in FENCED_NAMES]
+    values = [_checked(name, facts.values[name]) for name in FENCED_NAMES]
+    if look.typists():
+        # whole seconds: they fence only because these clients must have been quiet for two of them
+        formats.append(_viewers_format(facts))
+        values.append(_viewers_value(first.facts))
+    as_seen = f"#{{==:{'|'.join(formats)},{'|'.join(values)}}}"
+    if not sight:
+        return as_seen
+    if not _SIGHT.fullmatch(sight):
+        raise NotExpressible(f"cannot be searched for in a condition: {sight!r}")
+    return f"#{{&&:{as_seen},#{{C:{sight}}}}}"
+
+
+def can_be_sight(text: str) -> bool:
+    """Whether a condition can search the screen for `text`."""
+    return _SIGHT.fullmatch(text) is not None
+
+
+def _checked(name: str, value: str) -> str:
+    if not _VALUES[name].fullmatch(value):
+        raise NotExpressible(f"{name} cannot stand in a condition: {value!r}")
+    return value
+
+
+def _viewers_format(facts: PaneFacts) -> str:
+    """Every session that shows the pane's window, with its last activity."""
+    window = _checked("window_id", facts.window_id)
+    return f"#{{S:#{{?#{{==:#{{window_id}},{window}}},#{{session_id}}=#{{session_activity}}/,}}}}"
+
+
+def _viewers_value(facts: PaneFacts) -> str:
+    shown = facts.sessions_showing_it()
+    return "".join(f"{_checked('session_id', session)}={activity}/" for session, activity in shown.items())

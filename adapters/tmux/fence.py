@@ -1,0 +1,47 @@
+"""The fence: what must still be the same for a pane to be the pane it was (DESIGN §6.2).
+
+Pane ids restart with the server, names match by prefix, and an agent that quits to its shell leaves `pane_pid` as it
+was. So the fence holds the server, the session, the pane, its process and the agent's, each with its start time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from adapters.tmux.processes import Process, started_at
+from wake_bridge.domain.routing import Binding
+
+NO_PROCESS: Final = 0
+
+
+def fence_around(
+    *, socket: str, server_pid: int, session_id: str, pane_id: str, pane_pid: int, agent: Process | None
+) -> Binding:
+    """The fence of a pane as it is now; without an agent its part of the fence stays open."""
+    return Binding(
+        socket=os.path.realpath(socket),
+        server_pid=server_pid,
+        session_id=session_id,
+        pane_id=pane_id,
+        pane_pid=pane_pid,
+        pane_started=started_at(pane_pid),
+        agent_pid=agent.pid if agent else NO_PROCESS,
+        agent_started=agent.started if agent else "",
+    )
+
+
+def breach(fence: Binding, now: Binding, sessions: set[str]) -> str:
+    """What of `fence` no longer holds, one clause; empty while all of it does.
+
+    `sessions` are all that have the pane now: a linked window stays in its session while others show it as well.
+    """
+    if (fence.socket, fence.server_pid) != (now.socket, now.server_pid):
+        return "the tmux server is another one"
+    if (fence.pane_id, fence.pane_pid, fence.pane_started) != (now.pane_id, now.pane_pid, now.pane_started):
+        return f"the pane {fence.pane_id} is another one"
+    if fence.session_id not in sessions:
+        return f"the pane was moved out of its session {fence.session_id}"
+    if fence.agent_pid != NO_PROCESS and (fence.agent_pid, fence.agent_started) != (now.agent_pid, now.agent_started):
+        return "the agent in the pane is not the one it was"
+    return ""

@@ -1,0 +1,96 @@
+"""Which agent, if any, has a pane's terminal (DESIGN §5 "Who is there")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from adapters.screens.profile import Profile
+from adapters.screens.recognise import SHELLS, is_shell_or_veto, recognise
+from adapters.tmux.processes import Process, foreground_leader, foreground_others
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A known harness that has the terminal."""
+
+    process: Process
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class NoAgent:
+    """Nobody there who could take a wake."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    pane_pid: int
+    command: str
+    harness: str
+    agent: Agent
+
+
+class Occupants:
+    """Tells who is there; remembers it while pane process and command stay the same."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._profiles = profiles
+        self._remembered: dict[tuple[str, str], _Remembered] = {}
+
+    def of(
+        self, socket: str, pane_id: str, pane_pid: int, command: str, harness: str = "", *, anew: bool = False
+    ) -> Agent | NoAgent:
+        """Who has the terminal of the pane started as `pane_pid`.
+
+        `harness` replaces the recognition, never the vetoes; `anew` looks again whatever is remembered. Blocks for
+        some milliseconds when it has to look. That nobody is there is never remembered: a script may start the agent
+        at any moment, and the command stays the script's.
+        """
+        key = (socket, pane_id)
+        known = self._remembered.get(key)
+        if known and not anew and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness):
+            return known.agent
+        occupant = self._look(pane_pid, harness)
+        if isinstance(occupant, Agent):
+            self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
+        else:
+            self._remembered.pop(key, None)
+        return occupant
+
+    def _look(self, pane_pid: int, harness: str) -> Agent | NoAgent:
+        leader = foreground_leader(pane_pid)
+        if leader is None:
+            return NoAgent("no process has the terminal")
+        if leader.is_stopped:
+            return NoAgent(f"{_name_of(leader)} is stopped")
+        if is_shell_or_veto(leader.argv) and not _runs_a_script(leader):
+            return NoAgent(f"{_name_of(leader)} has the terminal")
+        if harness and harness not in self._profiles:
+            return NoAgent(f"no screen profile is called {harness!r}")
+        for process in _group_of(leader, pane_pid):
+            if is_shell_or_veto(process.argv):
+                continue
+            name = harness or recognise(process.argv, self._profiles)
+            if name:
+                return Agent(process, self._profiles[name])
+        return NoAgent(f"{_name_of(leader)} has the terminal")
+
+
+def _group_of(leader: Process, pane_pid: int) -> Iterator[Process]:
+    """The leader, and only if that is not enough the rest of its group: what a script or a runner has started."""
+    yield leader
+    yield from foreground_others(pane_pid, leader.pid)
+
+
+def _runs_a_script(shell: Process) -> bool:
+    """Whether a shell runs a script rather than talking to a person; only then can an agent be in its own group."""
+    name = PurePath(shell.argv[0]).name if shell.argv else ""
+    return name in SHELLS and len(shell.argv) > 1
+
+
+def _name_of(process: Process) -> str:
+    return PurePath(process.argv[0]).name if process.argv else f"process {process.pid}"

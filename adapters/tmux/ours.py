@@ -1,0 +1,81 @@
+"""Where our own text is on a screen (DESIGN §§6.5–6.7)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from adapters.screens.staged import holds_only, mark_in_transcript
+from adapters.tmux.condition import NotExpressible, can_be_sight
+from adapters.tmux.occupants import Agent
+from adapters.tmux.view import View
+from wake_bridge.ports.adapter import Wake
+
+_LEAST_OF_MARK: Final = 8
+"""Characters of the mark that must stand on one row: 40 bits, most of them random."""
+
+_PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ]*[A-Za-z0-9]")
+
+
+def shows_composer(view: View) -> bool:
+    """Whether the composer is to be seen.
+
+    Where it is not, a screen that merely hides it may go on showing our unsent text: nothing on it proves anything.
+    """
+    return view.reading is not None and view.reading.composer != "absent"
+
+
+def stands_alone(view: View, wake: Wake) -> bool:
+    """Whether the composer holds our text, or the harness's chip for it, and nothing else."""
+    return isinstance(view.agent, Agent) and holds_only(view.screen, view.agent.profile, wake.text)
+
+
+def is_in_composer(view: View, wake: Wake) -> bool:
+    """Whether our text stands in the composer, be it among somebody else's; so may any chip of a paste."""
+    if view.reading is None or not isinstance(view.agent, Agent):
+        return False
+    held = view.reading.composer_text
+    chip = view.agent.profile.paste.chip
+    return is_in_text(held, wake) or bool(chip and re.search(chip, " ".join(held.split())))
+
+
+def is_in_transcript(view: View, wake: Wake) -> bool:
+    """Whether the mark stands above the composer; never without one."""
+    if not shows_composer(view) or not isinstance(view.agent, Agent):
+        return False
+    return mark_in_transcript(view.screen, view.agent.profile, wake.mark)
+
+
+def is_in_text(text: str, wake: Wake) -> bool:
+    """Whether the mark stands in `text`, be it wrapped and framed."""
+    return wake.mark in re.sub(r"[^0-9A-Z]", "", text)
+
+
+def sight_of(view: View, wake: Wake) -> str:
+    """A part of our text that stands on one row, for a condition to search for: the mark, or the harness's chip.
+
+    Raises:
+        NotExpressible: no row shows enough of it.
+    """
+    rows = [row.text for row in view.screen.rows]
+    candidates = [*_parts_of_mark(wake.mark), *_runs_of_chip(view)]
+    for part in candidates:
+        if can_be_sight(part) and any(part in row for row in rows):
+            return part
+    raise NotExpressible("our mark stands on no single row")
+
+
+def _parts_of_mark(mark: str) -> list[str]:
+    """The mark and ever shorter parts of it, for a narrow pane that wraps inside it."""
+    return [
+        mark[start : start + length]
+        for length in range(len(mark), _LEAST_OF_MARK - 1, -1)
+        for start in range(len(mark) - length, -1, -1)
+    ]
+
+
+def _runs_of_chip(view: View) -> list[str]:
+    if view.reading is None or not isinstance(view.agent, Agent) or not view.agent.profile.paste.chip:
+        return []
+    found = re.search(view.agent.profile.paste.chip, " ".join(view.reading.composer_text.split()))
+    return sorted(_PLAIN_RUN.findall(found.group()), key=len, reverse=True) if found else []

@@ -1,0 +1,137 @@
+"""All panes of a server in one call, and names matched exactly (DESIGN §6.1).
+
+tmux itself matches names by prefix and by pattern, and looks for a name in other sessions too. So it is never asked for
+a name: the list is read and compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.tmux.command import TmuxServer
+from adapters.tmux.facts import LABEL_NAMES, NoPane, label_of
+from adapters.tmux.records import Separators
+
+IDENTITY_OPTION: Final = "@wake_identity"
+"""The pane option by which a pane says whose it is: one identity or several, parted by blanks."""
+
+_NAMES: Final = (
+    "pid",
+    "pane_id",
+    "session_id",
+    "window_id",
+    "pane_pid",
+    "pane_dead",
+    "pane_in_mode",
+    "pane_input_off",
+    "pane_synchronized",
+    "pane_current_command",
+    "cursor_x",
+    "cursor_y",
+    "cursor_flag",
+    "alternate_on",
+    "pane_width",
+    "pane_height",
+    "window_activity",
+    *LABEL_NAMES,
+    "window_name",
+    IDENTITY_OPTION,
+    "pane_title",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """A pane where one session shows it; a linked window is listed once for each of its sessions."""
+
+    values: Mapping[str, str]
+
+    @property
+    def pane_id(self) -> str:
+        """`%5`."""
+        return self.values["pane_id"]
+
+    @property
+    def session_id(self) -> str:
+        """`$3`."""
+        return self.values["session_id"]
+
+    @property
+    def server_pid(self) -> int:
+        """The server's own pid."""
+        return int(self.values["pid"])
+
+    @property
+    def pane_pid(self) -> int:
+        """The process the pane was started with."""
+        return int(self.values["pane_pid"] or 0)
+
+    @property
+    def command(self) -> str:
+        """`pane_current_command`."""
+        return self.values["pane_current_command"]
+
+    @property
+    def label(self) -> str:
+        """`session:window.pane`."""
+        return label_of(self.values)
+
+    @property
+    def identities(self) -> list[str]:
+        """Whose pane it says it is."""
+        return self.values[IDENTITY_OPTION].split()
+
+    @property
+    def sign_of_life(self) -> str:
+        """Everything that can change when a new look could show something new."""
+        return "\n".join(self.values.values())
+
+
+async def panes_of(server: TmuxServer) -> list[Pane] | NoPane:
+    """Every pane of the server; `NoPane` when the server cannot be asked."""
+    separators = Separators()
+    answer = await server.ask(["list-panes", "-a", "-F", separators.template(_NAMES)])
+    if not answer.is_well:
+        return NoPane(answer.complaint, answer.timed_out)
+    return [Pane(record) for record in separators.records(answer.stdout, _NAMES)]
+
+
+def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:
+    """The panes that `target` means: `%id`, `session`, `session:window` or `session:window.pane`, exact.
+
+    A window is given by its index or its whole name. A pane is listed once, however many sessions show it.
+    """
+    name = target.removeprefix("=")
+    if name.startswith("%"):
+        return _each_once(pane for pane in panes if pane.pane_id == name)
+    session, _, inside = name.partition(":")
+    there = [pane for pane in panes if pane.values["session_name"] == session]
+    if not inside:
+        return _each_once(there)
+    if whole := [pane for pane in there if _is_window(pane, inside)]:
+        return _each_once(whole)
+    window, _, index = inside.rpartition(".")
+    return _each_once(pane for pane in there if _is_window(pane, window) and pane.values["pane_index"] == index)
+
+
+def panes_claimed_by(panes: Iterable[Pane], identity: str) -> list[Pane]:
+    """The panes whose option names the identity."""
+    return _each_once(pane for pane in panes if identity in pane.identities)
+
+
+def sessions_with(panes: Sequence[Pane], pane_id: str) -> set[str]:
+    """The sessions that have the pane."""
+    return {pane.session_id for pane in panes if pane.pane_id == pane_id}
+
+
+def _is_window(pane: Pane, name: str) -> bool:
+    return name in {pane.values["window_index"], pane.values["window_name"]}
+
+
+def _each_once(panes: Iterable[Pane]) -> list[Pane]:
+    once: dict[str, Pane] = {}
+    for pane in panes:
+        once.setdefault(pane.pane_id, pane)
+    return list(once.values())

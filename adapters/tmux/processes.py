@@ -1,0 +1,130 @@
+"""Who has a pane's terminal: its foreground process group (DESIGN §5 "Who is there")."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import struct
+import subprocess
+import termios
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+_PS_TIMEOUT: Final = 3.0
+_STAT_TERMINAL_GROUP: Final = 5
+_STAT_START_TIME: Final = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. `started` tells it from a later one with the same pid."""
+
+    pid: int
+    started: str
+    argv: tuple[str, ...]
+    is_stopped: bool = False
+
+
+def foreground_leader(pane_pid: int) -> Process | None:
+    """The leader of the group that has the terminal of the pane started as `pane_pid`.
+
+    The oldest other member stands in for a leader that has ended; None if it cannot be told.
+    """
+    group = _terminal_group(pane_pid)
+    if group is None or group <= 0:
+        return None
+    return _process(group) or next(iter(foreground_others(pane_pid, group)), None)
+
+
+def foreground_others(pane_pid: int, group: int) -> list[Process]:
+    """The other members of the group among the pane's descendants, oldest first: what a wrapper script runs."""
+    try:
+        shell = psutil.Process(pane_pid)
+        family = [shell, *shell.children(recursive=True)]
+    except psutil.Error:
+        return []
+    found = [_process(one.pid) for one in family if one.pid != group and _is_in_group(one.pid, group)]
+    return [one for one in found if one is not None]
+
+
+def started_at(pid: int) -> str:
+    """When a process started, as a text that stays the same while it lives; empty if it is gone."""
+    if _has_proc():
+        fields = _stat_fields(pid)
+        return fields[_STAT_START_TIME] if fields else ""
+    try:
+        return repr(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return ""
+
+
+def unread_bytes(terminal: str) -> int:
+    """How much input lies in a terminal that its program has not read yet; 0 where that cannot be told.
+
+    A key that was sent and not read would act on a screen nobody has seen yet.
+    """
+    try:
+        descriptor = os.open(terminal, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        (waiting,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+    except OSError:
+        return 0
+    finally:
+        os.close(descriptor)
+    return int(waiting)
+
+
+def _has_proc() -> bool:
+    return platform.system() == "Linux"
+
+
+def _terminal_group(pid: int) -> int | None:
+    if _has_proc():
+        fields = _stat_fields(pid)
+        return int(fields[_STAT_TERMINAL_GROUP]) if fields else None
+    try:
+        answer = subprocess.run(
+            ["/bin/ps", "-o", "tpgid=", "-p", str(pid)],
+            capture_output=True,
+            timeout=_PS_TIMEOUT,
+            check=True,
+            text=True,
+        )
+        return int(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name, which may itself hold blanks and brackets; [] if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
+def _is_in_group(pid: int, group: int) -> bool:
+    try:
+        return os.getpgid(pid) == group
+    except OSError:
+        return False
+
+
+def _process(pid: int) -> Process | None:
+    try:
+        one = psutil.Process(pid)
+        status = one.status()
+        argv = tuple(one.cmdline())
+    except psutil.Error:
+        return None
+    if status in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
+        return None
+    stopped = status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+    return Process(pid, started_at(pid), argv, stopped)

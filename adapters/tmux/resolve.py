@@ -1,0 +1,162 @@
+"""From an address to exactly one pane, or to none (DESIGN §6.1): never a guess."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.tmux.command import TmuxServer
+from adapters.tmux.facts import NoPane
+from adapters.tmux.fence import breach, fence_around
+from adapters.tmux.occupants import Agent, Occupants
+from adapters.tmux.panes import Pane, panes_claimed_by, panes_named, panes_of, sessions_with
+from adapters.tmux.sockets import why_not_ours
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.routing import Address, Binding
+from wake_bridge.ports.adapter import Nowhere, Paper, Place
+
+_LISTED: Final = 4
+"""Panes that a complaint names before it says how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaneKey:
+    """What `Place.key` says: the pane for locks and limits."""
+
+    socket: str
+    server_pid: int
+    pane_id: str
+
+    def __str__(self) -> str:
+        return f"{self.socket}|{self.server_pid}|{self.pane_id}"
+
+    @classmethod
+    def of(cls, key: str) -> PaneKey:
+        """Read it back."""
+        socket, server_pid, pane_id = key.rsplit("|", 2)
+        return cls(socket, int(server_pid), pane_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A pane, and all panes of its server."""
+
+    socket: str
+    panes: Sequence[Pane]
+    pane: Pane
+
+
+class Resolver:
+    """Finds the one pane an address means, now.
+
+    Args:
+        server_of: the server behind a socket's path.
+        socket_of: the socket that a target's `socket` names; the configured one for an empty text.
+        occupants: who recognises the agent in a pane.
+    """
+
+    def __init__(
+        self, server_of: Callable[[str], TmuxServer], socket_of: Callable[[str], str], occupants: Occupants
+    ) -> None:
+        self._server_of = server_of
+        self._socket_of = socket_of
+        self._occupants = occupants
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """The configured target; else the pane that says so itself; else the binding; else the subscription's."""
+        usual = self._socket_of(address.socket)
+        sockets = [usual]
+        if address.binding and not address.pane and address.binding.socket != usual:
+            sockets.append(address.binding.socket)
+        seen = {socket: await self._panes(socket) for socket in sockets}
+        return await asyncio.to_thread(self._choose, address, usual, seen)
+
+    async def _panes(self, socket: str) -> list[Pane] | NoPane:
+        if why := why_not_ours(socket):
+            return NoPane(why)
+        return await panes_of(self._server_of(socket))
+
+    def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
+        if address.pane:
+            return self._named(address.pane, usual, seen[usual], address.harness)
+        claims = [
+            _Located(socket, panes, pane)
+            for socket, panes in seen.items()
+            if not isinstance(panes, NoPane)
+            for pane in panes_claimed_by(panes, address.identity)
+        ]
+        if len(claims) == 1:
+            return self._place(claims[0], address.harness)
+        if claims:
+            listed = _listed([claim.pane for claim in claims])
+            return Nowhere(HoldReason.AMBIGUOUS, f"{len(claims)} panes say they are {address.identity}: {listed}")
+        bound = self._bound(address.binding, seen, address.harness) if address.binding else None
+        if isinstance(bound, Place):
+            return bound
+        if address.suggested:
+            return self._named(address.suggested, usual, seen[usual], address.harness)
+        return bound or Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
+
+    def _named(self, target: str, socket: str, panes: list[Pane] | NoPane, harness: str) -> Place | Nowhere:
+        if isinstance(panes, NoPane):
+            return Nowhere(HoldReason.UNREACHABLE, panes.why, target)
+        found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
+        if not found:
+            return Nowhere(HoldReason.UNREACHABLE, f"no pane is called exactly {target!r}", target)
+        if len(found) == 1:
+            return self._place(found[0], harness)
+        with_agent = [one for one in found if self._agent(one, harness)]
+        if len(with_agent) == 1:
+            return self._place(with_agent[0], harness)
+        count = f"{len(with_agent)} of them run an agent" if with_agent else "none of them runs an agent"
+        listed = _listed([one.pane for one in found])
+        return Nowhere(HoldReason.AMBIGUOUS, f"{target!r} has {len(found)} panes and {count}: {listed}", target)
+
+    def _bound(self, binding: Binding, seen: Mapping[str, list[Pane] | NoPane], harness: str) -> Place | Nowhere:
+        """The pane of the binding while its fence is intact."""
+        panes = seen[binding.socket]
+        if isinstance(panes, NoPane):
+            return Nowhere(HoldReason.UNREACHABLE, panes.why, binding.pane_id)
+        pane = next(iter(panes_named(panes, binding.pane_id)), None)
+        if pane is None:
+            return Nowhere(HoldReason.UNREACHABLE, f"the bound pane {binding.pane_id} is gone", binding.pane_id)
+        located = _Located(binding.socket, panes, pane)
+        broken = breach(binding, self._fence(located, harness), sessions_with(panes, pane.pane_id))
+        if broken:
+            return Nowhere(HoldReason.UNREACHABLE, f"it was bound to {pane.label}, but {broken}", pane.label)
+        return self._place(located, harness)
+
+    def _place(self, located: _Located, harness: str) -> Place:
+        fence = self._fence(located, harness)
+        agent = self._agent(located, harness)
+        paste = agent.profile.paste if agent else None
+        return Place(
+            key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
+            label=located.pane.label,
+            fence=fence,
+            paper=Paper(paste.max_lines, paste.max_characters) if paste else Paper(),
+        )
+
+    def _fence(self, located: _Located, harness: str) -> Binding:
+        agent = self._agent(located, harness)
+        return fence_around(
+            socket=located.socket,
+            server_pid=located.pane.server_pid,
+            session_id=located.pane.session_id,
+            pane_id=located.pane.pane_id,
+            pane_pid=located.pane.pane_pid,
+            agent=agent.process if agent else None,
+        )
+
+    def _agent(self, located: _Located, harness: str) -> Agent | None:
+        pane = located.pane
+        occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
+        return occupant if isinstance(occupant, Agent) else None
+
+
+def _listed(panes: Sequence[Pane]) -> str:
+    names = [f"{pane.label} ({pane.pane_id})" for pane in panes[:_LISTED]]
+    more = len(panes) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")

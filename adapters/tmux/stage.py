@@ -1,0 +1,106 @@
+"""Compare and paste, then see the text land (DESIGN §§6.4–6.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from adapters.tmux.attempt import POLL, Attempt, told
+from adapters.tmux.condition import NotExpressible, condition
+from adapters.tmux.facts import NoPane
+from adapters.tmux.guarded import Guarded, Verdict, if_still
+from adapters.tmux.ours import is_in_composer, stands_alone
+from adapters.tmux.text import why_unfit
+from adapters.tmux.view import View
+from wake_bridge.domain.delivery import HoldReason, Step
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.ports.adapter import Failed, Refused, Unknown
+
+LANDS_WITHIN: Final = 3.0
+"""Seconds for pasted text to appear in the composer."""
+
+
+async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unknown:
+    """Paste the text if the pane is still as `first` saw it, and wait until it stands in the composer, alone.
+
+    Returns the look that saw it stand, or why there is none.
+    """
+    if why := why_unfit(attempt.wake.text, attempt.wake.mark):
+        return Failed(retryable=False, reason=why)
+    try:
+        guard = condition(first.look, first.look)
+    except NotExpressible as problem:
+        return attempt.refused(HoldReason.UNKNOWN, str(problem))
+    await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=str(first.fence))
+    await attempt.write(Step.INTENT_STAGE)
+    pasted = await _compare_and_paste(attempt, guard)
+    if pasted.verdict is Verdict.NOT_REACHED:
+        await attempt.write(Step.REFUSED, why=pasted.answer.complaint)
+        return Failed(retryable=True, reason=pasted.answer.complaint)
+    if pasted.verdict is Verdict.REFUSED:
+        await attempt.write(Step.REFUSED, why="the pane was no longer as seen")
+        return await _what_came_in_between(attempt)
+    return await see_it_land(attempt)
+
+
+async def see_it_land(attempt: Attempt) -> View | Refused | Unknown:
+    """Wait until our text, and nothing else, stands in the composer."""
+    deadline = time.monotonic() + LANDS_WITHIN
+    while True:
+        view = await attempt.look()
+        if isinstance(view, NoPane):
+            return _nothing_to_see(attempt, view)
+        if breach := attempt.breach(view):
+            return attempt.unknown(f"after the paste {breach}")
+        if stands_alone(view, attempt.wake):
+            await attempt.write(Step.STAGED, composer=_shown(view))
+            return view
+        if time.monotonic() >= deadline:
+            return await _never_landed(attempt, view)
+        await asyncio.sleep(POLL)
+
+
+async def _compare_and_paste(attempt: Attempt, guard: str) -> Guarded:
+    """One buffer of our own for one paste: shared names have carried one sender's text into another's pane."""
+    buffer = f"wake-bridge-{attempt.wake.mark}"
+    pasted = await if_still(
+        attempt.server,
+        attempt.pane_id,
+        guard,
+        before=[["load-buffer", "-b", buffer, "-"]],
+        then=f"paste-buffer -d -p -r -b {buffer} -t {attempt.pane_id}",
+        otherwise=f"delete-buffer -b {buffer}",
+        stdin=attempt.wake.text,
+    )
+    if pasted.verdict in {Verdict.NOT_REACHED, Verdict.SILENT}:
+        await attempt.ask(["delete-buffer", "-b", buffer])
+    return pasted
+
+
+async def _what_came_in_between(attempt: Attempt) -> Refused:
+    view = await attempt.look(anew=True)
+    if isinstance(view, NoPane):
+        return attempt.refused(HoldReason.UNREACHABLE, view.why)
+    if view.verdict.vote is PresenceState.IDLE:
+        return attempt.refused(HoldReason.ACTIVE, "something moved between the look and the paste; nothing was pasted")
+    return attempt.refused_by(view.verdict)
+
+
+async def _never_landed(attempt: Attempt, view: View) -> Refused:
+    if is_in_composer(view, attempt.wake):
+        await attempt.write(Step.STAGED, composer=_shown(view), alone="no")
+        return attempt.staged("our text stands in the composer, but not alone")
+    if view.obstacles:
+        return attempt.staged(f"pasted, then {told(view.obstacles[0])}")
+    return attempt.staged("pasted, but not seen in the composer yet")
+
+
+def _nothing_to_see(attempt: Attempt, nothing: NoPane) -> Refused | Unknown:
+    if nothing.timed_out:
+        return attempt.refused(HoldReason.UNREACHABLE, f"after the paste {nothing.why}")
+    return attempt.unknown(f"after the paste: {nothing.why}")
+
+
+def _shown(view: View) -> str:
+    return view.reading.composer if view.reading else ""

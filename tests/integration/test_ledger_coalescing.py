@@ -1,0 +1,223 @@
+"""Events gather into one delivery per identity, and the ledger knows when somebody must look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.events import EventStatus
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.ports.ledger import NewId
+from wake_bridge.testing.ledger_samples import (
+    AGENT,
+    START,
+    advance,
+    busy,
+    counted_ids,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
+    with fresh_ledger(tmp_path) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def new_id() -> NewId:
+    return counted_ids()
+
+
+def later(milliseconds: int) -> Instant:
+    return Instant(START + milliseconds)
+
+
+def test_the_first_event_opens_a_delivery_that_is_due_when_its_window_closes(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """DESIGN §3: windows are fixed from the first event."""
+    delivery = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)
+
+    assert (delivery.state, delivery.created_at, delivery.due_at) == (DeliveryState.PENDING, START, later(30_000))
+    assert [line.step for line in ledger.journal_of(delivery.id)] == [Step.OPENED]
+    assert ledger.gather(START, new_id) == []
+
+
+def test_an_event_that_joins_brings_the_window_forward_but_never_postpones_it(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """DESIGN §3: due is the earliest (matched time + window) of the members."""
+    first = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)
+
+    late = open_delivery(ledger, sample_event(2, window=30, matched_at=later(10_000)), new_id=new_id)
+    assert (late.id, late.due_at) == (first.id, later(30_000))
+
+    urgent = open_delivery(ledger, sample_event(3, window=0, matched_at=later(12_000)), new_id=new_id)
+    assert (urgent.id, urgent.due_at) == (first.id, later(12_000))
+    assert [event.log_id for event in ledger.events_of(first.id)] == [1, 2, 3]
+    assert [line.step for line in ledger.journal_of(first.id)] == [Step.OPENED, Step.JOINED, Step.JOINED]
+
+
+def test_each_identity_gathers_for_itself(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: one unfrozen delivery per target."""
+    advance(ledger, sample_event(1, "@a"), sample_event(2, "@b"), sample_event(3, "@a"))
+
+    deliveries = ledger.gather(START, new_id)
+
+    gathered = {one.identity: [event.log_id for event in ledger.events_of(one.id)] for one in deliveries}
+    assert gathered == {"@a": [1, 3], "@b": [2]}
+
+
+def test_only_open_immediate_events_gather(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §7: `next_turn` lives outside deliveries until it rides along; closed events need none."""
+    rider, closed = sample_event(1, policy=WakePolicy.NEXT_TURN), sample_event(2)
+    advance(ledger, rider, closed)
+    ledger.mark([closed.id], EventStatus.READ, "read", START)
+
+    assert ledger.gather(START, new_id) == []
+    assert ledger.next_turn_events(AGENT) == [rider]
+    assert ledger.next_turn_events(Identity("@other")) == []
+    assert ledger.next_deadline() is None
+
+
+def test_an_event_joins_a_held_delivery_and_its_next_look_stays(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: events that arrive while a delivery is held join it."""
+    delivery = open_delivery(ledger, sample_event(1), new_id=new_id)
+    held = ledger.hold(ledger.dispatch(delivery, later(30_000)), busy(later(35_000)), later(30_000))
+
+    joined = open_delivery(ledger, sample_event(2, window=0, matched_at=later(31_000)), new_id=new_id)
+
+    assert joined == held
+    assert [event.log_id for event in ledger.events_of(held.id)] == [1, 2]
+    assert ledger.next_deadline() == later(35_000)
+
+
+def test_a_frozen_delivery_takes_no_more_so_a_second_one_opens(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: one *unfrozen* delivery per target; the digest of a locked one stands."""
+    delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), later(30_000))
+    locked = lock_with_its_events(ledger, delivery, later(30_000))
+
+    second = open_delivery(ledger, sample_event(2), new_id=new_id)
+
+    assert second.id != locked.id
+    assert [event.log_id for event in ledger.events_of(locked.id)] == [1]
+    assert ledger.delivery(locked.id) == locked
+
+
+def test_a_pending_delivery_is_due_when_its_window_closes(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: what is due is a pure function of ledger and now."""
+    delivery = open_delivery(ledger, sample_event(1), new_id=new_id)
+
+    assert ledger.next_deadline() == later(30_000)
+    assert ledger.due(later(29_999)) == []
+    assert ledger.due(later(30_000)) == [delivery]
+
+
+def test_a_dispatched_delivery_is_due_at_once_and_a_held_one_at_its_next_look(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """DESIGN §1: a hold has a next look; one that was merely dispatched when the daemon died has none to wait for."""
+    dispatched = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), later(30_000))
+    assert ledger.due(later(30_000)) == [dispatched]
+
+    held = ledger.hold(dispatched, busy(later(35_000)), later(30_000))
+    assert ledger.due(later(34_999)) == []
+    assert ledger.due(later(35_000)) == [held]
+
+
+def test_a_locked_delivery_is_due_when_its_lease_ends_or_its_staged_text_is_to_be_looked_at(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """DESIGN §3: a dead owner's lease runs out; staged text stays LOCKED and is looked at again."""
+    delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), later(30_000))
+    locked = lock_with_its_events(ledger, delivery, later(30_000))
+    assert ledger.next_deadline() == later(90_000)
+
+    staged = Hold(HoldReason.STAGED, "userTyping", "agents:1.0", later(34_000))
+    waiting = ledger.renew(locked, later(95_000), staged, later(30_500))
+    assert ledger.due(later(33_999)) == []
+    assert ledger.due(later(34_000)) == [waiting]
+
+    ledger.renew(waiting, later(96_000), None, later(34_000))
+    assert ledger.next_deadline() == later(96_000)
+
+
+def test_due_deliveries_come_oldest_first(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: the one that waits longest is served first."""
+    for row, (identity, window) in enumerate([("@a", 60), ("@b", 0), ("@c", 30)], start=1):
+        open_delivery(ledger, sample_event(row, identity, window=window), new_id=new_id, now=later(row))
+
+    assert [one.identity for one in ledger.due(later(60_000))] == ["@a", "@b", "@c"]
+
+
+def test_a_look_can_be_brought_forward_but_not_put_off(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §5: when a pane changes, or a person asks, what waits for it is looked at at once."""
+    for row, identity in enumerate(["@a", "@b", "@c"], start=1):
+        delivery = open_delivery(ledger, sample_event(row, identity, window=0), new_id=new_id)
+        ledger.hold(ledger.dispatch(delivery, START), busy(later(20_000)), START)
+    pending = open_delivery(ledger, sample_event(9, "@d", window=300), new_id=new_id)
+
+    ledger.look_at_once(Identity("@b"), later(5_000))
+    assert [one.identity for one in ledger.due(later(5_000))] == ["@b"]
+    ledger.look_at_once(Identity("@b"), later(6_000))
+    assert ledger.next_deadline() == later(5_000)
+
+    ledger.look_at_once(None, later(7_000))
+    assert [one.identity for one in ledger.due(later(7_000))] == ["@a", "@b", "@c"]
+    assert ledger.delivery(pending.id) == pending
+
+
+def test_a_look_at_staged_text_can_be_brought_forward(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: staged text waits for its composer; the lease is no look."""
+    delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START)
+    locked = lock_with_its_events(ledger, delivery, START)
+    ledger.look_at_once(AGENT, later(1_000))
+    assert ledger.next_deadline() == later(60_000)
+
+    ledger.renew(locked, later(60_000), Hold(HoldReason.STAGED, "", "", later(50_000)), START)
+    ledger.look_at_once(AGENT, later(1_000))
+
+    assert ledger.next_deadline() == later(1_000)
+
+
+def steps_taken(ledger: LedgerStore, new_id: NewId) -> int:
+    """How many instructions SQLite needs to find out what is to be done (counted in tens)."""
+    count = 0
+
+    def tick() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    ledger._db.connection.set_progress_handler(tick, 10)
+    ledger.gather(later(100_000), new_id)
+    ledger.due(EPOCH_START)
+    ledger.next_deadline()
+    ledger.look_at_once(None, later(100_000))
+    ledger.next_turn_events(AGENT)
+    ledger.unsettled()
+    ledger.past_wakes(later(100_000))
+    ledger._db.connection.set_progress_handler(None, 0)
+    return count
+
+
+def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: thousands of closed events and deliveries must not slow down the loop that asks what is due."""
+    open_delivery(ledger, sample_event(1, "@waiting"), new_id=new_id)
+    cost_when_new = steps_taken(ledger, new_id)
+    for burst in range(20):
+        rows = range(100 * burst + 2, 100 * burst + 102)
+        advance(ledger, *(sample_event(row, f"@agent{row % 10}") for row in rows))
+        for delivery in ledger.gather(START, new_id):
+            ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, {}, START)
+
+    assert ledger.tally().delivered == 200
+    assert steps_taken(ledger, new_id) <= cost_when_new + 10

@@ -1,0 +1,160 @@
+"""A ledger written by an earlier version becomes one of ours, and nothing in it is lost."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
+from wake_bridge.domain.errors import LedgerError
+from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
+from wake_bridge.ports.ledger import Position
+from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "ledger-v1.sql"
+
+
+def make_drawers(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE drawer (name TEXT)")
+    connection.execute("CREATE TRIGGER drawer_stands BEFORE DELETE ON drawer BEGIN SELECT RAISE(ABORT, 'no'); END")
+
+
+def number_drawers(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE drawer ADD COLUMN number INTEGER")
+    connection.execute("UPDATE drawer SET number = rowid")
+
+
+def break_halfway(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE drawer ADD COLUMN number INTEGER")
+    connection.execute("UPDATE drawer SET number = nothing_of_that_name")
+
+
+def content(path: Path) -> tuple[int, list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(path)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return version, connection.execute("SELECT * FROM drawer").fetchall()
+
+
+def with_one_drawer(directory: Path) -> Path:
+    with closing(LedgerStore.open(directory, migrations=[make_drawers])) as ledger:
+        ledger._db.change("INSERT INTO drawer VALUES ('kept')")
+    return directory / "state.sqlite"
+
+
+def test_a_ledger_goes_from_version_to_version_after_a_backup_copy(tmp_path: Path) -> None:
+    """DESIGN §3: user_version and forward migrations, after a backup copy."""
+    path = with_one_drawer(tmp_path)
+    assert content(path) == (1, [("kept",)])
+    assert list(tmp_path.glob("*before*")) == []
+
+    LedgerStore.open(tmp_path, migrations=[make_drawers, number_drawers]).close()
+
+    assert content(path) == (2, [("kept", 1)])
+    copy = tmp_path / "state.sqlite.before-v2"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert content(copy) == (1, [("kept",)])
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_a_new_ledger_takes_all_the_steps_and_needs_no_copy(tmp_path: Path) -> None:
+    """DESIGN §3: an empty file is version 0."""
+    LedgerStore.open(tmp_path, migrations=[make_drawers, number_drawers]).close()
+
+    assert content(tmp_path / "state.sqlite") == (2, [])
+    assert list(tmp_path.glob("*before*")) == []
+
+
+def test_a_migration_that_fails_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
+    """DESIGN §3: all the steps happen or none."""
+    path = with_one_drawer(tmp_path)
+
+    with pytest.raises(LedgerError, match="nothing_of_that_name"):
+        LedgerStore.open(tmp_path, migrations=[make_drawers, break_halfway])
+
+    assert content(path) == (1, [("kept",)])
+    LedgerStore.open(tmp_path, migrations=[make_drawers, number_drawers]).close()
+    assert content(path) == (2, [("kept", 1)])
+
+
+def test_a_look_at_an_earlier_ledger_migrates_a_copy_and_not_the_file(tmp_path: Path) -> None:
+    """DESIGN §3: a command that only looks changes nothing, also between two versions."""
+    path = with_one_drawer(tmp_path)
+
+    with closing(LedgerStore.open(tmp_path, read_only=True, migrations=[make_drawers, number_drawers])) as look:
+        assert [tuple(row) for row in look._db.rows("SELECT * FROM drawer")] == [("kept", 1)]
+
+    assert content(path) == (1, [("kept",)])
+
+
+def test_a_statement_ends_where_sqlite_says_so() -> None:
+    """DESIGN §3: a trigger's inner semicolons end no statement."""
+    script = "-- a; comment\nCREATE TABLE a (b);\nCREATE TRIGGER t BEFORE DELETE ON a\nBEGIN\n  SELECT 1;\nEND;\n"
+
+    assert [statement.split()[-1] for statement in statements_of(script)] == ["(b);", "END;"]
+
+
+def restored(directory: Path) -> Path:
+    path = directory / "state.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIXTURE.read_text())
+    return path
+
+
+def schema(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
+
+
+def test_the_schema_of_version_1_is_what_it_was_when_it_was_released(tmp_path: Path) -> None:
+    """DESIGN §3: a released migration is never changed, another is appended."""
+    LedgerStore.open(tmp_path / "new", migrations=MIGRATIONS[:1]).close()
+
+    assert schema(tmp_path / "new" / "state.sqlite") == schema(restored(tmp_path))
+
+
+def test_a_ledger_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
+    """DESIGN §3: whoever updates wake-bridge goes on where the earlier version stopped."""
+    restored(tmp_path)
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        assert not ledger.was_corrupt
+        assert ledger.position() == Position(Epoch(1), LogId(20))
+        assert ledger.tally().holds == {"active": 1, "staged": 1}
+        by_identity = {one.identity: one for one in ledger.deliveries(state=None, identity=None, limit=50)}
+        states = {identity: one.state for identity, one in by_identity.items()}
+        assert states == {
+            "@pending": DeliveryState.PENDING,
+            "@held": DeliveryState.DISPATCHED,
+            "@staged": DeliveryState.LOCKED,
+            "@failed": DeliveryState.FAILED,
+            "@unsure": DeliveryState.FAILED,
+            "@agent": DeliveryState.DELIVERED,
+        }
+        told, staged = by_identity[Identity("@agent")], by_identity[Identity("@staged")]
+        assert (told.outcome, told.proof) == (Outcome.SUBMITTED, Proof.ACKNOWLEDGED)
+        assert ledger.fence_of(staged.id) == FENCE
+        assert progress_of(line.step for line in ledger.journal_of(staged.id)) is Progress.STAGED
+        (wake, unsure) = sorted(ledger.past_wakes(Instant(0)), key=lambda one: one.identity)
+        assert (wake.threads, wake.human_threads) == (("T1",), ("T2",))
+        assert unsure.identity == "@unsure"
+        kinds = [type(event.detail) for event in ledger.events_of(by_identity[Identity("@pending")].id)]
+        assert kinds[1:] == [TaskDetail, PermissionDetail, PulseDetail]
+        (refused,) = ledger.find_events(log_id=LogId(13))
+        assert (refused.status, refused.refusals) == (EventStatus.REFUSED, (("WAKE_SUB:1", "filter"),))
+        assert ledger.announced(Identity("@pending"), ["MESSAGE:shown"]) == {"MESSAGE:shown"}
+        assert ledger.binding(Identity("@agent")) == FENCE
+        assert ledger.limits_lifted_at(Identity("@agent")) == START
+        assert [pause.identity for pause in ledger.pauses(START)] == ["@held"]
+        assert ledger.degraded(Identity("@agent")) == {"codex": "pushes failed"}
+        assert set(ledger.task_states(["MESSAGE:task"])) == {"MESSAGE:task"}
+        assert ledger.tally().quarantined == 1
+
+        again = ledger.retry(by_identity[Identity("@failed")].id, counted_ids("NEW"), START)
+        assert [event.log_id for event in ledger.events_of(again.id)] == [6]

@@ -1,0 +1,292 @@
+"""What the ledger remembers besides deliveries: what was shown, limits, pauses, bindings; and its own upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.events import EventStatus, PulseDetail, WakeEvent
+from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.ports.ledger import Harvest, NewId, PastWake, Pause, Position, Quarantined, Tally
+from wake_bridge.testing.ledger_samples import (
+    AGENT,
+    FENCE,
+    START,
+    advance,
+    busy,
+    counted_ids,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
+    with fresh_ledger(tmp_path) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def new_id() -> NewId:
+    return counted_ids()
+
+
+def later(milliseconds: int) -> Instant:
+    return Instant(START + milliseconds)
+
+
+def submitted(ledger: LedgerStore, new_id: NewId, *events: WakeEvent, at: Instant) -> Delivery:
+    delivery = ledger.dispatch(open_delivery(ledger, *events, new_id=new_id, now=at), at)
+    frozen = lock_with_its_events(ledger, delivery, at)
+    ledger.append(frozen, Step.INTENT_SUBMIT, {}, at)
+    return ledger.settle(frozen, Outcome.SUBMITTED, Proof.SUBMITTED, {}, at)
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def test_only_open_events_can_be_closed_and_the_first_reason_stands(ledger: LedgerStore) -> None:
+    """DESIGN §3: facts are recorded with the reason; they answer `why`."""
+    event, other = sample_event(1), sample_event(2)
+    advance(ledger, event, other)
+
+    ledger.mark([event.id, other.id], EventStatus.SUPERSEDED, "the message is gone", later(5))
+    ledger.mark([event.id], EventStatus.READ, "read", later(6))
+
+    (stored,) = ledger.find_events(subject_key=event.subject_key)
+    assert stored == replace(event, status=EventStatus.SUPERSEDED, refused_by="the message is gone")
+
+
+def test_what_inbox_shows_is_remembered_and_closes_its_event(ledger: LedgerStore, new_id: NewId) -> None:
+    """CONTRACT `inbox`: printing counts as announced, event or not."""
+    event = sample_event(1)
+    delivery = open_delivery(ledger, event, new_id=new_id)
+
+    ledger.announce(AGENT, [event.subject_key, "MESSAGE:without an event"], "inbox", later(1))
+
+    keys = [event.subject_key, "MESSAGE:without an event", "MESSAGE:another"]
+    assert ledger.announced(AGENT, keys) == set(keys[:2])
+    assert ledger.announced(Identity("@other"), keys) == set()
+    (stored,) = ledger.events_of(delivery.id)
+    assert (stored.status, stored.refused_by) == (EventStatus.ANNOUNCED, "inbox")
+
+
+def test_events_are_found_by_subject_and_by_row(ledger: LedgerStore) -> None:
+    """CONTRACT `why MESSAGE|TASK|LOGID`."""
+    events = [sample_event(1, "@a"), sample_event(1, "@b"), sample_event(2, "@a")]
+    advance(ledger, *events)
+
+    assert ledger.find_events(log_id=LogId(1)) == events[:2]
+    assert ledger.find_events(subject_key="MESSAGE:2") == events[2:]
+    assert ledger.find_events() == []
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_a_wake_counts_from_its_intent_with_its_pane_and_its_threads(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: budget and loop brake count submits that were begun, and who caused them."""
+    pulse = replace(sample_event(4), kind=EventKind.PULSE, subject_key="PULSE:1", detail=PulseDetail("PULSE:1"))
+    submitted(
+        ledger,
+        new_id,
+        sample_event(1, thread="T1"),
+        sample_event(2, thread="T2", from_human=True),
+        sample_event(3, thread="T1"),
+        pulse,
+        at=START,
+    )
+    submitted(ledger, new_id, sample_event(5, "@other"), at=later(5))
+
+    assert ledger.past_wakes(START) == [
+        PastWake(START, AGENT, "pane of @agent", threads=("T1",), human_threads=("T2",)),
+        PastWake(later(5), Identity("@other"), "pane of @other"),
+    ]
+    assert [wake.identity for wake in ledger.past_wakes(later(1))] == ["@other"]
+
+
+def test_an_enter_that_is_repeated_is_one_wake(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §6.6: Enter again (≤ 3) is still the same wake; one that was never begun is none."""
+    frozen = lock_with_its_events(
+        ledger, ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START), START
+    )
+    ledger.append(frozen, Step.INTENT_STAGE, {}, START)
+    assert ledger.past_wakes(EPOCH_START) == []
+
+    for attempt in range(3):
+        ledger.append(frozen, Step.INTENT_SUBMIT, {}, later(attempt))
+
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [later(2)]
+
+
+def test_resume_lifts_the_limits_of_one_or_of_all(ledger: LedgerStore) -> None:
+    """DESIGN §3: held with reason `budget` or `loop`; `resume` clears it."""
+    assert ledger.limits_lifted_at(AGENT) == EPOCH_START
+
+    ledger.resume(AGENT, later(5))
+    assert ledger.limits_lifted_at(AGENT) == later(5)
+    assert ledger.limits_lifted_at(Identity("@other")) == EPOCH_START
+    ledger.resume("*", later(9))
+    assert ledger.limits_lifted_at(AGENT) == later(9)
+    assert ledger.limits_lifted_at(Identity("@other")) == later(9)
+
+
+def test_a_pause_ends_by_itself_or_by_resume(ledger: LedgerStore) -> None:
+    """CONTRACT `pause @ID|--all [--for 1h]`, `resume @ID|--all`."""
+    ledger.pause("@a", later(HOUR), START)
+    ledger.pause("@b", None, START)
+    ledger.pause("*", later(5), START)
+    assert ledger.pauses(START) == [Pause("*", later(5)), Pause("@a", later(HOUR)), Pause("@b", None)]
+    assert ledger.pauses(later(HOUR)) == [Pause("@b", None)]
+
+    ledger.pause("@b", later(9), START)
+    ledger.resume("@a", START)
+    assert ledger.pauses(later(6)) == [Pause("@b", later(9))]
+
+    ledger.resume("*", START)
+    assert ledger.pauses(START) == []
+
+
+def test_an_identity_is_bound_to_one_place_at_a_time(ledger: LedgerStore) -> None:
+    """DESIGN §1: a target; one at a time per identity."""
+    assert ledger.binding(AGENT) is None
+    ledger.bind(AGENT, FENCE, START)
+    ledger.bind(AGENT, replace(FENCE, pane_id="%9"), later(1))
+
+    assert ledger.binding(AGENT) == replace(FENCE, pane_id="%9")
+    assert ledger.bindings() == {AGENT: replace(FENCE, pane_id="%9")}
+
+
+def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:
+    """DESIGN §7: a degraded route falls to the next."""
+    ledger.degrade(AGENT, "codex", "refused", START)
+    ledger.degrade(AGENT, "codex", "refused again", START)
+    ledger.degrade(AGENT, "webhook", "410", START)
+    assert ledger.degraded(AGENT) == {"codex": "refused again", "webhook": "410"}
+
+    ledger.restore(AGENT, "codex")
+    assert ledger.degraded(AGENT) == {"webhook": "410"}
+    assert ledger.degraded(Identity("@other")) == {}
+
+
+# -- upkeep --------------------------------------------------------------------------------------------------------
+
+
+def test_the_tally_tells_open_held_failed_and_unknown_apart(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: unknown is FAILED/`unknown` and counted apart."""
+    assert ledger.tally() == Tally()
+    ends = [Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.UNKNOWN]
+    for row, outcome in enumerate(ends, start=1):
+        delivery = ledger.dispatch(open_delivery(ledger, sample_event(row, f"@{row}"), new_id=new_id), START)
+        ledger.settle(lock_with_its_events(ledger, delivery, START), outcome, Proof.NONE, {}, START)
+    for row in (6, 7):
+        delivery = ledger.dispatch(open_delivery(ledger, sample_event(row, f"@{row}"), new_id=new_id), START)
+        ledger.hold(delivery, busy(later(5)), START)
+    open_delivery(ledger, sample_event(8, "@8"), new_id=new_id)
+    broken = [Quarantined(LogId(9), "E", "broken"), Quarantined(LogId(9), "E", "broken")]
+    ledger.advance(Harvest(Position(Epoch(1), LogId(9)), quarantined=broken), START)
+
+    assert ledger.tally() == Tally(open=3, held=2, unknown=2, failed=1, delivered=2, quarantined=1, holds={"active": 2})
+
+
+def test_pruning_takes_what_has_ended_and_nothing_else(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §0: never lost; what is open, or failed with its events untold, stays however old it is."""
+    old = submitted(ledger, new_id, sample_event(1), at=START)
+    failed = ledger.settle(
+        open_delivery(ledger, sample_event(2, "@failed"), new_id=new_id), Outcome.FAILED, Proof.NONE, {}, START
+    )
+    waiting = open_delivery(ledger, sample_event(3, "@waiting"), new_id=new_id)
+    recent = submitted(ledger, new_id, sample_event(4), at=later(HOUR))
+    refused = replace(sample_event(5), status=EventStatus.REFUSED, refused_by="filter")
+    advance(ledger, refused, sample_event(6, "@loose"))
+    ledger.announce(AGENT, ["MESSAGE:shown"], "inbox", START)
+
+    assert ledger.prune(START) == 0
+    # a delivery, its event, the refused one
+    assert ledger.prune(later(1)) == 3
+
+    left = {one.id for one in ledger.deliveries(state=None, identity=None, limit=50)}
+    assert left == {failed.id, waiting.id, recent.id}
+    assert ledger.journal_of(old.id) == []
+    assert ledger.journal_of(failed.id) != []
+    kept = [row for row in range(1, 7) if ledger.find_events(log_id=LogId(row))]
+    assert kept == [2, 3, 4, 6]
+    assert ledger.announced(AGENT, ["MESSAGE:shown"]) == set()
+    assert ledger.retry(failed.id, new_id, later(HOUR)).identity == "@failed"
+
+
+def test_after_the_clock_was_set_back_windows_looks_and_leases_keep_their_nominal_length(
+    ledger: LedgerStore, new_id: NewId
+) -> None:
+    """DESIGN §3: a loaded remainder longer than its nominal length is clamped to it."""
+    pending = open_delivery(
+        ledger, sample_event(1, "@pending", window=30), sample_event(2, "@pending", window=300), new_id=new_id
+    )
+    early = replace(sample_event(3, "@broadcast", window=0), not_before=later(250))
+    open_delivery(ledger, early, new_id=new_id)
+    held = ledger.dispatch(open_delivery(ledger, sample_event(4, "@held"), new_id=new_id), START)
+    ledger.hold(held, busy(later(HOUR)), START)
+    owned = ledger.dispatch(open_delivery(ledger, sample_event(5, "@locked"), new_id=new_id), START)
+    owned = lock_with_its_events(ledger, owned, START)
+    staged = ledger.dispatch(open_delivery(ledger, sample_event(6, "@staged"), new_id=new_id), START)
+    staged = lock_with_its_events(ledger, staged, START)
+    ledger.renew(staged, later(HOUR), Hold(HoldReason.STAGED, "", "", later(HOUR)), START)
+    ledger.pause("@paused", later(HOUR), START)
+    ledger.resume(AGENT, START)
+    now = Instant(START - 24 * HOUR)
+
+    ledger.rebase(now)
+
+    deadlines: dict[str, int] = {}
+    for instant in (now, now + 250, now + 30_000, now + 60_000):
+        for delivery in ledger.due(Instant(instant)):
+            deadlines.setdefault(delivery.identity, instant - now)
+    assert deadlines == {
+        "@broadcast": 250,
+        "@pending": 30_000,
+        "@held": 60_000,
+        "@locked": 60_000,
+        "@staged": 60_000,
+    }
+    assert ledger.pauses(now) == [Pause("@paused", Instant(now + HOUR))]
+    assert ledger.limits_lifted_at(AGENT) == now
+    assert [event.due_at - now for event in ledger.events_of(pending.id)] == [30_000, 300_000]
+
+
+def test_a_clock_that_was_not_set_back_changes_nothing(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: an ordinary restart keeps every window and look as it was."""
+    pending = open_delivery(ledger, sample_event(1, window=300), new_id=new_id)
+    held = ledger.dispatch(open_delivery(ledger, sample_event(2, "@held"), new_id=new_id), START)
+    held = ledger.hold(held, busy(later(40_000)), START)
+    submitted(ledger, new_id, sample_event(3, "@told"), at=START)
+    wakes = ledger.past_wakes(EPOCH_START)
+
+    ledger.rebase(later(10_000))
+
+    assert ledger.unsettled() == [pending, held]
+    assert ledger.past_wakes(EPOCH_START) == wakes
+
+
+def test_wakes_recorded_in_the_future_count_as_of_now_and_only_once(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: a budget must neither be forgotten nor held for a year because the clock had run ahead."""
+    year = 365 * 24 * HOUR
+    submitted(ledger, new_id, sample_event(1), at=later(year))
+    ledger.rebase(START)
+    assert [wake.at for wake in ledger.past_wakes(Instant(START - HOUR))] == [START]
+    assert ledger.past_wakes(later(1)) == []
+
+    submitted(ledger, new_id, sample_event(2), at=later(10))
+    ledger.rebase(later(HOUR))
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START, later(10)]
+
+    ledger.rebase(Instant(START - HOUR))
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START - HOUR, START - HOUR]

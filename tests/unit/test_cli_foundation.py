@@ -1,0 +1,233 @@
+"""CONTRACT "Global" and "Exit codes": options, errors and output that all commands share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from wake_bridge import __version__
+from wake_bridge.cli.app import COMMANDS, Place, cli
+from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.cli.output import harmless
+from wake_bridge.domain import errors
+from wake_bridge.domain.errors import WakeBridgeError
+
+PROGRAM = Path(sys.executable).with_name("wake-bridge")
+
+
+@click.command()
+@click.option("--fail", metavar="ERROR")
+@pass_run
+def probe(run: CommandContext, fail: str | None) -> None:
+    """A command that answers, or fails as asked."""
+    match fail:
+        case "internal":
+            raise RuntimeError("something\nodd\x1b[2J")
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "pipe":
+            raise BrokenPipeError
+        case str():
+            raise getattr(errors, fail)("it broke", "/some/where", hint="mend it")
+        case None:
+            run.console.object({"b": 1, "a": "é\x1b"}, "human é\x1b[2J")
+
+
+@click.group()
+def family() -> None:
+    """A group with a command in it."""
+
+
+@family.command()
+@pass_run
+def child(run: CommandContext) -> None:
+    """Answers whether JSON was asked for."""
+    run.console.object({"json": run.console.as_json, "verbosity": run.verbosity}, "words")
+
+
+@pytest.fixture(autouse=True)
+def _probes_are_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the commands above into the table, as lazily as all others."""
+    monkeypatch.setitem(COMMANDS, "Probes", {name: Place("probes", name, "A probe.") for name in ("probe", "family")})
+    monkeypatch.setitem(sys.modules, "wake_bridge.cli.probes", sys.modules[__name__])
+
+
+@pytest.fixture
+def invoke() -> Callable[..., Result]:
+    """Runs the program in this process."""
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, arguments)
+
+    return run
+
+
+def test_version_is_one_line() -> None:
+    """CONTRACT: `--version` prints `wake-bridge X.Y.Z`."""
+    result = CliRunner().invoke(cli, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"wake-bridge {__version__}\n")
+
+
+def test_version_and_help_import_no_command_and_nothing_slow() -> None:
+    """Issue, speed: `--version` ≤ 250 ms; it can only be so while neither commands nor libraries are imported."""
+    code = (
+        "import sys; from wake_bridge.cli.app import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    for option in ("--version", "--help"):
+        done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+        loaded = set(done.stderr.split())
+        slow = {"pydantic", "structlog", "sqlite3", "asyncio", "rich", "libtmux", "platformdirs", "psutil"}
+        assert not loaded & slow
+        assert not any(name.startswith(("wake_bridge.edges", "wake_bridge.cli.graph")) for name in loaded)
+
+
+def test_every_command_of_the_table_is_shown_by_help(invoke: Callable[..., Result]) -> None:
+    """Meta: help is written from the table, section by section."""
+    text = invoke("--help").stdout
+    for section, commands in COMMANDS.items():
+        assert f"{section}:" in text
+        for name, place in commands.items():
+            assert f"  {name} " in text
+            assert place.summary[:40] in text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        error
+        for error in vars(errors).values()
+        if isinstance(error, type) and issubclass(error, WakeBridgeError) and error is not WakeBridgeError
+    ],
+)
+def test_every_error_is_said_in_two_lines_with_its_exit_code(
+    invoke: Callable[..., Result], error: type[WakeBridgeError]
+) -> None:
+    """CONTRACT: errors go to stderr as `error: what failed: where` + `hint: what to do`, never a traceback."""
+    result = invoke("probe", "--fail", error.__name__)
+    assert result.exit_code == error.exit_code
+    assert result.stderr == "error: it broke: /some/where\nhint: mend it\n"
+    assert result.stdout == ""
+
+
+def test_exit_codes_are_those_of_the_contract() -> None:
+    """CONTRACT "Exit codes"."""
+    codes = {
+        name: getattr(errors, name).exit_code
+        for name in dir(errors)
+        if name[0].isupper() and hasattr(getattr(errors, name), "exit_code")
+    }
+    assert {codes[name] for name in ("OperationFailed", "LedgerError", "WakeBridgeError")} == {1}
+    assert codes["UsageMistake"] == 2
+    assert codes["ConfigurationInvalid"] == 3
+    assert {codes[name] for name in ("SourceMissing", "SourceNotAGraph", "SourceUnavailable")} == {4}
+    assert (codes["AlreadyRunning"], codes["NotRunning"], codes["RefusedForSafety"], codes["NotFound"]) == (5, 6, 7, 8)
+
+
+def test_an_unexpected_fault_is_told_without_a_traceback_unless_asked_twice(invoke: Callable[..., Result]) -> None:
+    """CONTRACT: never a traceback; `-vv` is the way to see one."""
+    plain = invoke("probe", "--fail", "internal")
+    assert plain.exit_code == 1
+    assert plain.stderr.startswith("error: internal: RuntimeError something odd�[2J: test_cli_foundation.py:")
+    assert "hint: this is a fault of wake-bridge; -vv shows where" in plain.stderr
+    assert "Traceback" not in plain.stderr
+    for arguments in (("-vv", "probe"), ("probe", "-vv"), ("-v", "probe", "-v")):
+        assert "Traceback" in invoke(*arguments, "--fail", "internal").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("frobnicate",), "error: there is no command 'frobnicate': wake-bridge"),
+        (("probee",), "error: there is no command 'probee'; did you mean probe?: wake-bridge"),
+        (("probe", "--nope"), "error: no such option '--nope': wake-bridge probe"),
+        (("probe", "--fail"), "error: option '--fail' requires an argument: wake-bridge"),
+        (("family", "nobody"), "error: no such command 'nobody': wake-bridge family"),
+        (("--config",), "error: option '--config' requires an argument: wake-bridge"),
+    ],
+)
+def test_usage_mistakes_are_exit_2_in_the_same_form(
+    invoke: Callable[..., Result], arguments: tuple[str, ...], what: str
+) -> None:
+    """CONTRACT: 2 is usage."""
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    first, hint = result.stderr.splitlines()
+    assert first == what
+    assert hint.startswith("hint: `wake-bridge")
+
+
+def test_no_command_at_all_shows_the_help_and_is_usage(invoke: Callable[..., Result]) -> None:
+    """A bare call shows what there is."""
+    for arguments in ((), ("family",)):
+        result = invoke(*arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--json", "probe"), ("probe", "--json"), ("--json", "probe", "--json")])
+def test_json_is_accepted_before_and_after_the_command(
+    invoke: Callable[..., Result], arguments: tuple[str, ...]
+) -> None:
+    """CONTRACT: then stdout holds only JSON, compact, one object a line."""
+    assert invoke(*arguments).stdout == '{"b":1,"a":"\\u00e9\\u001b"}\n'
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--json", "family", "child"), ("family", "--json", "child"), ("family", "child", "--json")]
+)
+def test_json_is_accepted_around_subcommands_too(invoke: Callable[..., Result], arguments: tuple[str, ...]) -> None:
+    """CONTRACT: `--json` is accepted before or after the command."""
+    assert json.loads(invoke(*arguments, "-vv").stdout) == {"json": True, "verbosity": 2}
+
+
+def test_words_for_people_cannot_steer_their_terminal(invoke: Callable[..., Result]) -> None:
+    """Text from the graph is shown, not obeyed."""
+    assert invoke("probe").stdout == "human é�[2J\n"
+    assert harmless("a\tb\nc\r\x9b1m\u202e\ud800") == "a\tb\nc��1m��"
+
+
+def test_an_interrupt_and_a_closed_pipe_are_quiet(invoke: Callable[..., Result]) -> None:
+    """Ctrl-C and `| head` are no faults."""
+    interrupted = invoke("probe", "--fail", "interrupt")
+    assert (interrupted.exit_code, interrupted.output) == (130, "")
+
+
+def test_a_reader_that_goes_away_is_no_fault() -> None:
+    """`wake-bridge … | head`: a real pipe whose reader has left; nothing on stderr."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run([PROGRAM, "--help"], stdout=write_end, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_the_program_runs_as_a_module_too() -> None:
+    """`python -m wake_bridge` is the same program."""
+    done = subprocess.run(
+        [sys.executable, "-m", "wake_bridge", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"wake-bridge {__version__}\n"
+
+
+@pytest.mark.benchmark
+def test_version_takes_a_quarter_of_a_second_at_most() -> None:
+    """Issue, speed: `--version` ≤ 250 ms; the median of ten runs is printed."""
+    taken = []
+    for _ in range(10):
+        began = time.perf_counter()
+        subprocess.run([PROGRAM, "--version"], capture_output=True, check=True)
+        taken.append((time.perf_counter() - began) * 1000)
+    median = sorted(taken)[5]
+    print(f"--version: median {median:.0f} ms, max {max(taken):.0f} ms")
+    assert median <= 250

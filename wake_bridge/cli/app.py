@@ -1,0 +1,231 @@
+"""`wake-bridge`: finds the command, runs it, and turns whatever goes wrong into an error a person can act on.
+
+Commands are imported when they are called, so that `--version` and `--help` stay quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+from click.exceptions import Abort, Exit, NoArgsIsHelpError
+
+from wake_bridge import __version__
+from wake_bridge.cli.context import CommandContext
+from wake_bridge.cli.output import harmless
+from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+
+PROGRAM: Final = "wake-bridge"
+INTERRUPTED: Final = 130
+NOBODY_READS: Final = 141
+
+
+class Place(NamedTuple):
+    """Where a command is, and what `--help` says of it without importing it."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Final[dict[str, dict[str, Place]]] = {
+    "Graph": {
+        "init": Place("graph", "init", "Make the configuration and the embedded graph."),
+        "agent": Place("graph", "agent", "Add and list identities."),
+        "subscribe": Place("graph", "subscribe", "Say what an identity is to be woken for, and where it lives."),
+        "unsubscribe": Place("graph", "unsubscribe", "Remove a subscription."),
+        "update": Place("graph", "update", "Change a subscription."),
+        "list": Place("graph", "list_subscriptions", "List subscriptions, and whether each can be delivered now."),
+    },
+    "Mail": {
+        "send": Place("mail", "send", "Send a message or a task."),
+        "wake": Place("mail", "wake", "Wake one identity at once with a word from you."),
+        "task": Place("mail", "task", "Move a task to another state."),
+        "grant": Place("mail", "grant", "Give an identity a right."),
+        "inbox": Place("mail", "inbox", "Show unread mail."),
+        "read": Place("mail", "read", "Show messages and mark them read."),
+    },
+    "Daemon": {
+        "run": Place("daemon", "run", "Run the daemon in the foreground."),
+        "status": Place("daemon", "status", "Say whether the daemon runs and how it stands."),
+        "deliveries": Place("deliveries", "deliveries", "List deliveries; show or retry one."),
+        "pause": Place("control", "pause", "Stop waking an identity, or all."),
+        "resume": Place("control", "resume", "Go on waking, and lift spent limits."),
+        "ack": Place("control", "ack", "Acknowledge a delivery."),
+        "bind": Place("control", "bind", "Say in which pane an identity lives."),
+        "resync": Place("control", "resync", "Match past log rows again for one subscription."),
+    },
+    "Diagnosis": {
+        "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
+        "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
+        "adapters": Place("diagnose", "adapters", "List the installed adapters."),
+        "config": Place("diagnose", "config", "Check the configuration."),
+        "logs": Place("diagnose", "logs", "Show the daemon's log."),
+        "doctor": Place("diagnose", "doctor", "Check everything that must be right for wakes to arrive."),
+        "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
+    },
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, each with the global options added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """All names, in the order of the table."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import one command; None if there is none of that name."""
+        for commands in COMMANDS.values():
+            if (place := commands.get(cmd_name)) is not None:
+                module = importlib.import_module(f"wake_bridge.cli.{place.module}")
+                return _with_global_options(getattr(module, place.attribute))
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which was meant."""
+        name = args[0]
+        if (command := self.get_command(ctx, name)) is not None:
+            return name, command, args[1:]
+        if ctx.resilient_parsing:
+            return None, None, args
+        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Write the commands by section, without importing any."""
+        for section, commands in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, place.summary) for name, place in commands.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT002 - click's signature
+        **extra: Any,
+    ) -> Any:
+        """Run one command and exit with the code of CONTRACT "Exit codes"."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        run = CommandContext()
+        self._main_shell_completion(extra, PROGRAM, complete_var)
+        sys.exit(self._run(run, list(sys.argv[1:] if args is None else args), extra))
+
+    def _run(self, run: CommandContext, args: list[str], extra: dict[str, Any]) -> int:
+        try:
+            with self.make_context(PROGRAM, args, **{**extra, "obj": run}) as context:
+                self.invoke(context)
+            run.console.flush()
+        except Exit as exit_:
+            return exit_.exit_code
+        except BrokenPipeError:
+            _stop_writing()
+            return NOBODY_READS
+        except (Abort, KeyboardInterrupt):
+            return INTERRUPTED
+        except NoArgsIsHelpError as bare:
+            bare.show()
+            return bare.exit_code
+        except click.UsageError as mistake:
+            path = mistake.ctx.command_path if mistake.ctx else PROGRAM
+            _complain(_clause(mistake.format_message()), path, f"`{path} --help` shows how it is used")
+            return mistake.exit_code
+        except WakeBridgeError as error:
+            _complain(error.what, error.where, error.hint, _problems(error))
+            return error.exit_code
+        except Exception as broken:  # noqa: BLE001 - the last line of defence: a person never meets a traceback
+            return _internal(broken, run.verbosity)
+        return 0
+
+
+def _with_global_options(command: click.Command) -> click.Command:
+    """Let the command, and all below it, take `--json` and `-v` as well."""
+    taken = {name for parameter in command.params for name in parameter.opts}
+    if "--json" not in taken:
+        command.params = [*command.params, *_global_options()]
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _with_global_options(inner)
+    return command
+
+
+def _global_options() -> list[click.Parameter]:
+    def set_json(context: click.Context, _: click.Parameter, chosen: bool) -> None:
+        if chosen:
+            context.ensure_object(CommandContext).console.as_json = True
+
+    def set_verbosity(context: click.Context, _: click.Parameter, count: int) -> None:
+        context.ensure_object(CommandContext).verbosity += count
+
+    return [
+        click.Option(
+            ["--json"], is_flag=True, expose_value=False, callback=set_json, help="Print JSON on stdout, nothing else."
+        ),
+        click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=set_verbosity, help="Say more."),
+    ]
+
+
+@click.group(cls=LazyGroup, params=_global_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", "config_file", metavar="FILE", help="Read this configuration file.")
+@click.version_option(__version__, message=f"{PROGRAM} %(version)s")
+@click.pass_context
+def cli(context: click.Context, config_file: str | None) -> None:
+    """Wake idle terminal coding agents when something arrives for them."""
+    context.ensure_object(CommandContext).config_option = config_file
+
+
+def main() -> NoReturn:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # a narrow locale must not turn a message into a fault
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    cli.main()
+    raise SystemExit
+
+
+def _clause(message: str) -> str:
+    """Click's sentence as a clause."""
+    text = message.strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _problems(error: WakeBridgeError) -> tuple[str, ...]:
+    return error.problems if isinstance(error, ConfigurationInvalid) else ()
+
+
+def _complain(what: str, where: str, hint: str, problems: tuple[str, ...] = ()) -> None:
+    lines = [f"error: {what}: {where}" if where else f"error: {what}", *(f"  {problem}" for problem in problems)]
+    if hint:
+        lines.append(f"hint: {hint}")
+    with contextlib.suppress(OSError):
+        click.echo(harmless("\n".join(lines)), err=True)
+
+
+def _internal(broken: Exception, verbosity: int) -> int:
+    if verbosity > 1:
+        click.echo(harmless("".join(traceback.format_exception(broken))), err=True)
+    place = traceback.extract_tb(broken.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119 - the name alone
+    message = " ".join(f"{type(broken).__name__} {broken}".split())
+    _complain(f"internal: {message}", where, "this is a fault of wake-bridge; -vv shows where, please report it")
+    return 1
+
+
+def _stop_writing() -> None:
+    """Give the interpreter somewhere to flush what nobody reads."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

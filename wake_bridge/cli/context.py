@@ -1,0 +1,100 @@
+"""What every command is given: its global options, the settings, and the files it asks for, opened when it does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from wake_bridge.cli.output import Console
+from wake_bridge.domain.names import is_identity
+
+if TYPE_CHECKING:
+    from wake_bridge.edges.config import Settings
+    from wake_bridge.edges.graph_file import GraphFile
+    from wake_bridge.edges.graph_writer import GraphWriter
+
+
+class CommandContext:
+    """One run of the program: `--config`, `--json`, `-v`, and what follows from them."""
+
+    def __init__(self) -> None:
+        self.config_option: str | None = None
+        self.verbosity = 0
+        self.console = Console()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force.
+
+        Raises:
+            ConfigurationInvalid: with every mistake.
+        """
+        from wake_bridge.edges.config import load_settings
+
+        return load_settings(self.config_option, os.environ)
+
+    def open_graph(self) -> GraphFile:
+        """The graph, to look at; a context manager. Raises `SourceError`s."""
+        from wake_bridge.edges.graph_file import GraphFile
+
+        return GraphFile(self.settings.graph_path)
+
+    def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
+        """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
+        from wake_bridge.edges.graph_writer import GraphWriter
+
+        return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
+
+    def poke_daemon(self) -> None:
+        """Tell the daemon, if one runs, that something changed; never fails."""
+        from wake_bridge.edges.instance_lock import daemon_is_running
+
+        if daemon_is_running(self.settings.state_dir):
+            from wake_bridge.edges.control_socket import poke
+
+            poke(self.settings.state_dir)
+
+
+pass_run = click.make_pass_decorator(CommandContext)
+"""Hands the command its `CommandContext` as first argument."""
+
+
+class IdentityType(click.ParamType[str]):
+    """`@login`; also whatever other words are named."""
+
+    name = "@id"
+
+    def __init__(self, *also: str) -> None:
+        self._also = also
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The identity as given, if it is one."""
+        text = str(value)
+        if is_identity(text) or text in self._also:
+            return text
+        others = "".join(f" or {word}" for word in self._also if word)
+        return self.fail(f"{text!r} is not an identity such as @neo-gpt{others}", param, ctx)
+
+
+IDENTITY: Final = IdentityType()
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+class WordType(click.Choice[Word]):
+    """One of an enumeration's words, as the graph and the configuration spell it."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        """The word itself, where click would take the member's name."""
+        return str(choice)
+
+
+def foreign_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--foreign`: allows writing a graph that wake-bridge did not make."""
+    explained = "Write even though another program made this graph."
+    return click.option("--foreign", is_flag=True, help=explained)(command)

@@ -1,0 +1,137 @@
+"""`pause`, `resume`, `ack`, `bind`, `resync`: a person's word to the ledger; works without the daemon too."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+
+_DURATION = re.compile(r"(\d+)\s*([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class DurationType(click.ParamType[int]):
+    """`90s`, `30m`, `1h`, `2d`: milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The duration in milliseconds."""
+        if isinstance(value, int):
+            return value
+        found = _DURATION.fullmatch(str(value).strip())
+        if found is None:
+            return self.fail(f"{value!r} is not a duration such as 90s, 30m, 1h or 2d", param, ctx)
+        return int(found[1]) * _SECONDS[found[2]] * 1000
+
+
+DURATION = DurationType()
+
+
+def _who(identity: str | None, everyone: bool) -> str:
+    from wake_bridge.domain.errors import UsageMistake
+
+    if bool(identity) == everyone:
+        raise UsageMistake("say whom", hint="an identity such as @neo-gpt, or --all")
+    return "*" if everyone else str(identity)
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY, required=False)
+@click.option("--all", "everyone", is_flag=True, help="Pause every identity.")
+@click.option("--for", "duration", type=DURATION, help="For how long; without it until `resume`.")
+@pass_run
+def pause(run: CommandContext, identity: str | None, everyone: bool, duration: int | None) -> None:
+    """Stop waking an identity, or all. What arrives meanwhile waits."""
+    from wake_bridge.domain.names import Instant
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import time_or_none
+    from wake_bridge.edges.steady_clock import SteadyClock
+
+    who = _who(identity, everyone)
+    now = SteadyClock().now()
+    until = Instant(now + duration) if duration else None
+    ledger = LedgerStore.open(run.settings.state_dir)
+    ledger.pause(who, until, now)
+    ledger.close()
+    run.poke_daemon()
+    ends = f"until {time_or_none(until)}" if until else "until `wake-bridge resume`"
+    run.console.object({"paused": who, "until": time_or_none(until)}, f"{who} is paused {ends}")
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY, required=False)
+@click.option("--all", "everyone", is_flag=True, help="Resume every identity.")
+@pass_run
+def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
+    """Go on waking, and lift a spent budget or the loop brake."""
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.steady_clock import SteadyClock
+
+    who = _who(identity, everyone)
+    ledger = LedgerStore.open(run.settings.state_dir)
+    ledger.resume(who, SteadyClock().now())
+    ledger.close()
+    run.poke_daemon()
+    run.console.object({"resumed": who}, f"{who} is woken again")
+
+
+@click.command()
+@click.argument("delivery_id", metavar="DELIVERY")
+@pass_run
+def ack(run: CommandContext, delivery_id: str) -> None:
+    """Acknowledge a delivery: its wake was seen and understood."""
+    from wake_bridge.cli.deliveries import find
+    from wake_bridge.domain.delivery import Proof
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import delivery_record
+    from wake_bridge.edges.steady_clock import SteadyClock
+
+    ledger = LedgerStore.open(run.settings.state_dir)
+    delivery = find(ledger, delivery_id)
+    after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "ack"}, SteadyClock().now())
+    record = delivery_record(after, ledger.events_of(after.id))
+    ledger.close()
+    run.console.object(record, f"{after.id} is acknowledged")
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@click.option("--pane", help="The pane, as %N; without it the one this command runs in.")
+@pass_run
+def bind(run: CommandContext, identity: str, pane: str | None) -> None:
+    """Say in which pane an identity lives: it is remembered with a fence, so that a reused id is not mistaken for it."""
+    import asyncio
+
+    from wake_bridge import viewpoint
+    from wake_bridge.domain.names import Identity
+
+    who = Identity(identity)
+    place = asyncio.run(viewpoint.bind(run.settings, who, pane))
+    socket = place.fence.socket if place.fence else None
+    run.poke_daemon()
+    run.console.object({"agentIdentity": who, "pane": place.label, "socket": socket}, f"{who} lives in {place.label}")
+
+
+@click.command()
+@click.argument("subscription_id", metavar="ID")
+@click.option("--since", "since", type=click.IntRange(min=0), required=True, help="The log id after which to begin.")
+@pass_run
+def resync(run: CommandContext, subscription_id: str, since: int) -> None:
+    """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""
+    from wake_bridge.domain.names import LogId
+    from wake_bridge.wiring import replay
+
+    replayed = replay(run.settings, subscription_id, LogId(since))
+    run.poke_daemon()
+    record: dict[str, Any] = {
+        "subscriptionId": subscription_id,
+        "eventsReplayed": replayed.events,
+        "lastLogId": replayed.last_log_id,
+    }
+    if replayed.first_available is not None:
+        record["firstAvailableLogId"] = replayed.first_available
+    run.console.object(record, f"{replayed.events} events matched again, up to log id {replayed.last_log_id}")

@@ -1,0 +1,103 @@
+"""`run` and `status`: the daemon, and how it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wake_bridge.cli.context import CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from wake_bridge.edges.config import Settings
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="To the tip, deliver what can be delivered, then end.")
+@click.option("--dry-run", is_flag=True, help="Decide and log, type nothing; changes no state.")
+@pass_run
+def run(run: CommandContext, once: bool, dry_run: bool) -> None:
+    """Run the daemon in the foreground."""
+    from wake_bridge.daemon import run_daemon
+
+    if not run_daemon(run.config_option, once=once, dry_run=dry_run):
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@pass_run
+def status(run: CommandContext) -> None:
+    """Say whether the daemon runs, where it stands in the log, and what waits."""
+    record = status_record(run.settings)
+    run.console.object(record, _words(record))
+
+
+def status_record(settings: Settings) -> dict[str, Any]:
+    """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
+    from wake_bridge.edges.instance_lock import holder, liveness
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.viewpoint import standing
+
+    running = liveness(settings.state_dir)
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    tally, position = ledger.tally(), ledger.position()
+    ledger.close()
+    told = _ask_daemon(settings) if running == "yes" else {}
+    seen = standing(settings)
+    cursor = told.get("cursor", position.cursor if position else None)
+    tip = told.get("tip", seen.tip)
+    who = holder(settings.state_dir) if running == "yes" else None
+    return {
+        "running": running,
+        "pid": told.get("pid", who.pid if who else None),
+        "cursor": cursor,
+        "tip": tip,
+        "lag": max(0, tip - cursor) if tip is not None and cursor is not None else None,
+        "active_routes": told.get("active_routes", seen.active_routes),
+        "open": tally.open,
+        "held": tally.held,
+        "unknown": tally.unknown,
+        "failed": tally.failed,
+        "quarantined": tally.quarantined,
+        "epoch": told.get("epoch", position.epoch if position else None),
+        "since": told.get("since", who.since if who else None),
+        "holds": dict(tally.holds),
+        "graph": str(settings.graph_path),
+        "graph_trouble": seen.trouble or None,
+        "other_driver": told.get("other_driver") or None,
+    }
+
+
+def _ask_daemon(settings: Settings) -> dict[str, Any]:
+    from wake_bridge.domain.errors import NotRunning, OperationFailed
+    from wake_bridge.edges.control_socket import ask
+
+    try:
+        return dict(ask(settings.state_dir, "status", timeout=3))
+    except (NotRunning, OperationFailed):
+        # it holds the lock but is starting, stopping or stuck: the ledger still tells the rest
+        return {}
+
+
+def _words(record: dict[str, Any]) -> str:
+    state = {"yes": f"running (pid {record['pid']}, since {record['since']})", "no": "not running"}.get(
+        record["running"], "cannot tell whether it runs"
+    )
+    lines = [
+        f"daemon     {state}",
+        f"graph      {record['graph']}" + (f"  ({record['graph_trouble']})" if record["graph_trouble"] else ""),
+        f"log        at {record['cursor']} of {record['tip']}, {record['lag']} behind, epoch {record['epoch']}",
+        f"routes     {record['active_routes']} active",
+        f"deliveries {record['open']} open, {record['held']} held, {record['unknown']} unknown, {record['failed']} failed",
+    ]
+    if record["holds"]:
+        lines.append("held for   " + ", ".join(f"{reason} ({count})" for reason, count in record["holds"].items()))
+    if record["quarantined"]:
+        lines.append(f"unreadable {record['quarantined']} log rows set aside")
+    if record["other_driver"]:
+        lines.append(f"attention  an upstream daemon drives this directory: {record['other_driver']}")
+    if record["active_routes"] == 0:
+        lines.append(
+            "attention  nobody can be woken: 0 active routes (`wake-bridge subscribe @you --trigger SENT_TO_ME --tmux PANE`)"
+        )
+    return "\n".join(lines)

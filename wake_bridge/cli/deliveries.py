@@ -1,0 +1,120 @@
+"""`deliveries`: what was, is and could not be delivered (CONTRACT "Daemon and diagnosis")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+from wake_bridge.domain.delivery import DeliveryState
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.delivery import Delivery
+    from wake_bridge.edges.ledger_store import LedgerStore
+
+STATES = click.Choice([state.value for state in DeliveryState], case_sensitive=False)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--state", type=STATES, help="Only deliveries in this state.")
+@click.option("--target", type=IDENTITY, help="Only deliveries for this identity.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.pass_context
+def deliveries(context: click.Context, state: str | None, target: str | None, limit: int) -> None:
+    """List deliveries, newest first."""
+    if context.invoked_subcommand is not None:
+        return
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import delivery_record
+
+    run = context.ensure_object(CommandContext)
+    ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
+    wanted = DeliveryState(state.upper()) if state else None
+    found = ledger.deliveries(state=wanted, identity=Identity(target) if target else None, limit=limit)
+    rows = []
+    for one in found:
+        record = delivery_record(one, ledger.events_of(one.id))
+        if run.console.as_json:
+            run.console.line(record)
+        rows.append(
+            [one.id, one.identity, record["pane"] or "-", one.state, _standing(one), str(record["event_count"])]
+        )
+    if rows:
+        run.console.table(["delivery", "target", "pane", "state", "standing", "events"], rows)
+    else:
+        run.console.say("no deliveries")
+    ledger.close()
+
+
+@deliveries.command("show")
+@click.argument("delivery_id", metavar="ID")
+@pass_run
+def show(run: CommandContext, delivery_id: str) -> None:
+    """Show one delivery with its digest and its journal."""
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import delivery_record, journal_record
+
+    ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
+    delivery = find(ledger, delivery_id)
+    record = delivery_record(delivery, ledger.events_of(delivery.id))
+    record["journal"] = [journal_record(entry) for entry in ledger.journal_of(delivery.id)]
+    ledger.close()
+    run.console.object(record, _story(record, delivery))
+
+
+@deliveries.command("retry")
+@click.argument("delivery_id", metavar="ID")
+@click.option("--i-looked", is_flag=True, help="I looked at the pane: an unknown one did not arrive.")
+@pass_run
+def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
+    """Open a failed delivery's events again. One that may have arrived needs `--i-looked`."""
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import delivery_record
+    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.edges.ulids import new_ulid
+
+    ledger = LedgerStore.open(run.settings.state_dir)
+    delivery = find(ledger, delivery_id)
+    again = ledger.retry(delivery.id, new_ulid, SteadyClock().now(), looked=i_looked)
+    record = delivery_record(again, ledger.events_of(again.id))
+    ledger.close()
+    run.poke_daemon()
+    run.console.object(record, f"{again.id} takes the events of {delivery.id}")
+
+
+def find(ledger: LedgerStore, delivery_id: str) -> Delivery:
+    """The delivery meant by an id or its beginning. Raises `NotFound`."""
+    from wake_bridge.domain.errors import NotFound
+
+    delivery = ledger.delivery(delivery_id)
+    if delivery is None:
+        raise NotFound("no such delivery", delivery_id, hint="`wake-bridge deliveries` lists them")
+    return delivery
+
+
+def _standing(delivery: Delivery) -> str:
+    if delivery.outcome is not None:
+        return f"{delivery.outcome} (proof {int(delivery.proof)})"
+    if delivery.hold is None:
+        return "waiting for its window"
+    return f"held: {delivery.hold.reason}" + (f" ({delivery.hold.detail})" if delivery.hold.detail else "")
+
+
+def _story(record: dict[str, object], delivery: Delivery) -> str:
+    lines = [
+        f"{delivery.id}  {delivery.identity}  {record['pane'] or 'no pane yet'}  {delivery.state}",
+        _standing(delivery),
+    ]
+    if record["remedy"]:
+        lines.append(f"what to do: {record['remedy']}")
+    if delivery.digest:
+        lines += ["", *(f"    {line}" for line in delivery.digest.splitlines())]
+    lines.append("")
+    journal = record["journal"]
+    assert isinstance(journal, list)  # noqa: S101 - made a few lines above
+    for entry in journal:
+        detail = "  ".join(f"{name}={value}" for name, value in entry["detail"].items())
+        lines.append(f"{entry['at']}  {entry['step']:<14} {detail}".rstrip())
+    return "\n".join(lines)

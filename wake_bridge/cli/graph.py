@@ -1,0 +1,212 @@
+"""Graph commands: the embedded graph, identities, subscriptions (CONTRACT "Graph commands")."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
+from wake_bridge.domain.errors import UsageMistake
+from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET
+from wake_bridge.edges import subscription_nodes
+from wake_bridge.edges.config import installed_adapters, load_settings_at
+from wake_bridge.edges.config_sources import ConfigPlace, locate_config
+from wake_bridge.edges.deliverable import DEFAULT_ADAPTER, Circumstances, judge_subscriptions
+from wake_bridge.edges.first_config import write_first_config
+from wake_bridge.edges.graph_file import GraphFile
+from wake_bridge.edges.graph_schema import create_embedded_graph
+from wake_bridge.edges.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
+from wake_bridge.edges.paths import expanded
+from wake_bridge.edges.subscription_nodes import Wish
+from wake_bridge.edges.timestamps import timestamp_now
+
+HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
+PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
+
+
+@click.command()
+@click.option("--graph", "graph_file", metavar="FILE", help="Make the graph here instead of the default place.")
+@pass_run
+def init(run: CommandContext, graph_file: str | None) -> None:
+    """Make the configuration, if there is none, and the embedded graph.
+
+    Safe to repeat. A file that is not ours is never changed: an existing graph is used as it is.
+    """
+    config = locate_config(run.config_option, os.environ).path
+    chosen = expanded(graph_file).absolute() if graph_file else None
+    graph = chosen or load_settings_at(ConfigPlace(config), os.environ).graph_path
+    created = create_embedded_graph(graph, timestamp_now())
+    with GraphFile(graph) as present:
+        is_ours = present.is_embedded
+    config_written = write_first_config(config, chosen)
+
+    made = "made" if created else "there already, unchanged" if is_ours else "another program's, used and not changed"
+    words = f"configuration: {config} ({'written' if config_written else 'there already'})\ngraph: {graph} ({made})"
+    run.console.object({"config": str(config), "graph": str(graph), "created": created}, words)
+    in_force = load_settings_at(ConfigPlace(config), os.environ).graph_path
+    if in_force != graph:
+        run.console.warn(f"note: graph.path is {in_force}; set it to {graph} in {config} to use this one")
+
+
+@click.group()
+def agent() -> None:
+    """Add and list identities."""
+
+
+@agent.command("add")
+@click.argument("identity", type=IDENTITY)
+@click.option("--display-name", metavar="T", help="How people call it.")
+@click.option("--human", is_flag=True, help="A person: receives no broadcasts, and speaks for one in the loop brake.")
+@foreign_option
+@pass_run
+def agent_add(run: CommandContext, identity: str, display_name: str | None, human: bool, foreign: bool) -> None:
+    """Add an identity, or change the name of one that is there."""
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        was_there = find_identity(graph, identity) is not None
+        put_identity(graph, identity, timestamp_now(), display_name=display_name, human=human)
+    run.poke_daemon()
+    run.console.object({"agentIdentity": identity}, f"{identity} {'is there' if was_there else 'was added'}")
+
+
+@agent.command("list")
+@pass_run
+def agent_list(run: CommandContext) -> None:
+    """List identities, one a line."""
+    with run.open_graph() as graph:
+        nodes = graph.nodes(IDENTITY_LABEL)
+    records = [
+        {
+            "agentIdentity": node.id,
+            "displayName": node.properties.get("displayName"),
+            "accountType": node.properties.get("accountType"),
+            "participationStatus": node.properties.get("participationStatus", "active"),
+        }
+        for node in nodes
+    ]
+    if run.console.as_json:
+        for record in records:
+            run.console.line(record)
+        return
+    rows = [[str(value or "") for value in record.values()] for record in records]
+    run.console.table(["identity", "name", "kind", "participation"], rows)
+
+
+def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags that `subscribe` and `update` share."""
+    options = (
+        click.option("--tmux", "pane", metavar="PANE", help="%id, session, session:window or session:window.pane."),
+        click.option("--harness-target", type=click.Choice(HARNESS_TARGETS), help="Who delivers; bridge-daemon is us."),
+        click.option("--adapter", metavar="NAME", help="Which adapter reaches it."),
+        click.option("--window", type=click.IntRange(0, 300), help="Seconds to collect before a wake; 0: at once."),
+        click.option("--policy", type=WordType(WakePolicy), help="How insistent its wakes are."),
+        click.option("--priority", type=WordType(Priority), help="Only mail of this priority."),
+        click.option("--sender", "senders", type=IdentityType(""), multiple=True, help="Only from these; '' for all."),
+        click.option("--tag", "tags", multiple=True, help="Only with one of these tags; '' for all."),
+        click.option("--in-reply-to", multiple=True, metavar="ID", help="Only answers to these; '' for all."),
+        foreign_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), required=True, help="What it is woken for.")
+@subscription_options
+@pass_run
+def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any) -> None:
+    """Say what an identity is to be woken for, and where it lives.
+
+    An active subscription that is alike is brought up to date instead of made twice.
+    """
+    wish = _wish(**flags)
+    if wish.harness_target is None and wish.pane is None and Identity(identity) not in run.settings.config.targets:
+        raise UsageMistake(
+            f"nothing says where {identity} lives",
+            "subscribe",
+            hint="add --tmux PANE or --harness-target, or a [targets] entry to the configuration",
+        )
+    wish = replace(wish, harness_target=wish.harness_target or BRIDGE_TARGET)
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        require_identity(graph, identity)
+        done = subscription_nodes.subscribe(graph, identity, wish, timestamp_now())
+    run.poke_daemon()
+    words = f"{identity} is woken for {wish.trigger} ({done.subscription_id})"
+    run.console.object({"subscriptionId": done.subscription_id, "harnessTarget": done.harness_target}, words)
+    if not done.created:
+        run.console.warn("note: an active subscription like this was there; it was brought up to date")
+
+
+@click.command()
+@click.argument("subscription_id", metavar="ID")
+@foreign_option
+@pass_run
+def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> None:
+    """Remove a subscription."""
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        subscription_nodes.unsubscribe(graph, subscription_id)
+    run.poke_daemon()
+    run.console.object({"subscriptionId": subscription_id, "status": "removed"}, f"removed {subscription_id}")
+
+
+@click.command()
+@click.argument("subscription_id", metavar="ID")
+@click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), help="What it is woken for.")
+@click.option("--recover", is_flag=True, help="Make a degraded or retired one active again.")
+@subscription_options
+@pass_run
+def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags: Any) -> None:
+    """Change a subscription; what is not named stays as it is."""
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        node = subscription_nodes.update(graph, subscription_id, _wish(**flags), timestamp_now())
+    run.poke_daemon()
+    state = subscription_nodes.shown_subscription(node)
+    run.console.object({"subscriptionId": subscription_id, "currentState": state}, f"changed {subscription_id}")
+
+
+@click.command("list")
+@click.argument("identity", type=IDENTITY, required=False)
+@pass_run
+def list_subscriptions(run: CommandContext, identity: str | None) -> None:
+    """List subscriptions, and whether each can be delivered as things stand."""
+    with run.open_graph() as graph:
+        if identity is not None:
+            require_identity(graph, identity)
+        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters()))
+    shown = [one for one in verdicts if identity in {None, one["agentIdentity"]}]
+    if run.console.as_json:
+        run.console.object({"subscriptions": shown})
+        return
+    rows = [
+        [one["subscriptionId"], one["agentIdentity"], one["trigger"], "yes" if one["deliverable"] else "no", one["why"]]
+        for one in shown
+    ]
+    if rows:
+        run.console.table(["subscription", "identity", "trigger", "deliverable", "why not"], rows)
+    else:
+        run.console.say(f"no subscriptions{f' of {identity}' if identity else ''}")
+
+
+def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:
+    """The flags as a wish; `--tmux` means our own daemon and the tmux adapter.
+
+    Raises:
+        UsageMistake: flags contradict each other.
+    """
+    if pane is not None:
+        if not pane.strip() or not pane.isprintable():
+            raise UsageMistake("a tmux target must be a name without control characters", "--tmux")
+        if adapter not in {None, DEFAULT_ADAPTER} or harness_target not in {None, BRIDGE_TARGET}:
+            raise UsageMistake(
+                "--tmux is delivered by bridge-daemon with the tmux adapter", "--tmux", hint="leave the other flag out"
+            )
+        adapter, harness_target = DEFAULT_ADAPTER, BRIDGE_TARGET
+    return Wish(
+        pane=pane, adapter=adapter, harness_target=harness_target, **{n: v for n, v in flags.items() if v != ()}
+    )

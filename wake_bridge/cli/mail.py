@@ -1,0 +1,234 @@
+"""Mail commands: send, wake, task, grant, inbox, read (CONTRACT "Graph commands")."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+import click
+
+from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
+from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.events import Message
+from wake_bridge.domain.facts import PERMISSIONS
+from wake_bridge.domain.messages import Unusable, message_from
+from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
+from wake_bridge.domain.tasks import TASK_STATES
+from wake_bridge.edges.graph_file import GraphFile, Node
+from wake_bridge.edges.graph_writer import GraphWriter
+from wake_bridge.edges.identity_nodes import ensure_identity, require_identity
+from wake_bridge.edges.instance_lock import daemon_is_running
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.mailbox import Draft, Mail, audience, mark_read, require_mail, require_message, unread_mail_of
+from wake_bridge.edges.mailbox import send as send_message
+from wake_bridge.edges.outlook import Outlook
+from wake_bridge.edges.task_moves import grant as give_right
+from wake_bridge.edges.task_moves import move_task
+from wake_bridge.edges.timestamps import timestamp_now
+
+OPERATOR: Final = "@operator"
+FLOORS: Final = {
+    "now": frozenset({WakePolicy.IMMEDIATE}),
+    "next": frozenset({WakePolicy.IMMEDIATE, WakePolicy.NEXT_TURN}),
+    "later": frozenset(WakePolicy),
+}
+MOST_AT_ONCE: Final = 50
+
+
+@click.command()
+@click.argument("recipient", metavar="TO", type=IdentityType(BROADCAST))
+@click.option("--from", "sender", type=IDENTITY, required=True, help="Who sends it.")
+@click.option("--subject", required=True, help="What it is about; the only text a wake shows.")
+@click.option("--body", default="", help="The message; - reads it from stdin.")
+@click.option("--priority", type=WordType(Priority), default=Priority.NORMAL, help="How it is ordered and labelled.")
+@click.option("--tag", "tags", multiple=True, help="A concept it is about; may be repeated.")
+@click.option("--reply-to", metavar="ID", help="The message it answers.")
+@click.option("--task", "is_task", is_flag=True, help="Make it a task for the recipient.")
+@click.option("--policy", type=WordType(WakePolicy), help="How insistent its wake is.")
+@click.option("--suppress-wake", is_flag=True, help="Wake nobody; it waits in the inbox.")
+@foreign_option
+@pass_run
+def send(run: CommandContext, /, body: str, foreign: bool, **fields: Any) -> None:
+    """Send a message or a task to an identity, or to every agent with AGENT:*."""
+    text = sys.stdin.buffer.read().decode("utf-8", "replace") if body == "-" else body
+    _send(run, Draft(body=text, **fields), foreign=foreign)
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@click.argument("text")
+@click.option("--from", "sender", type=IDENTITY, default=OPERATOR, show_default=True, help="Who you are in the graph.")
+@foreign_option
+@pass_run
+def wake(run: CommandContext, identity: str, text: str, sender: str, foreign: bool) -> None:
+    """Wake one identity at once: a message from you, without waiting for company."""
+    subject, _, rest = text.strip().partition("\n")
+    draft = Draft(
+        sender=sender,
+        recipient=identity,
+        subject=subject,
+        body=text if rest else "",
+        policy=WakePolicy.IMMEDIATE,
+        window=0,
+    )
+    _send(run, draft, foreign=foreign, human=True)
+
+
+@click.command()
+@click.argument("task_id", metavar="ID")
+@click.argument("state", type=click.Choice(sorted(TASK_STATES), case_sensitive=False))
+@click.option("--as", "actor", type=IDENTITY, required=True, help="Who moves it.")
+@foreign_option
+@pass_run
+def task(run: CommandContext, task_id: str, state: str, actor: str, foreign: bool) -> None:
+    """Move a task to another state, if the actor has the right."""
+    now = timestamp_now()
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        require_message(graph, task_id)
+        ensure_identity(graph, actor, now)
+        move = move_task(graph, task_id, state, actor, now)
+    run.poke_daemon()
+    answer = {"taskId": move.task_id, "previousState": move.previous_state, "newState": move.new_state}
+    run.console.object(answer, f"{move.task_id}: {move.previous_state} → {move.new_state}")
+
+
+@click.command()
+@click.argument("scope", type=click.Choice(sorted(PERMISSIONS)))
+@click.option("--to", "grantee", type=IDENTITY, required=True, help="Who receives the right.")
+@click.option("--as", "granter", type=IDENTITY, required=True, help="Who gives it.")
+@foreign_option
+@pass_run
+def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: bool) -> None:
+    """Give an identity a right over what is yours."""
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        require_identity(graph, grantee)
+        ensure_identity(graph, granter, timestamp_now())
+        edge_id = give_right(graph, scope, grantee, granter)
+    run.poke_daemon()
+    run.console.object({"edgeId": edge_id}, f"{grantee} has {scope} from {granter}")
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@click.option(
+    "--floor",
+    type=click.Choice(tuple(FLOORS)),
+    default="next",
+    help="now: immediate mail; next adds next_turn; later adds silent.",
+)
+@click.option("--limit", type=click.IntRange(1, MOST_AT_ONCE), default=10, show_default=True)
+@click.option("--bodies", is_flag=True, help="Show what they say.")
+@click.option("--consume", is_flag=True, help="Mark what is shown as read.")
+@foreign_option
+@pass_run
+def inbox(
+    run: CommandContext, identity: str, floor: str, limit: int, bodies: bool, consume: bool, foreign: bool
+) -> None:
+    """Show unread mail, oldest first. What is shown counts as announced: it wakes nobody again."""
+    with run.open_graph_to_write(foreign=foreign) if consume else run.open_graph() as graph:
+        require_identity(graph, identity)
+        outlook = Outlook(graph, run.settings, _now())
+        judged = [(mail, outlook.policy(mail.message, Identity(identity))) for mail in unread_mail_of(graph, identity)]
+        wanted = [(mail, policy) for mail, policy in judged if policy in FLOORS[floor]]
+        shown = [mail for mail, _ in wanted[:limit]]
+        for mail, policy in wanted[:limit]:
+            _show(run, mail, policy, with_body=bodies)
+        _count_as_announced(run, identity, shown)
+        if isinstance(graph, GraphWriter):
+            mark_read(graph, shown, timestamp_now())
+    run.poke_daemon()
+    if not shown:
+        run.console.say(f"no unread mail for {identity}" + ("" if floor == "later" else f" (floor {floor})"))
+    if len(wanted) > limit:
+        run.console.warn(f"note: {len(wanted) - limit} more; read these first, or add --limit {MOST_AT_ONCE}")
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@click.argument("message_ids", metavar="MESSAGE...", nargs=-1, required=True)
+@click.option("--keep", is_flag=True, help="Leave them unread.")
+@foreign_option
+@pass_run
+def read(run: CommandContext, identity: str, message_ids: tuple[str, ...], keep: bool, foreign: bool) -> None:
+    """Show messages with their text, and mark them read."""
+    with run.open_graph() if keep else run.open_graph_to_write(foreign=foreign) as graph:
+        require_identity(graph, identity)
+        mails = [require_mail(graph, identity, message_id) for message_id in dict.fromkeys(message_ids)]
+        outlook = Outlook(graph, run.settings, _now())
+        for mail in mails:
+            _show(run, mail, outlook.policy(mail.message, Identity(identity)), with_body=True)
+        _count_as_announced(run, identity, mails)
+        if isinstance(graph, GraphWriter):
+            mark_read(graph, mails, timestamp_now())
+    run.poke_daemon()
+
+
+def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = False) -> None:
+    now = timestamp_now()
+    with run.open_graph_to_write(foreign=foreign) as graph:
+        if draft.recipient != BROADCAST:
+            require_identity(graph, draft.recipient)
+        ensure_identity(graph, draft.sender, now, human=human)
+        message_id = send_message(graph, draft, now)
+        prospects = _prospects(run, graph, require_message(graph, message_id), draft)
+    run.poke_daemon()
+    run.console.object({"messageId": message_id}, f"sent {message_id}")
+    for prospect in prospects:
+        run.console.warn(prospect)
+    if not daemon_is_running(run.settings.state_dir):
+        run.console.warn("the daemon is not running: nobody is woken until it is (`wake-bridge run`)")
+
+
+def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
+    recipients = audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
+    outlook = Outlook(graph, run.settings, _now())
+    return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["nobody receives it"]
+
+
+def _show(run: CommandContext, mail: Mail, policy: WakePolicy, *, with_body: bool) -> None:
+    message = message_from(mail.message.id, mail.message.properties)
+    if isinstance(message, Unusable):
+        raise OperationFailed(message.why, mail.message.id)
+    properties = mail.message.properties
+    record = {
+        "messageId": message.id,
+        "from": message.sender,
+        "subject": message.subject,
+        **({"body": message.body} if with_body else {}),
+        "priority": message.priority.value,
+        "policy": policy.value,
+        "tags": list(message.tags),
+        "inReplyTo": message.in_reply_to,
+        "task": properties.get("task"),
+        "sentAt": properties.get("sentAt"),
+    }
+    run.console.line(record, _letter(message, record))
+
+
+def _letter(message: Message, record: dict[str, Any]) -> str:
+    """A message for people and agents: its own words are set in, so that nothing in them looks like ours."""
+    task = f"  task: {message.task.state}" if message.task else ""
+    reply = f"  answers: {message.in_reply_to}" if message.in_reply_to else ""
+    tags = f"  tags: {', '.join(message.tags)}" if message.tags else ""
+    head = f"{message.id}  from {message.sender}  {message.priority}  {record['sentAt']}{task}{reply}{tags}"
+    lines = [head, f"  {' '.join(message.subject.split())}"]
+    if "body" in record:
+        lines += [f"  | {line}" for line in message.body.splitlines()]
+    return "\n".join(lines)
+
+
+def _count_as_announced(run: CommandContext, identity: str, mails: list[Mail]) -> None:
+    """What was printed, and has left this process, need not be announced by a wake."""
+    run.console.flush()
+    if not mails:
+        return
+    ledger = LedgerStore.open(run.settings.state_dir)
+    try:
+        ledger.announce(Identity(identity), [mail.message.id for mail in mails], "inbox", _now())
+    finally:
+        ledger.close()
+
+
+def _now() -> Instant:
+    return Instant(int(time.time() * 1000))

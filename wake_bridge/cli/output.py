@@ -1,0 +1,86 @@
+"""What the commands print: JSON for programs, words for people, complaints to stderr (CONTRACT)."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+_UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that would steer the terminal, or cannot be written to it; tab and newline are fine."""
+
+
+def harmless(text: str) -> str:
+    """`text` as it may be shown on a terminal, whoever wrote it."""
+    return _UNSAFE.sub("�", text)
+
+
+class Console:
+    """One command's output. With `as_json`, stdout holds only JSON, one compact object a line."""
+
+    def __init__(self) -> None:
+        self.as_json = False
+
+    def object(self, value: Mapping[str, Any], text: str = "") -> None:
+        """The command's one answer: `value` for programs, `text` (else the values) for people."""
+        self.line(value, text)
+
+    def line(self, value: Mapping[str, Any], text: str = "") -> None:
+        """One of the command's answers."""
+        if self.as_json:
+            click.echo(json.dumps(value, separators=(",", ":"), default=str))
+        else:
+            click.echo(harmless(text or "  ".join(f"{name}: {_plain(one)}" for name, one in value.items())))
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Rows for people: fitted to a terminal, else in plain columns; nothing with `--json`."""
+        if self.as_json:
+            return
+        clean = [[harmless(cell).replace("\n", " ") for cell in row] for row in rows]
+        if sys.stdout.isatty():
+            _fitted(headings, clean)
+            return
+        widths = [max(len(cell) for cell in column) for column in zip(headings, *clean, strict=True)]
+        for row in (headings, *clean):
+            padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            click.echo("  ".join(padded).rstrip())
+
+    def say(self, text: str) -> None:
+        """Words for people; nothing with `--json`."""
+        if not self.as_json:
+            click.echo(harmless(text))
+
+    def warn(self, text: str) -> None:
+        """A remark beside the answer, on stderr in either form."""
+        click.echo(harmless(text), err=True)
+
+    def flush(self) -> None:
+        """Return only when everything printed has left this process.
+
+        Raises:
+            BrokenPipeError: nobody reads it.
+        """
+        # click.echo flushes, and knows what to do where there is no stdout at all
+        click.echo(nl=False)
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _fitted(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    RichConsole().print(table)

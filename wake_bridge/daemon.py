@@ -1,0 +1,270 @@
+"""The daemon's life: start, serve, reload, stop (DESIGN §9)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from wake_bridge.domain.delivery import DeliveryState
+from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.edges.config import Settings
+from wake_bridge.edges.control_socket import Answer, ControlServer, Handler
+from wake_bridge.edges.housekeeping import Housekeeping
+from wake_bridge.edges.instance_lock import InstanceLock
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.logs import configure_logging, set_level
+from wake_bridge.edges.matching_rules import matching_rules
+from wake_bridge.edges.notify import ServiceNotifier
+from wake_bridge.edges.other_driver import find_other_driver
+from wake_bridge.edges.paths import make_private_directory
+from wake_bridge.edges.records import presence_record, time_or_none
+from wake_bridge.engine.look import presence_of
+from wake_bridge.engine.supervise import Supervisor
+from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, wire
+
+STOP_PATIENCE: Final = 4.0
+"""Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
+
+DAY: Final = 24 * 3600
+SIGN_OF_LIFE: Final = "heartbeat.alive"
+STUCK_AFTER: Final = 30_000
+"""Milliseconds without progress of the tail after which the watchdog is no longer fed."""
+
+
+def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
+    """Run the daemon in the foreground, until a signal or, with `once`, until nothing is left to do.
+
+    Args:
+        config_option: the value of `--config`, to read the file again at a reload.
+        once: to the tip, each delivery as far as it goes, then end.
+        dry_run: decide and log on a copy of the ledger; type nothing.
+
+    Returns:
+        False if a delivery failed in this run.
+
+    Raises:
+        WakeBridgeError: whatever keeps it from running, with its exit code.
+    """
+    checked = checked_settings(config_option)
+    configure_logging(checked, os.environ)
+    with ExitStack() as held:
+        if dry_run:
+            directory = held.enter_context(_copied_state(checked.state_dir))
+        else:
+            make_private_directory(checked.state_dir)
+            held.enter_context(InstanceLock(checked.state_dir))
+            directory = checked.state_dir
+        return asyncio.run(
+            _live(checked, directory, lambda: checked_settings(config_option), once=once, dry_run=dry_run)
+        )
+
+
+async def _live(
+    settings: Settings, directory: Path, reload: Callable[[], Settings], *, once: bool, dry_run: bool
+) -> bool:
+    daemon = Daemon(settings, directory, reload, dry_run=dry_run)
+    try:
+        if once:
+            return await daemon.once()
+        await daemon.serve()
+    except* WakeBridgeError as group:
+        raise _first(group) from group
+    finally:
+        await daemon.parts.close()
+    return True
+
+
+def _first(group: BaseExceptionGroup[WakeBridgeError]) -> WakeBridgeError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, WakeBridgeError)  # noqa: S101 - the group was filtered for it
+    return error
+
+
+@contextmanager
+def _copied_state(state_dir: Path) -> Iterator[Path]:
+    """A directory with a copy of the ledger to play on; the real one is only read."""
+    with tempfile.TemporaryDirectory(prefix="wake-bridge-dry-run-") as directory:
+        original = state_dir / "state.sqlite"
+        if original.exists():
+            source = sqlite3.connect(f"{original.absolute().as_uri()}?mode=ro", uri=True)
+            copy = sqlite3.connect(Path(directory) / "state.sqlite")
+            source.backup(copy)
+            copy.close()
+            source.close()
+        yield Path(directory)
+
+
+class Daemon:
+    """Everything `run` does.
+
+    Args:
+        directory: where ledger and published cursor lie; not the state directory in a dry run.
+        reload: reads the configuration anew; raises `ConfigurationInvalid`.
+    """
+
+    def __init__(self, settings: Settings, directory: Path, reload: Callable[[], Settings], *, dry_run: bool) -> None:
+        ledger = LedgerStore.open(directory)
+        try:
+            self.parts = wire(settings, ledger, directory, other_driver=lambda: self._other_driver, dry_run=dry_run)
+        except WakeBridgeError:
+            ledger.close()
+            raise
+        self._settings = settings
+        self._reload = reload
+        self._stop = asyncio.Event()
+        self._notifier = ServiceNotifier(os.environ)
+        self._housekeeping = Housekeeping()
+        self._other_driver = ""
+        self._since = self.parts.clock.wall()
+        self._log = structlog.get_logger("daemon")
+
+    async def serve(self) -> None:
+        """Run until SIGTERM or SIGINT; raises what a job raised once too often."""
+        parts = self.parts
+        control = ControlServer(self._settings.state_dir, self._handlers())
+        await control.start()
+        self._take_signals()
+        self._prepare()
+        self._plan_chores()
+        self._log.info(
+            "daemon_started",
+            pid=os.getpid(),
+            graph=str(self._settings.graph_path),
+            state_dir=str(self._settings.state_dir),
+            adapters=sorted(parts.bench.adapters),
+        )
+        self._notifier.ready("tailing")
+        jobs = {
+            "tail": parts.tail.run,
+            "deliver": parts.deliverer.run,
+            "watch": parts.watch.run,
+            "acknowledge": parts.acknowledge.run,
+        }
+        try:
+            await Supervisor(jobs, parts.clock).run(self._stop)
+        finally:
+            self._notifier.stopping()
+            self._log.info("daemon_stopping")
+            await parts.deliverer.drain(STOP_PATIENCE)
+            self._housekeeping.stop()
+            await control.stop()
+            self._log.info("daemon_stopped", cursor=parts.tail.cursor)
+
+    async def once(self) -> bool:
+        """To the tip, then each delivery as far as it goes; True unless one failed in this run."""
+        parts = self.parts
+        self._prepare()
+        began = parts.clock.now()
+        await parts.tail.catch_up_once()
+        await parts.deliverer.run_once()
+        failed = parts.ledger.deliveries(state=DeliveryState.FAILED, identity=None, limit=1000)
+        return not any((one.settled_at or 0) >= began for one in failed)
+
+    def _prepare(self) -> None:
+        parts = self.parts
+        if parts.ledger.set_aside is not None:
+            self._log.warning("ledger_damaged", set_aside=str(parts.ledger.set_aside))
+        for entry in parts.bench.catalogue:
+            if entry.trouble:
+                self._log.warning("adapter_broken", adapter=entry.name, reason=entry.trouble)
+        parts.ledger.rebase(parts.clock.now())
+        self._look_for_other_driver()
+
+    # -- signals and chores --------------------------------------------------------------------------------------
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._take_over_configuration)
+
+    def _take_over_configuration(self) -> None:
+        """Read the configuration again; a bad one keeps the old one in force (DESIGN §9)."""
+        self._notifier.reloading()
+        try:
+            settings = self._reload()
+        except ConfigurationInvalid as error:
+            self._log.error("config_refused", reason=str(error), problems=list(error.problems))
+        else:
+            self._adopt(settings)
+        self._notifier.ready("tailing")
+
+    def _adopt(self, settings: Settings) -> None:
+        parts = self.parts
+        parts.rules.value = matching_rules(settings, parts.bench.adapters)
+        parts.current.settings = engine_settings(settings, embedded=parts.is_embedded)
+        set_level(settings.config.daemon.log_level)
+        self._log.info("config_reloaded")
+        keys = needs_restart(self._settings, settings)
+        if keys:
+            self._log.warning("config_needs_restart", keys=keys)
+        parts.tail.poke()
+        parts.deliverer.look_at(None)
+
+    def _plan_chores(self) -> None:
+        interval = self._notifier.watchdog_interval
+        self._housekeeping.every(30, self._look_for_other_driver, "other driver")
+        self._housekeeping.every(DAY / 4, self._prune, "retention")
+        self._housekeeping.every(min(5.0, interval / 2) if interval else 5.0, self._show_life, "sign of life")
+        self._housekeeping.start()
+
+    def _look_for_other_driver(self) -> None:
+        found = find_other_driver(self._settings.state_dir)
+        if found and not self._other_driver:
+            self._log.warning("other_driver", holder=found)
+        self._other_driver = found
+
+    def _prune(self) -> None:
+        kept = self._settings.config.daemon.retention_days * DAY * 1000
+        removed = self.parts.ledger.prune(Instant(self.parts.clock.now() - kept))
+        if removed:
+            self._log.info("pruned", deliveries=removed)
+
+    def _show_life(self) -> None:
+        """Feed the watchdog and touch the sign of life, but only while the tail makes progress."""
+        if self.parts.clock.now() - self.parts.tail.progressed_at > STUCK_AFTER:
+            self._notifier.status("the tail is stuck")
+            return
+        (self._settings.state_dir / SIGN_OF_LIFE).touch(mode=0o600)
+        self._notifier.alive()
+
+    # -- the control socket --------------------------------------------------------------------------------------
+
+    def _handlers(self) -> Mapping[str, Handler]:
+        return {"poke": self._poke, "status": self._status, "presence": self._presence}
+
+    async def _poke(self, _: Mapping[str, Any]) -> Answer:
+        self.parts.tail.poke()
+        self.parts.deliverer.look_at(None)
+        return {"ok": True}
+
+    async def _status(self, _: Mapping[str, Any]) -> Answer:
+        tail = self.parts.tail
+        return {
+            "pid": os.getpid(),
+            "cursor": tail.cursor,
+            "tip": tail.tip,
+            "epoch": tail.epoch,
+            "active_routes": tail.active_routes,
+            "since": time_or_none(self._since),
+            "graph_trouble": tail.away or None,
+            "heals": tail.heals,
+            "other_driver": self._other_driver or None,
+        }
+
+    async def _presence(self, request: Mapping[str, Any]) -> Answer:
+        parts = self.parts
+        identity = Identity(str(request.get("identity", "")))
+        return presence_record(identity, await presence_of(identity, parts.routes, parts.watch, parts.clock))

@@ -1,0 +1,221 @@
+"""The digest: what an agent is shown when it is woken (DESIGN §4).
+
+A doorbell: counts, the latest subject and sender, ids. Never a message body, unless its target asked for full ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.names import Identity, Instant, Priority
+from wake_bridge.domain.phrases import ID_LIMIT, Group, grouped, phrase, recency
+from wake_bridge.domain.text import SUBJECT_LIMIT, harmless, name
+
+EMBEDDED_ACTION: Final = "Automated notice, not your user. Read: wake-bridge inbox {identity} --bodies --consume"
+FOREIGN_ACTION: Final = "Automated notice, not your user. Check your mailbox."
+
+MOST_BYTES: Final = 1024
+"""UTF-8 bytes of a digest without its bodies."""
+
+BODY_BYTES: Final = 2048
+"""UTF-8 bytes of all bodies of a full digest."""
+
+_SUBJECT_STEPS: Final = (SUBJECT_LIMIT, 120, 80, 40)
+"""Characters of a subject that are shown, while the text is still too long for the paper."""
+
+_GAP: Final = "   "
+_PLACE_HOLDER: Final = "{identity}"
+_COMPACT: Final = 3
+"""Lines of the compact form: header with the breakdown, action, trailer."""
+
+HeaderStyle = Literal["short", "neo"]
+
+
+@dataclass(frozen=True, slots=True)
+class DigestStyle:
+    """How a wake reads (`[digest]`).
+
+    `max_lines` bounds it, bodies apart; `header` is `short`, or `neo` to name the priority always, as upstream does;
+    `action` is the action line (see `action_template`), a format string for `{identity}` alone, empty for none.
+    """
+
+    max_lines: int = 10
+    header: HeaderStyle = "short"
+    action: str = EMBEDDED_ACTION
+
+
+def action_template(setting: str, *, embedded: bool) -> str:
+    """What the setting `digest.action` means: `auto` depends on whose graph it is, all else is the user's own text."""
+    if setting != "auto":
+        return setting
+    return EMBEDDED_ACTION if embedded else FOREIGN_ACTION
+
+
+def compose(
+    events: Sequence[WakeEvent],
+    *,
+    identity: Identity,
+    delivery_id: str,
+    now: Instant,
+    known: Container[Identity],
+    style: DigestStyle | None = None,
+    paper_lines: int = 10,
+    paper_characters: int = 1024,
+    bodies: Mapping[str, str] | None = None,
+    allow_from: Container[str] = frozenset(),
+) -> str:
+    """Write the digest of one delivery (DESIGN §4).
+
+    Args:
+        events: those that survive: unread and not yet announced; at least one.
+        identity: who is woken.
+        delivery_id: the mark by which submission is proven; the last word of the text, never cut.
+        now: the moment of writing, on the clock that stamped `matched_at`.
+        known: the AgentIdentity nodes of the graph; any other name loses its `@`.
+        style: what the configuration says; None for its defaults.
+        paper_lines: lines that the target takes well; where they do not suffice the compact form is written.
+        paper_characters: characters that it takes well.
+        bodies: message bodies by message id, for a target with `digest = "full"`.
+        allow_from: the senders whose bodies may be shown.
+
+    Returns:
+        Lines joined by plain newlines, the first character a `[`. Whatever the paper, header and trailer stand; bodies
+        come on top of it.
+
+    Raises:
+        ValueError: there are no events.
+    """
+    if not events:
+        raise ValueError("a digest announces at least one event")
+    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines)
+    above, below = sheet.fitting(paper_characters)
+    lines = [*above, *_quoted(events, bodies or {}, allow_from, known), *below]
+    return sheet.joint.join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How much is said: characters of a subject, how many kinds, whether the action line stands."""
+
+    subject: int
+    kinds: int
+    action: bool = True
+
+
+class _Sheet:
+    """One digest in every size it can have."""
+
+    def __init__(
+        self,
+        events: Sequence[WakeEvent],
+        identity: Identity,
+        delivery_id: str,
+        now: Instant,
+        known: Container[Identity],
+        style: DigestStyle,
+        paper_lines: int,
+    ) -> None:
+        self._groups = grouped(events)
+        self._style = style
+        self._paper_lines = paper_lines
+        self.joint = "\n" if paper_lines > 1 else _GAP
+        self._now = now
+        self._known = known
+        self._name = name(identity, known=identity in known)
+        self._trailer = _trailer(self._groups, delivery_id, now)
+
+    def fitting(self, characters: int) -> tuple[list[str], list[str]]:
+        """The largest size that fits: what stands above bodies, and what stands below them."""
+        above, below = [self._header()], [self._trailer]
+        for room in self._rooms():
+            above, below = self._written(room)
+            text = self.joint.join([*above, *below])
+            if len(text) <= characters and len(text.encode()) <= MOST_BYTES:
+                break
+        return above, below
+
+    def _rooms(self) -> Iterator[_Room]:
+        """From all there is to say down to the bare header; the highest priority is given up last."""
+        kinds = len(self._groups)
+        yield from (_Room(subject, kinds) for subject in _SUBJECT_STEPS)
+        yield from (_Room(_SUBJECT_STEPS[-1], fewer) for fewer in range(kinds - 1, 0, -1))
+        yield _Room(_SUBJECT_STEPS[-1], 1, action=False)
+        yield _Room(0, 0, action=False)
+
+    def _written(self, room: _Room) -> tuple[list[str], list[str]]:
+        action = self._action() if room.action else ""
+        below = [action, self._trailer] if action else [self._trailer]
+        allowed = min(room.kinds, self._style.max_lines - 1 - len(below))
+        if allowed > 0 and 1 + allowed + len(below) <= self._paper_lines:
+            return [f"{self._header()}:", *(f"- {one}" for one in self._phrases(room.subject, allowed))], below
+        if min(self._style.max_lines, self._paper_lines) < _COMPACT:
+            below = [_GAP.join(below)]
+        breakdown = "; ".join(self._phrases(room.subject, room.kinds))
+        return [f"{self._header()}: {breakdown}" if breakdown else self._header()], below
+
+    def _phrases(self, subject: int, kinds: int) -> list[str]:
+        """What happened, a phrase a kind; the last one says how many events go unmentioned."""
+        phrases = [phrase(group, subject, self._now, self._known) for group in self._groups[:kinds]]
+        unmentioned = sum(group.count for group in self._groups[kinds:])
+        if phrases and unmentioned:
+            phrases[-1] += f" ({unmentioned} more)"
+        return phrases
+
+    def _header(self) -> str:
+        highest = max((group.priority for group in self._groups), key=lambda one: one.rank)
+        label = f"[priority:{highest}]" if highest is Priority.HIGH else ""
+        if self._style.header == "neo":
+            # upstream never says `low`
+            label = label or "[priority:normal]"
+        total = sum(group.count for group in self._groups)
+        return f"[WAKE]{label} {total} {'event' if total == 1 else 'events'} for {self._name}"
+
+    def _action(self) -> str:
+        # the place-holder goes through: made harmless as a whole, a known name would lose its @
+        text = harmless(self._style.action.format(identity=_PLACE_HOLDER))
+        return text.replace(_PLACE_HOLDER, self._name)
+
+
+def _trailer(groups: Sequence[Group], delivery_id: str, now: Instant) -> str:
+    """Subscriptions, the real age of the first event, and the mark as the last word."""
+    others = sorted((one for group in groups for one in group.events), key=recency, reverse=True)
+    events = [groups[0].latest, *others]
+    mentioned = (one for event in events for one in (event.subscription_id, *event.other_subscriptions))
+    spoken = [one for one in dict.fromkeys(mentioned) if one]
+    parts = [f"Window: {max(0, now - min(group.since for group in groups)) // 1000}s", f"Wake: {delivery_id}"]
+    if spoken:
+        more = f" (+{len(spoken) - 1})" if len(spoken) > 1 else ""
+        parts.insert(0, f"Subscription: {harmless(spoken[0], ID_LIMIT)}{more}")
+    return _GAP.join(parts)
+
+
+def _quoted(
+    events: Sequence[WakeEvent], bodies: Mapping[str, str], allow_from: Container[str], known: Container[Identity]
+) -> list[str]:
+    """The allowed bodies, a line each, most important and then latest first, `BODY_BYTES` in all."""
+    lines: list[str] = []
+    left = BODY_BYTES
+    seen: set[str] = set()
+    for event in sorted(events, key=lambda one: (one.priority.rank, recency(one)), reverse=True):
+        detail = event.detail
+        if not isinstance(detail, MessageDetail) or detail.sender not in allow_from or detail.message_id in seen:
+            continue
+        seen.add(detail.message_id)
+        opening = f"> {name(detail.sender, known=Identity(detail.sender) in known)}: "
+        body = _within(bodies.get(detail.message_id, ""), left - len(opening.encode()))
+        if body:
+            lines.append(opening + body)
+            left -= len(lines[-1].encode()) + 1
+    return lines
+
+
+def _within(text: str, most_bytes: int) -> str:
+    """Harmless text of at most so many bytes."""
+    if most_bytes < _SUBJECT_STEPS[-1]:
+        return ""
+    body = harmless(text, most_bytes)
+    # no character takes more than four bytes
+    return body if len(body.encode()) <= most_bytes else harmless(text, most_bytes // 4)

@@ -1,0 +1,44 @@
+"""Whether a cursor still means what it meant: one life of the source, or another (DESIGN §2, last lines)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from wake_bridge.domain.names import LogId
+
+
+class Standing(StrEnum):
+    """How a cursor stands to the log it is found with."""
+
+    SAME = "the log goes on from the cursor"
+    PRUNED = "rows after the cursor were pruned"
+    ABOVE_TIP = "the cursor is above the tip of the log"
+    REPLACED = "another row stands at the cursor"
+
+    @property
+    def is_same_epoch(self) -> bool:
+        """Pruning ends no epoch."""
+        return self in {Standing.SAME, Standing.PRUNED}
+
+
+def standing(*, cursor: LogId, fingerprint: str, found: str | None, lowest: LogId, highest: LogId) -> Standing:
+    """Judge a cursor.
+
+    Args:
+        cursor: the highest log id whose consequences are in the ledger.
+        fingerprint: what stood at the cursor when it was read; empty if unknown.
+        found: what stands there now; None if that row is gone.
+        lowest: the lowest log id present; 0 in an empty log.
+        highest: the highest log id ever given.
+    """
+    if cursor > highest:
+        return Standing.ABOVE_TIP
+    if fingerprint and found is not None and found != fingerprint:
+        return Standing.REPLACED
+    first_there = lowest or highest + 1
+    return Standing.PRUNED if first_there > cursor + 1 else Standing.SAME
+
+
+def fingerprint_of_empty(device: int, inode: int) -> str:
+    """What stands at cursor 0, where there is no row: the file itself, so that a full log is not read from 0."""
+    return f"empty:{device}:{inode}"

@@ -1,0 +1,266 @@
+"""What may stop a wake before its delivery is locked: switches, windows and limits (DESIGN §3).
+
+Counted is what was begun, whatever came of it: an unknown outcome may have cost a turn as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
+from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.domain.text import harmless
+
+HOUR: Final = 3_600_000
+DAY: Final = 24 * HOUR
+_MINUTE: Final = 60_000
+_MINUTES_A_DAY: Final = 1440
+_ID_LIMIT: Final = 64
+
+LOOK_AGAIN: Final = 30_000
+"""Milliseconds to the next look where only somebody's act ends the hold; that act brings the look forward anyway."""
+
+_SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How often may be woken. Counts, and seconds for `refractory` and `storm_period`."""
+
+    refractory: int = 30
+    storm: int = 8
+    storm_period: int = 60
+    wakes_per_hour: int = 20
+    wakes_per_day: int = 150
+    thread_wakes: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PastWake:
+    """One submit that was begun: for refractory, storm, budget and the loop brake.
+
+    `threads` are the conversations its agent-caused messages belong to; `human_threads` those a person spoke in.
+    """
+
+    at: Instant
+    identity: Identity
+    pane_key: str
+    threads: tuple[str, ...] = ()
+    human_threads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """A stretch of each local day, in minutes after midnight; it may cross midnight. `end` is not part of it."""
+
+    start: int
+    end: int
+
+    @classmethod
+    def parse(cls, text: str) -> QuietHours | None:
+        """Read `22:00-07:00`; None for an empty text. Raises `ValueError` for anything else."""
+        if not text:
+            return None
+        span = _SPAN.fullmatch(text)
+        if span is None:
+            raise ValueError(f'quiet hours are written "HH:MM-HH:MM", not {text!r}')
+        from_hour, from_minute, to_hour, to_minute = map(int, span.groups())
+        start, end = from_hour * 60 + from_minute, to_hour * 60 + to_minute
+        if start == end:
+            raise ValueError(f"quiet hours begin when they end: {text!r}")
+        return cls(start, end)
+
+    def minutes_left(self, local_minutes: int) -> int:
+        """Minutes until they end; 0 outside of them."""
+        since_start = (local_minutes - self.start) % _MINUTES_A_DAY
+        length = (self.end - self.start) % _MINUTES_A_DAY
+        return max(0, length - since_start)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """What people have switched off. `participation` is the identity's own `participationStatus`.
+
+    `paused_until` None means until resumed; `other_driver` names what else drives this directory, empty if nothing.
+    """
+
+    is_paused: bool = False
+    paused_until: Instant | None = None
+    participation: str = "active"
+    quiet_hours: QuietHours | None = None
+    other_driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A delivery about to be locked.
+
+    Args:
+        identity: who is to be woken.
+        events: what it would announce, with the statuses they have now; `next_turn` ones ride along.
+        due_at: when its window closes.
+        pane_key: where; limits are counted by it, so that two identities in one pane share them. Empty if unknown.
+        where: the pane as a person reads it.
+        lifted_at: when `resume` last lifted budget and loop brake for the identity.
+    """
+
+    identity: Identity
+    events: Sequence[WakeEvent]
+    due_at: Instant = EPOCH_START
+    pane_key: str = ""
+    where: str = ""
+    lifted_at: Instant = EPOCH_START
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """Nothing stops it. `events` are those to announce; the others stay open and come later."""
+
+    events: tuple[WakeEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing left to announce: settle with `outcome`."""
+
+    outcome: Outcome
+
+
+Verdict = Go | Hold | Nothing
+
+
+def before_lock(
+    candidate: Candidate,
+    limits: Limits,
+    past: Sequence[PastWake],
+    switches: Switches,
+    now: Instant,
+    local_minutes: int,
+) -> Verdict:
+    """Judge one delivery; the first line that applies wins (DESIGN §3).
+
+    Args:
+        candidate: what would be announced, to whom and where.
+        limits: the configured ones.
+        past: all wakes begun in the last day, of every pane.
+        switches: what people have switched off.
+        now: the moment of judging.
+        local_minutes: the same in minutes after local midnight, for quiet hours.
+
+    Returns:
+        A `Hold` says when it can end by itself, exactly; where only an act of somebody ends it, when to look again.
+        Never raises, and drops nothing: an event not in `Go.events` stays as it is.
+    """
+    news = [one for one in candidate.events if one.status is EventStatus.OPEN]
+    if not _wakes(news):
+        return Nothing(_outcome_of(candidate.events))
+    off = _switched_off(switches, now, local_minutes)
+    if off is not None:
+        return off
+    ripe = [one for one in news if one.not_before <= now]
+    if candidate.due_at > now or not _wakes(ripe):
+        closes_at = min(one.not_before for one in news if _wakes([one]))
+        return Hold(HoldReason.WINDOW, next_look_at=Instant(max(candidate.due_at, closes_at)))
+    brakes = _brakes(ripe, candidate, limits, past, now)
+    # a loop holds its own thread: a person's message in another one must not wait for it
+    free = [one for one in ripe if one.thread not in brakes]
+    chosen = free if _wakes(free) else ripe
+    full = _over_limit(chosen, candidate, limits, past, now)
+    if full is not None:
+        return full
+    if chosen is not free:
+        thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
+        detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
+        return Hold(HoldReason.LOOP, detail, candidate.where, frees_at)
+    return Go(tuple(chosen))
+
+
+def _wakes(events: Iterable[WakeEvent]) -> bool:
+    """Whether one of them is reason enough; `next_turn` events only ride along (DESIGN §7)."""
+    return any(one.policy is WakePolicy.IMMEDIATE for one in events)
+
+
+def _outcome_of(events: Sequence[WakeEvent]) -> Outcome:
+    shown = {EventStatus.READ, EventStatus.ANNOUNCED}
+    return Outcome.READ if any(one.status in shown for one in events) else Outcome.EMPTY
+
+
+def _switched_off(switches: Switches, now: Instant, local_minutes: int) -> Hold | None:
+    """The first switch that is off; the one that comes back by itself last."""
+    by_hand = Instant(now + LOOK_AGAIN)
+    if switches.is_paused and switches.paused_until is None:
+        return Hold(HoldReason.PAUSED, "until resumed", next_look_at=by_hand)
+    if switches.is_paused and switches.paused_until is not None and switches.paused_until > now:
+        return Hold(HoldReason.PAUSED, next_look_at=switches.paused_until)
+    if switches.participation != "active":
+        detail = f"participationStatus is {harmless(switches.participation, _ID_LIMIT)}"
+        return Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
+    if switches.other_driver:
+        return Hold(HoldReason.OTHER_DRIVER, switches.other_driver, next_look_at=by_hand)
+    left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
+    if left:
+        return Hold(HoldReason.QUIET_HOURS, next_look_at=Instant(now - now % _MINUTE + left * _MINUTE))
+    return None
+
+
+def _over_limit(
+    events: Sequence[WakeEvent], candidate: Candidate, limits: Limits, past: Sequence[PastWake], now: Instant
+) -> Hold | None:
+    """Refractory, storm, budget: all of one pane, whoever is woken there."""
+    here = [wake.at for wake in past if wake.pane_key == candidate.pane_key and candidate.pane_key]
+    since_lifted = [at for at in here if at > candidate.lifted_at]
+
+    def hold(reason: HoldReason, detail: str, frees_at: Instant) -> Hold:
+        return Hold(reason, detail, candidate.where, frees_at)
+
+    is_urgent = any(one.window == 0 and _wakes([one]) for one in events)
+    rested_at = None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now)
+    if rested_at is not None:
+        return hold(HoldReason.REFRACTORY, f"rests {limits.refractory} s after a wake", rested_at)
+    calm_at = _frees_at(here, limits.storm, limits.storm_period * 1000, now)
+    if calm_at is not None:
+        return hold(HoldReason.STORM, f"{limits.storm} wakes within {limits.storm_period} s", calm_at)
+    tomorrow = _frees_at(since_lifted, limits.wakes_per_day, DAY, now)
+    if tomorrow is not None:
+        return hold(HoldReason.BUDGET, f"{limits.wakes_per_day} wakes within a day", tomorrow)
+    next_hour = _frees_at(since_lifted, limits.wakes_per_hour, HOUR, now)
+    if next_hour is not None:
+        return hold(HoldReason.BUDGET, f"{limits.wakes_per_hour} wakes within an hour", next_hour)
+    return None
+
+
+def _brakes(
+    events: Sequence[WakeEvent], candidate: Candidate, limits: Limits, past: Sequence[PastWake], now: Instant
+) -> dict[str, Instant]:
+    """Threads in which agents wake each other too often without a person, each with the moment it frees.
+
+    All panes count, since a loop goes round among them; but whoever was not woken in the thread within the hour is not
+    part of the loop: a broadcast to twenty agents reaches all twenty.
+    """
+    spoken_to_by_people = {one.thread for one in events if one.from_human}
+    brakes: dict[str, Instant] = {}
+    for thread in {one.thread for one in events if one.thread} - spoken_to_by_people:
+        heard = max((wake.at for wake in past if thread in wake.human_threads), default=EPOCH_START)
+        since = max(heard, candidate.lifted_at, now - HOUR)
+        turns = [wake for wake in past if thread in wake.threads and wake.at > since]
+        frees_at = _frees_at([wake.at for wake in turns], limits.thread_wakes, HOUR, now)
+        if frees_at is not None and any(wake.identity == candidate.identity for wake in turns):
+            brakes[thread] = frees_at
+    return brakes
+
+
+def _frees_at(wakes: Iterable[Instant], most: int, period: int, now: Instant) -> Instant | None:
+    """When fewer than `most` wakes lie within `period` ms again; None if that is so now.
+
+    A wake further ahead than a period stems from a clock that has gone back since: it cannot be told when it was.
+    """
+    counted = sorted(at for at in wakes if now - period < at <= now + period)
+    if len(counted) < most:
+        return None
+    oldest = counted[-most] if most > 0 else now
+    # a remainder longer than its nominal length is clamped to it: DESIGN §3
+    return Instant(min(now, oldest) + period)

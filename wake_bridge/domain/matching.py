@@ -1,0 +1,223 @@
+"""A fact meets the subscriptions: who is woken, how loudly, and who is refused for which reason (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from wake_bridge.domain.events import (
+    Detail,
+    EventStatus,
+    Fact,
+    Message,
+    MessageDetail,
+    PermissionDetail,
+    TaskDetail,
+    WakeEvent,
+)
+from wake_bridge.domain.names import (
+    EPOCH_START,
+    Epoch,
+    EventKind,
+    Identity,
+    Instant,
+    Priority,
+    WakePolicy,
+)
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
+
+AUDIENCE_GRACE: Final = 250
+"""Milliseconds a broadcast waits for its audience to be written (DESIGN §2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRule:
+    """What a `[targets]` entry says about matching. `window` is in seconds."""
+
+    window: int | None = None
+    policy: WakePolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingRules:
+    """What the configuration says about matching.
+
+    `default_policy` None is `auto` (DESIGN §7), `default_window` is in seconds, `catch_up` and `look_back` (how old mail
+    may be when seen with a live cursor, and when its row is newer than itself) in milliseconds. `known_adapters` None
+    means that nobody knows.
+    """
+
+    targets: Mapping[Identity, TargetRule] = field(default_factory=dict)
+    default_policy: WakePolicy | None = None
+    default_window: int = 30
+    catch_up: int = 7 * 24 * 3_600_000
+    look_back: int = 3_600_000
+    user_scope: bool = False
+    serve: frozenset[str] = frozenset()
+    known_adapters: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When and where a fact is judged: steady time and wall time, and which identities are people."""
+
+    epoch: Epoch
+    now: Instant
+    wall: Instant
+    new_id: Callable[[], str]
+    rules: MatchingRules = field(default_factory=MatchingRules)
+    humans: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What one subscription says to one fact; `refusal` is empty where it wants it."""
+
+    subscription: Subscription
+    policy: WakePolicy
+    window: int
+    refusal: str
+
+
+def match(fact: Fact, book: SubscriptionBook, moment: Moment) -> list[WakeEvent]:
+    """The wake events of a fact: at most one for each identity, open, or refused with the reason.
+
+    Guards, in order: self → suppressed or silent → filters → read → age; what is private under `user_scope` is refused
+    before all of them. Of several subscriptions the loudest policy and the shortest window win. Never raises.
+    """
+    everyone = fact.recipients is None
+    identities = book.identities_for(fact.trigger) if everyone else dict.fromkeys(fact.recipients or ())
+    events = []
+    for identity in identities:
+        listening = book.of(identity) if fact.kind is EventKind.PULSE else book.listening(identity, fact.trigger)
+        if listening:
+            verdicts = [_judge(fact, identity, subscription, moment) for subscription in listening]
+            events.append(_event(fact, identity, verdicts, moment))
+    return events
+
+
+def _judge(fact: Fact, identity: Identity, subscription: Subscription, moment: Moment) -> _Verdict:
+    policy = _policy(fact, identity, subscription, moment.rules)
+    return _Verdict(
+        subscription,
+        policy,
+        _window(fact, subscription, moment.rules),
+        _refusal(fact, identity, subscription, policy, moment),
+    )
+
+
+def _refusal(fact: Fact, identity: Identity, subscription: Subscription, policy: WakePolicy, moment: Moment) -> str:
+    """The word of the first guard that says no; empty when none does."""
+    if fact.message and moment.rules.user_scope and not _may_see(identity, fact.message):
+        return "private"
+    if fact.actor == identity and not _is_note_to_self(fact):
+        return "self"
+    if fact.kind is EventKind.MESSAGE and fact.message and fact.message.wake_suppressed:
+        return "suppressed"
+    if policy is WakePolicy.SILENT:
+        return "silent"
+    if fact.kind is not EventKind.PULSE:
+        key = subscription.filters.refuse(fact.message, _priority(fact), _sender(fact))
+        if key:
+            return f"filter {key}"
+    if fact.already_read:
+        return "read"
+    if fact.occurred_at is not None and moment.wall - fact.occurred_at > _age_limit(fact, moment.rules):
+        return "age"
+    return ""
+
+
+def _age_limit(fact: Fact, rules: MatchingRules) -> int:
+    return min(rules.look_back, rules.catch_up) if fact.old_at_new_position else rules.catch_up
+
+
+def _may_see(identity: Identity, message: Message) -> bool:
+    return message.visible_to_all or message.user_id == identity.removeprefix("@")
+
+
+def _is_note_to_self(fact: Fact) -> bool:
+    """Mail to oneself is a note; an own broadcast, an own move or an own grant is no news."""
+    return isinstance(fact.detail, MessageDetail) and not fact.detail.broadcast
+
+
+def _policy(fact: Fact, identity: Identity, subscription: Subscription, rules: MatchingRules) -> WakePolicy:
+    """Message, else target, else subscription, else default; then what may not be louder than the next turn."""
+    target = rules.targets.get(identity)
+    said = fact.message.wake_policy if fact.message and fact.kind is EventKind.MESSAGE else None
+    policy = said or (target.policy if target else None) or subscription.policy or rules.default_policy
+    if policy is None:
+        is_reachable = subscription.harness_target == BRIDGE_TARGET or target is not None
+        policy = WakePolicy.IMMEDIATE if is_reachable else WakePolicy.NEXT_TURN
+    if policy is WakePolicy.IMMEDIATE and (
+        subscription.is_heartbeat_only or _is_quiet_note(fact, identity, subscription)
+    ):
+        return WakePolicy.NEXT_TURN
+    return policy
+
+
+def _is_quiet_note(fact: Fact, identity: Identity, subscription: Subscription) -> bool:
+    """Self-mail waits for the next turn, unless the subscription asks for one of its tags: the hand-over to oneself."""
+    if fact.message is None or fact.kind is not EventKind.MESSAGE or fact.actor != identity:
+        return False
+    return not subscription.filters.names_tag_of(fact.message)
+
+
+def _window(fact: Fact, subscription: Subscription, rules: MatchingRules) -> int:
+    """Seconds: the message's own, else the target's, else the subscription's, else the default."""
+    if fact.kind is EventKind.MESSAGE and fact.message and fact.message.wake_window is not None:
+        return fact.message.wake_window
+    target = rules.targets.get(subscription.identity)
+    if target is not None and target.window is not None and not subscription.is_heartbeat_only:
+        return target.window
+    return rules.default_window if subscription.window is None else subscription.window
+
+
+def _priority(fact: Fact) -> Priority:
+    return fact.message.priority if fact.message else Priority.NORMAL
+
+
+def _sender(fact: Fact) -> str:
+    """Whose doing it is: the message's sender, the granter, whoever made the move (else the task's originator)."""
+    match fact.detail:
+        case PermissionDetail():
+            return fact.detail.granted_by
+        case TaskDetail():
+            return fact.detail.actor or fact.detail.originator
+        case MessageDetail():
+            return fact.detail.sender
+        case _:
+            return ""
+
+
+def _event(fact: Fact, identity: Identity, verdicts: Sequence[_Verdict], moment: Moment) -> WakeEvent:
+    wanted = [verdict for verdict in verdicts if not verdict.refusal]
+    speaking = sorted(wanted or verdicts[:1], key=lambda verdict: (-verdict.policy.loudness, verdict.window))
+    first, others = speaking[0], speaking[1:]
+    return WakeEvent(
+        id=moment.new_id(),
+        epoch=moment.epoch,
+        log_id=fact.log_id,
+        identity=identity,
+        kind=fact.kind,
+        subject_key=fact.subject_key,
+        detail=_with_sender_kind(fact.detail, fact.actor, moment.humans),
+        subscription_id=first.subscription.id,
+        matched_at=moment.now,
+        occurred_at=fact.occurred_at,
+        other_subscriptions=tuple(verdict.subscription.id for verdict in others),
+        policy=first.policy,
+        priority=_priority(fact),
+        window=min(verdict.window for verdict in speaking),
+        not_before=Instant(moment.now + AUDIENCE_GRACE) if fact.audience_open else EPOCH_START,
+        status=EventStatus.OPEN if wanted else EventStatus.REFUSED,
+        refused_by="" if wanted else first.refusal,
+        refusals=tuple((verdict.subscription.id, verdict.refusal) for verdict in verdicts if verdict.refusal),
+    )
+
+
+def _with_sender_kind(detail: Detail, actor: str | None, humans: Collection[str]) -> Detail:
+    if isinstance(detail, MessageDetail | TaskDetail) and actor in humans:
+        return replace(detail, from_human=True)
+    return detail

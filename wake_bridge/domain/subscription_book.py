@@ -1,0 +1,91 @@
+"""Who listens for what: found by identity and trigger, at a cost that other identities do not raise (DESIGN §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from wake_bridge.domain.names import Identity, Trigger
+from wake_bridge.domain.subscriptions import Subscription, serves
+
+
+class SubscriptionBook:
+    """All subscriptions of a graph, and an index of those that match: active, ours to serve, with a known trigger.
+
+    Args:
+        embedded: whether the graph is our own.
+        serve: further harnessTargets to serve on a foreign graph.
+    """
+
+    def __init__(self, *, embedded: bool, serve: Collection[str] = ()) -> None:
+        self._embedded = embedded
+        self._serve = frozenset(serve)
+        self._all: dict[str, Subscription] = {}
+        self._listening: dict[Trigger, dict[Identity, dict[str, Subscription]]] = {trigger: {} for trigger in Trigger}
+        self._serving: dict[Identity, dict[str, Subscription]] = {}
+        self._routes: set[str] = set()
+
+    def put(self, subscription: Subscription) -> None:
+        """Add a subscription, or replace the one of that id."""
+        self.remove(subscription.id)
+        self._all[subscription.id] = subscription
+        if not (subscription.is_active and self.serves(subscription)):
+            return
+        if not subscription.identity or subscription.trigger is None:
+            return
+        self._listening[subscription.trigger].setdefault(subscription.identity, {})[subscription.id] = subscription
+        self._serving.setdefault(subscription.identity, {})[subscription.id] = subscription
+        if not subscription.is_heartbeat_only:
+            self._routes.add(subscription.id)
+
+    def remove(self, subscription_id: str) -> bool:
+        """Forget one; answers whether it was known."""
+        known = self._all.pop(subscription_id, None)
+        if known is None:
+            return False
+        self._routes.discard(subscription_id)
+        if known.trigger is not None:
+            _drop(self._listening[known.trigger], known)
+        _drop(self._serving, known)
+        return True
+
+    def serves(self, subscription: Subscription) -> bool:
+        """Whether it is ours to serve on this graph."""
+        return serves(subscription, embedded=self._embedded, serve=self._serve)
+
+    def get(self, subscription_id: str) -> Subscription | None:
+        """One subscription, matching or not."""
+        return self._all.get(subscription_id)
+
+    def all(self) -> tuple[Subscription, ...]:
+        """Every subscription, matching or not."""
+        return tuple(self._all.values())
+
+    def listening(self, identity: Identity, trigger: Trigger) -> tuple[Subscription, ...]:
+        """The identity's matching subscriptions with that trigger."""
+        return tuple(self._listening[trigger].get(identity, {}).values())
+
+    def of(self, identity: Identity) -> tuple[Subscription, ...]:
+        """The identity's matching subscriptions, whatever their trigger."""
+        return tuple(self._serving.get(identity, {}).values())
+
+    def identities_for(self, trigger: Trigger) -> tuple[Identity, ...]:
+        """Everyone with a matching subscription with that trigger."""
+        return tuple(self._listening[trigger])
+
+    def identities(self) -> frozenset[Identity]:
+        """Everyone who can be woken, not only stored for."""
+        return frozenset(self._all[subscription_id].identity for subscription_id in self._routes)
+
+    @property
+    def active_routes(self) -> int:
+        """How many subscriptions can wake somebody, not only store."""
+        return len(self._routes)
+
+
+def _drop(index: dict[Identity, dict[str, Subscription]], subscription: Subscription) -> None:
+    of_identity = index.get(subscription.identity)
+    if of_identity is None:
+        return
+    of_identity.pop(subscription.id, None)
+    if not of_identity:
+        del index[subscription.identity]

@@ -1,0 +1,66 @@
+"""`lastSyncId`: the cursor as the source's own pruner reads it (DESIGN §2, CONTRACT "State directory")."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from wake_bridge.domain.errors import LedgerUnwritable
+from wake_bridge.domain.names import Instant, LogId
+from wake_bridge.edges.paths import PRIVATE_FILE
+from wake_bridge.ports.change_log import Published
+
+CURSOR_FILE: Final = "lastSyncId"
+
+_LONGEST: Final = 32
+_LARGEST: Final = 2**63 - 1
+
+
+class LastSyncId:
+    """`ports.change_log.CursorFile` in a state directory.
+
+    The content is the cursor and nothing else. The time of the file is `rows_after`, so that a restart can tell rows
+    written while nobody looked from old ones rewritten: both cannot be told by the log, whose rows have no time.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / CURSOR_FILE
+
+    def read(self) -> Published | str | None:
+        """See `CursorFile.read`."""
+        try:
+            with self._path.open("rb") as file:
+                content = file.read(_LONGEST).decode("ascii", "replace").strip()
+                written_at = os.fstat(file.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            return None
+        except OSError as refusal:
+            return f"it cannot be read ({refusal.strerror})"
+        if not content:
+            return "it is empty"
+        if not content.isdecimal():
+            return f"it holds no number that could be a cursor: {content!r}"
+        cursor = int(content)
+        if cursor > _LARGEST:
+            return f"it holds a number beyond all cursors: {content}"
+        return Published(LogId(cursor), Instant(max(0, written_at // 1_000_000)))
+
+    def write(self, published: Published) -> None:
+        """See `CursorFile.write`."""
+        draft = self._path.with_name(f".{CURSOR_FILE}.new")
+        written_at = published.rows_after * 1_000_000
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+            try:
+                os.write(descriptor, str(int(published.cursor)).encode())
+                os.utime(descriptor, ns=(written_at, written_at))
+            finally:
+                os.close(descriptor)
+            draft.replace(self._path)
+        except OSError as refusal:
+            raise LedgerUnwritable(
+                f"the cursor cannot be published ({refusal.strerror})",
+                str(self._path),
+                hint="let this user write the state directory",
+            ) from refusal

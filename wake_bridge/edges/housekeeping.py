@@ -1,0 +1,39 @@
+"""Coarse, regular chores; the only module that knows the scheduler (DESIGN §8: it only calls `tick`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+Chore = Callable[[], None]
+
+
+class Housekeeping:
+    """Runs chores at intervals on the running loop; a chore that raises is logged and runs again next time."""
+
+    def __init__(self) -> None:
+        self._log = structlog.get_logger("housekeeping")
+        # a laptop that slept must neither skip a chore nor make up for every missed one
+        self._scheduler = AsyncIOScheduler(
+            job_defaults={"coalesce": True, "misfire_grace_time": None, "max_instances": 1}, timezone="UTC"
+        )
+        self._scheduler.add_listener(self._report, EVENT_JOB_ERROR)
+
+    def every(self, seconds: float, chore: Chore, name: str) -> None:
+        """Call `chore` every so many seconds."""
+        self._scheduler.add_job(chore, "interval", seconds=seconds, id=name, name=name)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """End, without waiting for anything."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+
+    def _report(self, event: JobExecutionEvent) -> None:
+        self._log.error("chore_failed", chore=event.job_id, reason=str(event.exception))

@@ -1,0 +1,156 @@
+"""One instance per state directory, by an OS lock held for life (DESIGN §9).
+
+The lock, not the file's text, says whether a daemon lives: the kernel drops it with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from wake_bridge.domain.errors import AlreadyRunning, LedgerUnwritable
+from wake_bridge.edges.paths import PRIVATE_FILE
+from wake_bridge.edges.timestamps import timestamp_now
+
+LOCK_NAME: Final = "daemon.lock"
+PATIENCE: Final = 0.5
+"""Seconds to try for: a command that asks who holds the lock takes it for an instant."""
+
+Liveness = Literal["yes", "no", "cannot_tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lock. `pid` is 0 while the holder has not written its name yet."""
+
+    pid: int = 0
+    host: str = ""
+    since: str = ""
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "a daemon that is just starting"
+        return f"pid {self.pid} on {self.host} since {self.since}"
+
+
+class InstanceLock:
+    """Held from `acquire` until the process ends, or `release`.
+
+    Args:
+        state_dir: the directory that at most one daemon may serve; it must exist.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock and write down who holds it.
+
+        Raises:
+            AlreadyRunning: naming the holder.
+            LedgerUnwritable: the state directory refuses.
+        """
+        path = self._state_dir / LOCK_NAME
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        except OSError as refusal:
+            raise LedgerUnwritable(
+                f"the state directory cannot be written ({refusal.strerror})",
+                str(self._state_dir),
+                hint="let this user write there, or set daemon.state_dir to another directory",
+            ) from refusal
+        give_up = time.monotonic() + PATIENCE
+        while not _try_lock(descriptor):
+            if time.monotonic() >= give_up:
+                os.close(descriptor)
+                raise AlreadyRunning(
+                    f"another wake-bridge serves this state directory: {_named(path)}",
+                    str(self._state_dir),
+                    hint="stop it first, or give this one its own daemon.state_dir",
+                )
+            time.sleep(0.02)
+        self._descriptor = descriptor
+        _sign(descriptor)
+
+    def release(self) -> None:
+        """Give the lock up; without effect if it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def holder(state_dir: Path) -> Holder | None:
+    """Who serves the state directory now; None if nobody does.
+
+    Raises:
+        OSError: it cannot be told (the lock file may not be opened, or the file system has no locks).
+    """
+    path = state_dir / LOCK_NAME
+    with _opened(path) as descriptor:
+        if descriptor is None or _try_lock(descriptor):
+            return None
+        return _named(path)
+
+
+def liveness(state_dir: Path) -> Liveness:
+    """Whether a daemon serves the state directory."""
+    try:
+        return "no" if holder(state_dir) is None else "yes"
+    except OSError:
+        return "cannot_tell"
+
+
+def daemon_is_running(state_dir: Path) -> bool:
+    """Whether a daemon is known to serve the state directory."""
+    return liveness(state_dir) == "yes"
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sign(descriptor: int) -> None:
+    name = {"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp_now()}
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(name).encode() + b"\n", 0)
+
+
+def _named(path: Path) -> Holder:
+    try:
+        name = json.loads(path.read_text(encoding="utf-8"))
+        return Holder(int(name["pid"]), str(name["host"]), str(name["since"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Holder()

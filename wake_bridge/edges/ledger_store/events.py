@@ -1,0 +1,50 @@
+"""What becomes of single events, and what an identity was shown (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.edges.ledger_store.part import LedgerPart
+
+
+class EventRecord(LedgerPart):
+    """Closing events, remembering what was announced, answering `why`."""
+
+    def mark(self, event_ids: Sequence[str], status: EventStatus, why: str, now: Instant) -> None:
+        """See `Ledger.mark`."""
+        with self._db.transaction():
+            self._db.change_each(
+                "UPDATE wake_event SET status = ?, reason = ?, status_at = ? WHERE id = ? AND status = 'open'",
+                [(status, why, now, event_id) for event_id in event_ids],
+            )
+
+    def announce(self, identity: Identity, subject_keys: Sequence[str], via: str, now: Instant) -> None:
+        """See `Ledger.announce`."""
+        with self._db.transaction():
+            self._db.change_each(
+                "INSERT INTO announced (identity, subject_key, via, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                [(identity, key, via, now) for key in subject_keys],
+            )
+            self._db.change_each(
+                "UPDATE wake_event SET status = 'announced', reason = ?, status_at = ?"
+                " WHERE identity = ? AND subject_key = ? AND status = 'open'",
+                [(via, now, identity, key) for key in subject_keys],
+            )
+
+    def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
+        """See `Ledger.announced`."""
+        return {
+            key
+            for key in subject_keys
+            if self._db.row("SELECT 1 FROM announced WHERE identity = ? AND subject_key = ?", (identity, key))
+        }
+
+    def find_events(self, *, subject_key: str = "", log_id: LogId | None = None) -> list[WakeEvent]:
+        """See `Ledger.find_events`; of both, whichever is given."""
+        return self._events(
+            "SELECT * FROM wake_event WHERE subject_key = :subject_key AND :subject_key <> ''"
+            " UNION SELECT * FROM wake_event WHERE log_id = :log_id AND log_id > 0 ORDER BY epoch, log_id, seq",
+            {"subject_key": subject_key, "log_id": log_id},
+        )

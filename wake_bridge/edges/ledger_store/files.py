@@ -1,0 +1,216 @@
+"""Where the ledger lies: a private directory, a private file, and what becomes of a damaged one (DESIGN §3)."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from wake_bridge.domain.errors import LedgerError, LedgerUnwritable
+from wake_bridge.edges.ledger_store.database import BUSY_PATIENCE, explained, is_damage
+from wake_bridge.edges.ledger_store.migrations import Migration, migrate, migrate_in_memory, refuse_newer, version_of
+from wake_bridge.edges.paths import PRIVATE_DIRECTORY, PRIVATE_FILE
+
+FILE_NAME: Final = "state.sqlite"
+IN_MEMORY: Final = ":memory:"
+
+_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+# the bytes on which every SQLite connection to a file keeps a shared lock (sqlite3 os.h: SHARED_FIRST, SHARED_SIZE)
+_SHARED_FIRST: Final = 0x40000002
+_SHARED_SIZE: Final = 510
+
+
+def open_for_writing(directory: Path, migrations: Sequence[Migration]) -> tuple[sqlite3.Connection, Path | None]:
+    """Open or create the ledger of a state directory; also answers where a damaged one was set aside.
+
+    Raises `LedgerUnwritable`, `LedgerTooNew`, or `LedgerError` for a damaged file that another process still uses.
+    """
+    path = directory / FILE_NAME
+    set_aside: Path | None = None
+    try:
+        _make_private_directory(directory)
+        with _one_at_a_time(directory):
+            _make_private_file(path)
+            try:
+                return _connect_whole(path, migrations), None
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+            set_aside = _set_aside(path)
+            _make_private_file(path)
+            return _connect_whole(path, migrations), set_aside
+    except sqlite3.Error as error:
+        raise explained(error, str(path)) from error
+    except OSError as refusal:
+        raise _unwritable(refusal, directory) from refusal
+
+
+def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Open the ledger of a state directory to look at it; creates nothing.
+
+    Where there is none yet, an empty one in memory is answered; one of an earlier version is read into memory and
+    migrated there. Raises `LedgerTooNew`, `LedgerUnwritable` (it cannot be opened) or `LedgerError` (damaged).
+    """
+    path = directory / FILE_NAME
+    try:
+        if not path.exists():
+            return _copy_in_memory(None, migrations)
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_PATIENCE
+        )
+        try:
+            refuse_newer(connection, path, len(migrations))
+            if version_of(connection) < len(migrations):
+                copy = _copy_in_memory(connection, migrations)
+                connection.close()
+                return copy
+            connection.execute("PRAGMA query_only = 1")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise explained(error, str(path)) from error
+    except OSError as refusal:
+        raise _unwritable(refusal, directory) from refusal
+    return connection
+
+
+def _copy_in_memory(source: sqlite3.Connection | None, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    copy = sqlite3.connect(IN_MEMORY, isolation_level=None)
+    if source is not None:
+        source.backup(copy)
+    migrate_in_memory(copy, migrations)
+    copy.execute("PRAGMA query_only = 1")
+    return copy
+
+
+@contextmanager
+def _one_at_a_time(directory: Path) -> Iterator[None]:
+    """Let one process at a time create, check, migrate or set aside: SQLite's own locks do not cover all of these.
+
+    The kernel gives the lock back when its holder dies. Raises `LedgerUnwritable` after `BUSY_PATIENCE` seconds.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        give_up_at = time.monotonic() + BUSY_PATIENCE
+        while not _is_locked(descriptor):
+            if time.monotonic() > give_up_at:
+                raise LedgerUnwritable(
+                    "the ledger is busy", str(directory), hint="another process is opening it: try again in a moment"
+                )
+            time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _make_private_directory(directory: Path) -> None:
+    # `parents=True` would leave the parents as open as the umask lets them be
+    for missing in reversed([one for one in (directory, *directory.parents) if not one.exists()]):
+        missing.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    _close_to_others(directory)
+    _must_be_writable(directory)
+
+
+def _make_private_file(path: Path) -> None:
+    """A file for its owner alone; SQLite gives `-wal` and `-shm` the same mode.
+
+    One that exists is not opened: closing it would drop the locks of every connection in this process.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
+    _close_to_others(path)
+    _must_be_writable(path)
+
+
+def _close_to_others(path: Path) -> None:
+    """Take the rights of group and others away; what its owner may do was decided by the owner."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _OF_OTHERS:
+        path.chmod(mode & ~_OF_OTHERS)
+
+
+def _must_be_writable(path: Path) -> None:
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _unwritable(refusal: OSError, directory: Path) -> LedgerUnwritable:
+    return LedgerUnwritable(
+        f"the state directory cannot be used ({refusal.strerror})",
+        str(directory),
+        hint="let this user own and write it, or set `daemon.state_dir` to another directory",
+    )
+
+
+def _connect_whole(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Connect, check and migrate; raises `sqlite3.DatabaseError` as it is."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_PATIENCE)
+    try:
+        _write_ahead(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = 1")
+        _check(connection)
+        migrate(connection, path, migrations)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, path: Path) -> None:
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise LedgerUnwritable(
+            "the state directory cannot hold a write-ahead log",
+            str(path.parent),
+            hint="set `daemon.state_dir` to a directory on a local disk",
+        )
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """Raise what SQLite raises for damage when a look over all pages finds some."""
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        damage = sqlite3.DatabaseError(verdict)
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a damaged ledger to `<name>.corrupt-<utc>`, its log first: a new file must never meet the old log.
+
+    Raises `LedgerError` while another process has the file open: it would go on writing into the renamed one.
+    """
+    with path.open("rb+") as damaged:
+        try:
+            fcntl.lockf(damaged, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+        except OSError as in_use:
+            raise LedgerError(
+                "the ledger is damaged, and another process has it open",
+                str(path),
+                hint="stop the daemon and start it again: it sets the file aside and goes on",
+            ) from in_use
+        aside = path.with_name(f"{path.name}.corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+        for suffix in ("-wal", "-shm", ""):
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
+        return aside

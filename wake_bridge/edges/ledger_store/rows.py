@@ -1,0 +1,154 @@
+"""Domain values to columns and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict, fields
+from typing import Any, Final
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, JournalEntry, Outcome, Proof, Step
+from wake_bridge.domain.events import (
+    Detail,
+    EventStatus,
+    MessageDetail,
+    PermissionDetail,
+    PulseDetail,
+    TaskDetail,
+    WakeEvent,
+)
+from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, WakePolicy
+from wake_bridge.domain.routing import Binding
+
+_DETAILS: Final[dict[EventKind, type[Detail]]] = {
+    EventKind.MESSAGE: MessageDetail,
+    EventKind.TASK: TaskDetail,
+    EventKind.PERMISSION: PermissionDetail,
+    EventKind.PULSE: PulseDetail,
+}
+
+
+def columns_of_event(event: WakeEvent) -> dict[str, Any]:
+    """The columns of `wake_event` that come from the event itself."""
+    return {
+        "id": event.id,
+        "epoch": event.epoch,
+        "log_id": event.log_id,
+        "identity": event.identity,
+        "subject_key": event.subject_key,
+        "kind": event.kind,
+        "detail": to_json(asdict(event.detail)),
+        "thread": event.thread,
+        "from_human": event.from_human,
+        "subscription_id": event.subscription_id,
+        "other_subscriptions": to_json(event.other_subscriptions),
+        "policy": event.policy,
+        "priority": event.priority,
+        "window_seconds": event.window,
+        "matched_at": event.matched_at,
+        "occurred_at": event.occurred_at,
+        "not_before": event.not_before,
+        "status": event.status,
+        "reason": event.refused_by,
+        "refusals": to_json(event.refusals),
+    }
+
+
+def event_of(row: sqlite3.Row) -> WakeEvent:
+    """A row of `wake_event` as the domain knows it."""
+    kind = EventKind(row["kind"])
+    return WakeEvent(
+        id=row["id"],
+        epoch=Epoch(row["epoch"]),
+        log_id=LogId(row["log_id"]),
+        identity=Identity(row["identity"]),
+        kind=kind,
+        subject_key=row["subject_key"],
+        detail=_detail_of(kind, row["detail"]),
+        subscription_id=row["subscription_id"],
+        matched_at=Instant(row["matched_at"]),
+        occurred_at=row["occurred_at"],
+        other_subscriptions=tuple(json.loads(row["other_subscriptions"])),
+        policy=WakePolicy(row["policy"]),
+        priority=Priority(row["priority"]),
+        window=row["window_seconds"],
+        not_before=Instant(row["not_before"]),
+        status=EventStatus(row["status"]),
+        refused_by=row["reason"],
+        refusals=tuple((subscription, reason) for subscription, reason in json.loads(row["refusals"])),
+    )
+
+
+def delivery_of(row: sqlite3.Row) -> Delivery:
+    """A row of `delivery` as the domain knows it."""
+    return Delivery(
+        id=row["id"],
+        identity=Identity(row["identity"]),
+        state=DeliveryState(row["state"]),
+        owner_lease=row["owner_lease"],
+        created_at=Instant(row["created_at"]),
+        due_at=Instant(row["due_at"]),
+        hold=_hold_of(row),
+        digest=row["digest"],
+        adapter=row["adapter"],
+        where=row["place"],
+        pane_key=row["pane_key"],
+        attempts=row["attempts"],
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        proof=Proof(row["proof"]),
+        settled_at=row["settled_at"],
+        lease_until=row["lease_until"],
+    )
+
+
+def columns_of_hold(hold: Hold | None) -> dict[str, Any]:
+    """The columns of `delivery` that say why it waits; all empty where it does not."""
+    if hold is None:
+        return {"hold_reason": None, "hold_detail": "", "hold_where": "", "next_look_at": None}
+    return {
+        "hold_reason": hold.reason,
+        "hold_detail": hold.detail,
+        "hold_where": hold.where,
+        "next_look_at": hold.next_look_at,
+    }
+
+
+def journal_entry_of(row: sqlite3.Row) -> JournalEntry:
+    """A row of `journal` as the domain knows it."""
+    return JournalEntry(
+        at=Instant(row["at"]), step=Step(row["step"]), lease=row["lease"], detail=json.loads(row["detail"])
+    )
+
+
+def to_json(value: Any) -> str:
+    """Compact, and ASCII throughout, so that whatever came out of JSON goes back in, lone surrogates included."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def binding_to_json(binding: Binding) -> str:
+    """A fence as it is stored."""
+    return to_json(asdict(binding))
+
+
+def binding_of(text: str) -> Binding:
+    """A stored fence."""
+    facts: dict[str, Any] = json.loads(text)
+    return Binding(**facts)
+
+
+def _detail_of(kind: EventKind, text: str) -> Detail:
+    """A stored detail; what an earlier version knew and this one does not is left out."""
+    stored: dict[str, Any] = json.loads(text)
+    made = _DETAILS[kind]
+    return made(**{one.name: stored[one.name] for one in fields(made) if one.name in stored})
+
+
+def _hold_of(row: sqlite3.Row) -> Hold | None:
+    if row["hold_reason"] is None:
+        return None
+    return Hold(
+        reason=HoldReason(row["hold_reason"]),
+        detail=row["hold_detail"],
+        where=row["hold_where"],
+        next_look_at=Instant(row["next_look_at"]),
+    )

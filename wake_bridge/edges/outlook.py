@@ -1,0 +1,85 @@
+"""What a message will do, asked of the same rules that the daemon matches by (DESIGN §§3, 7)."""
+
+from __future__ import annotations
+
+from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
+from wake_bridge.domain.facts import Past, facts_of
+from wake_bridge.domain.matching import Moment, match
+from wake_bridge.domain.messages import Unusable
+from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.edges.config import Settings
+from wake_bridge.edges.graph_file import GraphFile, Node
+from wake_bridge.edges.matching_rules import matching_rules
+from wake_bridge.ports.change_log import EdgeRow, LogEntry
+
+_SILENT_WORDS = frozenset({"suppressed", "silent"})
+_UNCONCERNED_WORDS = ("filter", "private")
+
+
+class Outlook:
+    """Judges messages as the daemon would.
+
+    Args:
+        graph: where the subscriptions are read, once.
+        settings: the settings in force.
+        now: the wall clock.
+    """
+
+    def __init__(self, graph: GraphFile, settings: Settings, now: Instant) -> None:
+        self._settings = settings
+        self._rules = matching_rules(settings)
+        self._moment = Moment(epoch=Epoch(1), now=now, wall=now, new_id=str, rules=self._rules)
+        self._book = SubscriptionBook(embedded=graph.is_embedded, serve=self._rules.serve)
+        for node in graph.nodes(SUBSCRIPTION_LABEL):
+            self._book.put(parse_subscription(node.id, node.properties))
+
+    def policy(self, message: Node, identity: Identity) -> WakePolicy:
+        """How insistent a message is for one who received it, subscribed or not."""
+        event = self._event(message, identity)
+        if event is not None and event.refused_by in _SILENT_WORDS:
+            return WakePolicy.SILENT
+        if event is not None and not event.refused_by.startswith(_UNCONCERNED_WORDS):
+            return event.policy
+        return self._policy_without_subscription(message, identity)
+
+    def prospect(self, message: Node, identity: Identity) -> str:
+        """What will come of a message that was just sent, in one clause."""
+        event = self._event(message, identity)
+        if event is None:
+            return f"{identity} has no subscription for mail: it waits in the inbox"
+        if event.status is EventStatus.REFUSED:
+            return f"{identity} is not woken ({event.refused_by}): it waits in the inbox"
+        if event.policy is WakePolicy.NEXT_TURN:
+            return f"{identity} finds it at its next turn"
+        return f"{identity} is due {'at once' if event.window == 0 else f'in {event.window} s'}"
+
+    def _event(self, message: Node, identity: Identity) -> WakeEvent | None:
+        fact = _fact(message, identity)
+        events = match(fact, self._book, self._moment) if fact is not None else []
+        return events[0] if events else None
+
+    def _policy_without_subscription(self, message: Node, identity: Identity) -> WakePolicy:
+        fact = _fact(message, identity)
+        if fact is None or fact.message is None:
+            return WakePolicy.NEXT_TURN
+        if fact.message.wake_suppressed:
+            return WakePolicy.SILENT
+        has_target = identity in self._settings.config.targets
+        default = self._rules.default_policy or (WakePolicy.IMMEDIATE if has_target else WakePolicy.NEXT_TURN)
+        return fact.message.wake_policy or default
+
+
+def _fact(message: Node, identity: Identity) -> Fact | None:
+    """The message as the log would show it to one recipient, unread."""
+    kind = "DELIVERED_TO" if message.properties.get("to") == BROADCAST else "SENT_TO"
+    entry = LogEntry(
+        log_id=LogId(0),
+        entity_type="edges",
+        entity_id="",
+        edge=EdgeRow("", message.id, identity, kind, {}),
+        message={**message.properties, "readAt": None},
+    )
+    facts = facts_of(entry, Past(seen_at=Instant(0)))
+    return None if isinstance(facts, Unusable) or not facts else facts[0]

@@ -1,0 +1,57 @@
+"""Where things lie when nobody said otherwise: configuration, embedded graph, state (DESIGN §§3, 9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from platformdirs import PlatformDirs
+
+from wake_bridge.domain.errors import OperationFailed
+
+APPLICATION: Final = "wake-bridge"
+PRIVATE_DIRECTORY: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+
+
+def _directories() -> PlatformDirs:
+    return PlatformDirs(appname=APPLICATION, appauthor=False)
+
+
+def default_config_file() -> Path:
+    """`<platform config dir>/wake-bridge/config.toml`."""
+    return Path(_directories().user_config_dir) / "config.toml"
+
+
+def default_graph_file() -> Path:
+    """`<data dir>/wake-bridge/graph.sqlite`: the embedded graph."""
+    return Path(_directories().user_data_dir) / "graph.sqlite"
+
+
+def default_state_directory() -> Path:
+    """Where ledger, cursor, lock and socket live."""
+    return Path(_directories().user_state_dir)
+
+
+def expanded(text: str) -> Path:
+    """`text` as a path, `~` replaced by the home directory where there is one."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
+def make_private_directory(directory: Path) -> None:
+    """Create a directory for its owner alone (0700); one that exists is left as it is.
+
+    Raises:
+        OperationFailed: the file system refuses.
+    """
+    try:
+        directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise OperationFailed(
+            f"the directory cannot be created ({refusal.strerror})",
+            str(directory),
+            hint="choose another place, or let this user write there",
+        ) from refusal

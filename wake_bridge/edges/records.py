@@ -1,0 +1,69 @@
+"""Domain values as the JSON records of CONTRACT: one shape, for commands and for the control socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import Presence
+from wake_bridge.edges.timestamps import timestamp_of_instant
+
+Record = Mapping[str, Any]
+
+
+def time_or_none(instant: Instant | None) -> str | None:
+    """ISO-8601 with milliseconds, or None for "never"."""
+    return timestamp_of_instant(instant) if instant else None
+
+
+def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str, Any]:
+    """One line of `deliveries`."""
+    members = list(events)
+    waits = delivery.hold if not delivery.state.is_terminal else None
+    return {
+        "id": delivery.id,
+        "target": delivery.identity,
+        "adapter": delivery.adapter or None,
+        "pane": delivery.where or (waits.where if waits else "") or None,
+        "state": delivery.state,
+        "outcome": delivery.outcome,
+        "proof": int(delivery.proof),
+        "hold_reason": waits.reason if waits else None,
+        "hold_detail": waits.detail if waits else None,
+        "remedy": waits.remedy(delivery.identity) if waits else None,
+        "next_look": time_or_none(waits.next_look_at) if waits else None,
+        "attempts": delivery.attempts,
+        "event_count": len(members),
+        "events": [{"logId": one.log_id, "kind": one.kind, "subject_key": one.subject_key} for one in members],
+        "digest": delivery.digest or None,
+        "dueAt": time_or_none(delivery.due_at) if delivery.state is DeliveryState.PENDING else None,
+        "createdAt": time_or_none(delivery.created_at),
+        "settledAt": time_or_none(delivery.settled_at),
+    }
+
+
+def journal_record(entry: JournalEntry) -> dict[str, Any]:
+    """One line of a delivery's journal."""
+    return {"at": time_or_none(entry.at), "step": entry.step, "detail": entry.detail}
+
+
+def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:
+    """What `presence` prints."""
+    return {
+        "agentIdentity": identity,
+        "state": presence.state,
+        "activeTurnId": presence.active_turn_id,
+        "source": presence.source,
+        "lastSeenAt": time_or_none(presence.seen_at),
+        "capabilities": list(presence.capabilities),
+        "where": presence.where or None,
+        "why": presence.detail,
+        "holdReason": presence.hold,
+        "evidence": [
+            {"source": one.source, "rule": one.rule, "region": one.region, "saw": one.saw, "vote": one.vote}
+            for one in presence.evidence
+        ],
+    }

@@ -1,0 +1,34 @@
+"""The machine's time, made safe to set deadlines by (DESIGN §3, last paragraph)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from wake_bridge.domain.names import Instant
+
+
+def _steady_seconds() -> float:
+    """A count that goes on while the machine sleeps, where the system offers one."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class SteadyClock:
+    """Wall time at the start of the process, counted on steadily; a changed wall clock moves no deadline."""
+
+    def __init__(self) -> None:
+        self._start = time.time() - _steady_seconds()
+
+    def now(self) -> Instant:
+        """Steady UTC milliseconds."""
+        return Instant(int((self._start + _steady_seconds()) * 1000))
+
+    def wall(self) -> Instant:
+        """The wall clock's UTC milliseconds."""
+        return Instant(int(time.time() * 1000))
+
+    def local(self) -> datetime:
+        """The wall clock in the machine's own time zone."""
+        return datetime.now(UTC).astimezone()

@@ -1,0 +1,179 @@
+"""WAKE_SUBSCRIPTION nodes as the graph commands write and show them (CONTRACT "Graph commands", DESIGN §2)."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.names import Trigger, WakePolicy
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
+from wake_bridge.edges.graph_file import GraphFile, Node, Properties, owner_of
+from wake_bridge.edges.graph_writer import GraphWriter
+
+_SECRET: Final = re.compile(r"(key|token|secret)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person asked of a subscription; None where nothing was said.
+
+    `pane` is a tmux target, `window` in seconds. Lists replace the whole filter; blank entries are dropped, so a blank one alone removes it.
+    """
+
+    trigger: Trigger | None = None
+    harness_target: str | None = None
+    adapter: str | None = None
+    pane: str | None = None
+    window: int | None = None
+    policy: WakePolicy | None = None
+    priority: str | None = None
+    senders: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    in_reply_to: tuple[str, ...] | None = None
+    recover: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What `subscribe` did: a new subscription, or an identical one brought up to date."""
+
+    subscription_id: str
+    harness_target: str
+    created: bool
+
+
+def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscribed:
+    """Subscribe an identity. There are never two active subscriptions alike: the older one is updated instead.
+
+    Alike are those with the same trigger, filters, harness target, adapter and pane.
+    """
+    wanted = _changed({"filters": {}, "harnessTargetMetadata": {}}, wish)
+    for node in graph.nodes(SUBSCRIPTION_LABEL):
+        if (
+            _is_active(node)
+            and node.properties.get("agentIdentity") == identity
+            and _route(node.properties) == _route(wanted)
+        ):
+            updated = update(graph, node.id, wish, now)
+            return Subscribed(node.id, str(updated.properties["harnessTarget"]), created=False)
+    subscription_id = f"WAKE_SUB:{uuid.uuid4()}"
+    properties = {
+        "name": subscription_id,
+        "description": "",
+        "updatedAt": now,
+        "agentIdentity": identity,
+        "trigger": wanted["trigger"],
+        "filters": wanted["filters"],
+        "harnessTarget": wanted["harnessTarget"],
+        "harnessTargetMetadata": wanted["harnessTargetMetadata"],
+        "createdAt": now,
+        "userId": owner_of(identity),
+        "sharedEntity": False,
+        "status": "active",
+        **({"wakePolicy": wish.policy.value} if wish.policy is not None else {}),
+    }
+    graph.put_node(subscription_id, SUBSCRIPTION_LABEL, properties)
+    graph.link(identity, subscription_id, "SUBSCRIBES_TO", {"userId": owner_of(identity)})
+    return Subscribed(subscription_id, str(properties["harnessTarget"]), created=True)
+
+
+def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> Node:
+    """Change what was asked for and keep the rest.
+
+    Raises:
+        NotFound: there is no such subscription.
+    """
+    node = require_subscription(graph, subscription_id)
+    changed = _changed(node.properties, wish) | {"updatedAt": now}
+    if wish.recover:
+        changed |= {"status": "active", "harnessTarget": _recovered_target(changed)}
+    graph.put_node(node.id, node.label, changed)
+    return Node(node.id, node.label, changed)
+
+
+def unsubscribe(graph: GraphWriter, subscription_id: str) -> None:
+    """Remove a subscription with its edges.
+
+    Raises:
+        NotFound: there is no such subscription.
+    """
+    graph.delete_node(require_subscription(graph, subscription_id).id)
+
+
+def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
+    """A subscription that must exist.
+
+    Raises:
+        NotFound: there is none.
+    """
+    node = graph.node(subscription_id)
+    if node is None or node.label != SUBSCRIPTION_LABEL:
+        raise NotFound("there is no such subscription", subscription_id, hint="`wake-bridge list` shows them")
+    return node
+
+
+def shown_subscription(node: Node) -> dict[str, Any]:
+    """A subscription as the commands print it: all it holds, keys withheld."""
+    properties = {name: value for name, value in node.properties.items() if name not in {"name", "description"}}
+    metadata = properties.get("harnessTargetMetadata")
+    if isinstance(metadata, dict):
+        properties["harnessTargetMetadata"] = {
+            name: "(withheld)" if _SECRET.search(name) else value for name, value in metadata.items()
+        }
+    return {"subscriptionId": node.id, "status": "active", **properties}
+
+
+def _changed(properties: Properties, wish: Wish) -> Properties:
+    filters = dict(properties.get("filters") or {})
+    metadata = dict(properties.get("harnessTargetMetadata") or {})
+    lists = {"senderFilter": wish.senders, "taggedConcepts": wish.tags, "inReplyToFilter": wish.in_reply_to}
+    for name, values in lists.items():
+        if values is not None:
+            filters[name] = [value for value in values if value]
+    if wish.priority is not None:
+        filters["priority"] = wish.priority
+    if wish.adapter is not None:
+        metadata["adapter"] = wish.adapter
+    if wish.pane is not None:
+        metadata["tmuxSession"] = wish.pane
+        # an instance address would win over it
+        metadata.pop("instanceAddress", None)
+        metadata.pop("addressType", None)
+    if wish.window is not None:
+        metadata["coalesceWindow"] = wish.window
+    changed = {**properties, "filters": filters, "harnessTargetMetadata": metadata}
+    if wish.trigger is not None:
+        changed["trigger"] = wish.trigger.value
+    if wish.harness_target is not None:
+        changed["harnessTarget"] = wish.harness_target
+    if wish.policy is not None:
+        changed["wakePolicy"] = wish.policy.value
+    return changed
+
+
+def _route(properties: Properties) -> tuple[object, ...]:
+    """What makes two subscriptions alike; window and policy do not."""
+    filters = properties.get("filters") or {}
+    metadata = properties.get("harnessTargetMetadata") or {}
+    judged = tuple(
+        (name, tuple(sorted(map(str, value))) if isinstance(value, list) else value)
+        for name, value in sorted(filters.items())
+        if value
+    )
+    address = metadata.get("instanceAddress") or metadata.get("tmuxSession")
+    return (properties.get("trigger"), judged, properties.get("harnessTarget"), metadata.get("adapter"), address)
+
+
+def _recovered_target(properties: Properties) -> object:
+    """The harness target; old services wrote `degraded` over it, and only webhooks were degraded so."""
+    target = properties.get("harnessTarget")
+    if target != "degraded":
+        return target
+    return "a2a-webhook" if "url" in properties["harnessTargetMetadata"] else BRIDGE_TARGET
+
+
+def _is_active(node: Node) -> bool:
+    return str(node.properties.get("status", "active")) == "active"

@@ -1,0 +1,84 @@
+"""What the graph's changes mean for deliveries that exist: mail read after a wake, or before it (DESIGN §3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Proof
+from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.events import MessageDetail
+from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.survivors import sort_out
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at whether the log moved."""
+
+
+class Acknowledge:
+    """Looks at mail whenever the log has moved.
+
+    Mail of a recent wake that was read raises its proof to 3; mail of a held delivery that was read ends the hold.
+
+    Args:
+        cursor: where the tail stands.
+        needless: called with an identity whose held delivery has lost an event.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        inquiry: Inquiry,
+        current: Current,
+        clock: Clock,
+        *,
+        cursor: Callable[[], LogId],
+        needless: Callable[[Identity], None],
+    ) -> None:
+        self._ledger = ledger
+        self._inquiry = inquiry
+        self._current = current
+        self._clock = clock
+        self._cursor = cursor
+        self._needless = needless
+        self._log = structlog.get_logger("deliver")
+
+    async def run(self) -> None:
+        """Look for ever."""
+        seen = LogId(-1)
+        while True:
+            cursor = self._cursor()
+            if cursor != seen:
+                try:
+                    await self.look()
+                except SourceError:
+                    # the tail says so; what was not seen now is looked at again
+                    cursor = seen
+            seen = cursor
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """One look at the mail of recent and of held deliveries. Raises `SourceError`."""
+        now = self._clock.now()
+        for delivery in self._ledger.unacknowledged(Instant(now - self._current.settings.ack_deadline)):
+            if await self._was_read(delivery):
+                self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
+                self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
+        for delivery in self._ledger.unsettled():
+            if delivery.state is DeliveryState.DISPATCHED and delivery.hold is not None:
+                events = self._ledger.events_of(delivery.id)
+                if (await sort_out(self._inquiry, self._ledger, delivery.identity, events)).closed:
+                    self._needless(delivery.identity)
+
+    async def _was_read(self, delivery: Delivery) -> bool:
+        events = self._ledger.events_of(delivery.id)
+        messages = [one.detail.message_id for one in events if isinstance(one.detail, MessageDetail)]
+        states = await self._inquiry.mail_states([(message, delivery.identity) for message in messages])
+        return any(state.is_read for state in states.values())

@@ -1,0 +1,132 @@
+"""One locked attempt: the adapter's answer becomes a ledger state (DESIGN §3, §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.errors import StaleLease
+from wake_bridge.domain.names import Instant
+from wake_bridge.domain.routing import Route
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, HarnessAdapter, Place, Refused, Unknown, Wake
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger
+
+
+class LeasedJournal:
+    """The journal port of one attempt: writes under the delivery's lease, and refuses once the lease has risen."""
+
+    def __init__(self, ledger: Ledger, delivery: Delivery, clock: Clock) -> None:
+        self._ledger = ledger
+        self._delivery = delivery
+        self._clock = clock
+
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
+        """Append the step; on disk when this returns. Raises `StaleLease` or `LedgerUnwritable`."""
+        self._ledger.append(self._delivery, step, evidence, self._clock.now())
+
+
+class Attempt:
+    """Runs attempts on locked deliveries and settles what comes of them."""
+
+    def __init__(self, ledger: Ledger, current: Current, clock: Clock) -> None:
+        self._ledger = ledger
+        self._current = current
+        self._clock = clock
+        self._log = structlog.get_logger("deliver")
+
+    async def make(self, adapter: HarnessAdapter, route: Route, place: Place, delivery: Delivery) -> Delivery:
+        """One attempt on a LOCKED delivery, going on from what its journal says; answers where it stands then."""
+        wake = Wake(
+            delivery_id=delivery.id,
+            text=delivery.digest,
+            mark=delivery.id,
+            progress=self._progress(delivery),
+            fence=self._ledger.fence_of(delivery.id),
+        )
+        outcome = await self._bounded(adapter, route, place, delivery, wake)
+        try:
+            return self._conclude(delivery, outcome)
+        except StaleLease:
+            self._log.warning("stale_lease", delivery=delivery.id)
+            return self._ledger.delivery(delivery.id) or delivery
+
+    async def _bounded(
+        self, adapter: HarnessAdapter, route: Route, place: Place, delivery: Delivery, wake: Wake
+    ) -> AttemptOutcome:
+        journal = LeasedJournal(self._ledger, delivery, self._clock)
+        try:
+            async with asyncio.timeout(self._current.settings.lease / 1000 * 0.8):
+                return await adapter.deliver(place, route.address, wake, journal)
+        except TimeoutError:
+            return Failed(retryable=True, reason="the attempt outlasted its lease")
+        except StaleLease:
+            raise
+        except Exception as broken:  # noqa: BLE001 - it broke its promise; what it may have typed, the journal tells
+            self._log.exception("adapter_broke_promise", delivery=delivery.id, adapter=route.adapter)
+            return Failed(retryable=True, reason=f"{type(broken).__name__}: {broken}")
+
+    def _conclude(self, delivery: Delivery, outcome: AttemptOutcome) -> Delivery:
+        match outcome:
+            case Delivered(proof, evidence):
+                return self._settle(delivery, Outcome.SUBMITTED, proof, evidence)
+            case Unknown(evidence):
+                return self._settle(delivery, Outcome.UNKNOWN, Proof.NONE, evidence)
+            case Refused(reason, detail, where):
+                return self._wait(delivery, Hold(reason, detail, where or delivery.where, self._later()))
+            case Failed(retryable, reason):
+                return self._failed(delivery, reason, retryable=retryable)
+
+    def _settle(self, delivery: Delivery, outcome: Outcome, proof: Proof, evidence: Mapping[str, str]) -> Delivery:
+        settled = self._ledger.settle(delivery, outcome, proof, evidence, self._clock.now())
+        report = self._log.info if outcome is Outcome.SUBMITTED else self._log.warning
+        report(
+            "delivery_settled",
+            delivery=delivery.id,
+            agent=delivery.identity,
+            pane=delivery.where,
+            outcome=outcome,
+            proof=int(proof),
+            evidence=dict(evidence),
+        )
+        return settled
+
+    def _wait(self, delivery: Delivery, hold: Hold) -> Delivery:
+        """Nothing (more) was typed: thaw if nothing can have been typed at all, else keep the text's place."""
+        now = self._clock.now()
+        if self._progress(delivery) is Progress.UNTOUCHED:
+            self._log.info(
+                "attempt_refused", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
+            )
+            return self._ledger.release(delivery, hold, now, is_attempt=False)
+        staged = Hold(HoldReason.STAGED, f"{hold.reason}: {hold.detail}", hold.where, hold.next_look_at)
+        self._log.info(
+            "delivery_staged", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
+        )
+        return self._ledger.renew(delivery, Instant(now + self._current.settings.lease), staged, now)
+
+    def _failed(self, delivery: Delivery, reason: str, *, retryable: bool) -> Delivery:
+        hold = Hold(HoldReason.ADAPTER_FAILED, reason, delivery.where, self._later(delivery.attempts))
+        if self._progress(delivery) is not Progress.UNTOUCHED:
+            return self._wait(delivery, hold)
+        if not retryable or delivery.attempts + 1 >= self._current.settings.max_attempts:
+            return self._settle(delivery, Outcome.FAILED, Proof.NONE, {"reason": reason})
+        self._log.warning(
+            "attempt_failed",
+            delivery=delivery.id,
+            agent=delivery.identity,
+            reason=reason,
+            attempts=delivery.attempts + 1,
+        )
+        return self._ledger.release(delivery, hold, self._clock.now(), is_attempt=True)
+
+    def _progress(self, delivery: Delivery) -> Progress:
+        return progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
+
+    def _later(self, attempts: int = 0) -> Instant:
+        settings = self._current.settings
+        return Instant(self._clock.now() + min(settings.relook_min * 2**attempts, settings.relook_max))

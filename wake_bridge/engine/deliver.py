@@ -1,0 +1,120 @@
+"""The deliver loop: what is due is taken through the gate, each target in a lane of its own (DESIGN §3)."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.delivery import Delivery, HoldReason
+from wake_bridge.domain.errors import StaleLease
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger, NewId
+
+LANES: Final = 8
+"""Deliveries that may be under way at once; each target has its own lane."""
+
+
+class Deliverer:
+    """Brings due deliveries to their end, one lane per identity."""
+
+    def __init__(self, ledger: Ledger, gate: Gate, current: Current, clock: Clock, new_id: NewId) -> None:
+        self._ledger = ledger
+        self._gate = gate
+        self._current = current
+        self._clock = clock
+        self._new_id = new_id
+        self._wakeup = asyncio.Event()
+        self._lanes: dict[Identity, asyncio.Task[None]] = {}
+        self._permits = asyncio.Semaphore(LANES)
+        self._log = structlog.get_logger("deliver")
+
+    def poke(self) -> None:
+        """Something changed: look at what is due now."""
+        self._wakeup.set()
+
+    def look_at(self, identity: Identity | None) -> None:
+        """The place of an identity changed, or a person asked: look at its held deliveries at once."""
+        self._ledger.look_at_once(identity, self._clock.now())
+        self.poke()
+
+    def waiting(self) -> set[Identity]:
+        """Identities with a delivery that is not settled."""
+        return {one.identity for one in self._ledger.unsettled()}
+
+    async def run(self) -> None:
+        """Deliver for ever; cancelled to stop. Attempts under way are given time by `drain`."""
+        while True:
+            self._wakeup.clear()
+            self._start_due()
+            await self._sleep_until(self._ledger.next_deadline())
+
+    async def drain(self, patience: float) -> None:
+        """Wait up to `patience` seconds for attempts under way; what is left is cancelled between two keys."""
+        lanes = list(self._lanes.values())
+        if not lanes:
+            return
+        _, late = await asyncio.wait(lanes, timeout=patience)
+        for lane in late:
+            lane.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def run_once(self) -> None:
+        """Bring everything as far as it goes now: windows and rests are waited for, each hold gets one two-sample look."""
+        looked: set[str] = set()
+        while True:
+            self._ledger.gather(self._clock.now(), self._new_id)
+            open_now = [one for one in self._ledger.unsettled() if one.id not in looked]
+            if not open_now:
+                return
+            for delivery in sorted(open_now, key=lambda one: one.due_at):
+                await asyncio.sleep(max(0, delivery.due_at - self._clock.now()) / 1000)
+                fresh = self._ledger.delivery(delivery.id)
+                if fresh is None or fresh.state.is_terminal:
+                    continue
+                after = await self._gate.take(fresh, patient=True)
+                if (
+                    after.hold is not None
+                    and after.hold.reason is HoldReason.REFRACTORY
+                    and not after.state.is_terminal
+                ):
+                    await asyncio.sleep(max(0, after.hold.next_look_at - self._clock.now()) / 1000)
+                else:
+                    looked.add(after.id)
+
+    def _start_due(self) -> None:
+        now = self._clock.now()
+        self._ledger.gather(now, self._new_id)
+        for delivery in self._ledger.due(now):
+            if delivery.identity not in self._lanes:
+                lane = asyncio.create_task(self._lane(delivery), name=f"deliver {delivery.identity}")
+                self._lanes[delivery.identity] = lane
+                lane.add_done_callback(partial(self._lane_ended, delivery.identity))
+
+    def _lane_ended(self, identity: Identity, _: asyncio.Task[None]) -> None:
+        self._lanes.pop(identity, None)
+        self.poke()
+
+    async def _lane(self, delivery: Delivery) -> None:
+        async with self._permits:
+            try:
+                await self._gate.take(delivery, patient=False)
+            except StaleLease:
+                self._log.info("stale_lease", delivery=delivery.id)
+            except Exception:  # noqa: BLE001 - one target's trouble must not stop the others
+                self._log.exception("lane_failed", delivery=delivery.id, agent=delivery.identity)
+                await asyncio.sleep(self._current.settings.relook_min / 1000)
+
+    async def _sleep_until(self, deadline: Instant | None) -> None:
+        wait = None if deadline is None else max(0.0, (deadline - self._clock.now()) / 1000)
+        if wait is not None and self._lanes:
+            wait = max(wait, 0.05)
+        try:
+            await asyncio.wait_for(self._wakeup.wait(), wait)
+        except TimeoutError:
+            return

@@ -1,0 +1,287 @@
+"""One delivery that is due: guards, place, presence, lock, attempt; or a hold with its reason (DESIGN §§3, 5, 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.delivery import (
+    Delivery,
+    DeliveryState,
+    Hold,
+    HoldReason,
+    Outcome,
+    Progress,
+    Proof,
+    Step,
+    progress_of,
+)
+from wake_bridge.domain.digest import compose
+from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.guards import Candidate, Nothing, Switches, Verdict, before_lock
+from wake_bridge.domain.names import Identity, Instant, WakePolicy
+from wake_bridge.domain.presence import Presence
+from wake_bridge.domain.routing import Inject, Route, decide
+from wake_bridge.engine.attempt import Attempt
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.survivors import Sorted, sort_out
+from wake_bridge.engine.watch import Watch
+from wake_bridge.ports.adapter import Nowhere, Place
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger
+
+SECOND_LOOK: Final = 1_700
+"""Milliseconds to the look that must agree with one that seemed idle."""
+
+DAY: Final = 24 * 3600 * 1000
+
+
+class Gate:
+    """Takes one due delivery as far as it goes now.
+
+    Args:
+        other_driver: what else drives the same directory, or an empty string.
+        dry_run: decide and log, type nothing.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        inquiry: Inquiry,
+        routes: Routes,
+        watch: Watch,
+        current: Current,
+        clock: Clock,
+        *,
+        other_driver: Callable[[], str],
+        dry_run: bool = False,
+    ) -> None:
+        self._ledger = ledger
+        self._inquiry = inquiry
+        self._routes = routes
+        self._watch = watch
+        self._current = current
+        self._clock = clock
+        self._other_driver = other_driver
+        self._dry_run = dry_run
+        self._attempt = Attempt(ledger, current, clock)
+        self._looks: dict[str, int] = {}
+        self._pane_locks: dict[str, asyncio.Lock] = {}
+        self._log = structlog.get_logger("deliver")
+
+    async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
+        """Take a delivery on; answers where it stands then.
+
+        Args:
+            delivery: a PENDING one whose window closed, a held one, or a LOCKED one to be taken up again.
+            patient: take the two looks that prove idle here and now, instead of coming back for the second.
+        """
+        with structlog.contextvars.bound_contextvars(delivery=delivery.id):
+            if delivery.state is DeliveryState.PENDING:
+                delivery = self._ledger.dispatch(delivery, self._clock.now())
+            if delivery.state is DeliveryState.LOCKED:
+                return await self._resume(delivery)
+            try:
+                return await self._pass(delivery, patient=patient)
+            except SourceError as away:
+                return self._hold(delivery, Hold(HoldReason.GRAPH_AWAY, str(away), "", self._relook(delivery)))
+
+    async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
+        """Guards, then presence, then the lock and one attempt."""
+        members = self._ledger.events_of(delivery.id)
+        riders = self._ledger.next_turn_events(delivery.identity)
+        judged = await sort_out(self._inquiry, self._ledger, delivery.identity, [*members, *riders])
+        self._close(judged)
+        own = {one.id for one in members}
+        if not any(one.id in own for one in judged.surviving):
+            outcome = Outcome.READ if judged.any_read else Outcome.EMPTY
+            return self._settle_quietly(delivery, outcome)
+
+        routes = self._routes.of(delivery.identity)
+        if not routes:
+            return self._hold(
+                delivery,
+                Hold(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity), "", self._relook(delivery)),
+            )
+        route = routes[0]
+        place = await self._watch.locate(route)
+        # identities that share a pane take turns, so that its limits are counted right
+        async with self._pane_lock(place.key if isinstance(place, Place) else delivery.identity):
+            verdict = self._judge(delivery, judged, place)
+            if isinstance(verdict, Nothing):
+                return self._settle_quietly(delivery, verdict.outcome)
+            if isinstance(verdict, Hold):
+                return self._hold(delivery, verdict)
+            if isinstance(place, Nowhere):
+                return self._hold(delivery, Hold(place.reason, place.detail, place.where, self._relook(delivery)))
+            presence = await (self._watch.look_twice(route, place) if patient else self._watch.look(route, place))
+            settings = self._current.settings
+            decision = decide(WakePolicy.IMMEDIATE, presence, routes, self._clock.now(), settings.fresh_for)
+            match decision:
+                case Inject():
+                    return await self._inject(delivery, route, place, verdict.events, judged)
+                case Hold():
+                    return self._hold(delivery, self._with_look(decision, presence, delivery))
+                case _:
+                    why = "no native channel is wired"
+                    return self._hold(delivery, Hold(HoldReason.NO_ADAPTER, why, place.label, self._relook(delivery)))
+
+    def _pane_lock(self, key: str) -> asyncio.Lock:
+        return self._pane_locks.setdefault(key, asyncio.Lock())
+
+    def _judge(self, delivery: Delivery, judged: Sorted, place: Place | Nowhere) -> Verdict:
+        now = self._clock.now()
+        local = self._clock.local()
+        row = judged.identities.get(delivery.identity)
+        pauses = {one.identity: one for one in self._ledger.pauses(now)}
+        pause = pauses.get(delivery.identity) or pauses.get("*")
+        return before_lock(
+            Candidate(
+                identity=delivery.identity,
+                events=judged.surviving,
+                due_at=delivery.due_at,
+                pane_key=place.key if isinstance(place, Place) else "",
+                where=place.label if isinstance(place, Place) else "",
+                lifted_at=self._ledger.limits_lifted_at(delivery.identity),
+            ),
+            self._current.settings.limits,
+            self._ledger.past_wakes(Instant(now - DAY)),
+            Switches(
+                is_paused=pause is not None,
+                paused_until=pause.until if pause else None,
+                participation=row.participation if row else "active",
+                quiet_hours=self._current.settings.quiet_hours,
+                other_driver=self._other_driver(),
+            ),
+            now,
+            local.hour * 60 + local.minute,
+        )
+
+    async def _inject(
+        self, delivery: Delivery, route: Route, place: Place, events: Sequence[WakeEvent], judged: Sorted
+    ) -> Delivery:
+        settings = self._current.settings
+        now = self._clock.now()
+        text = compose(
+            events,
+            identity=delivery.identity,
+            delivery_id=delivery.id,
+            now=now,
+            known=judged.identities.keys(),
+            style=settings.digest,
+            paper_lines=place.paper.max_lines,
+            paper_characters=place.paper.max_characters,
+            bodies=await self._bodies(delivery.identity, events),
+            allow_from=self._allowed(delivery.identity),
+        )
+        if self._dry_run:
+            self._log.info("would_deliver", agent=delivery.identity, pane=place.label, lines=text.splitlines())
+            return self._hold(delivery, Hold(HoldReason.PAUSED, "dry run", place.label, Instant(now + DAY)))
+        locked = self._ledger.lock(
+            delivery,
+            digest=text,
+            events=[one.id for one in events],
+            adapter=route.adapter,
+            where=place.label,
+            pane_key=place.key,
+            fence=place.fence,
+            until=Instant(now + settings.lease),
+            now=now,
+        )
+        self._looks.pop(delivery.id, None)
+        self._log.info("delivery_locked", agent=delivery.identity, pane=place.label, events=len(events))
+        after = await self._attempt.make(self._routes.adapter(route), route, place, locked)
+        self._watch.forget(delivery.identity)
+        return after
+
+    def _allowed(self, identity: Identity) -> frozenset[str]:
+        target = self._current.settings.targets.get(identity)
+        return target.allow_from if target is not None and target.wants_bodies else frozenset()
+
+    async def _bodies(self, identity: Identity, events: Sequence[WakeEvent]) -> dict[str, str]:
+        """Bodies for a target that asked for them, of senders it allows; most targets get a doorbell."""
+        allowed = self._allowed(identity)
+        bodies: dict[str, str] = {}
+        for event in events:
+            if isinstance(event.detail, MessageDetail) and event.detail.sender in allowed:
+                node = await self._inquiry.node(event.detail.message_id)
+                bodies[event.detail.message_id] = str((node or {}).get("bodyText") or "")
+        return bodies
+
+    async def _resume(self, delivery: Delivery) -> Delivery:
+        """A delivery found LOCKED: its lease ran out, or its text stands staged and is looked at again."""
+        now = self._clock.now()
+        settings = self._current.settings
+        delivery = self._ledger.renew(delivery, Instant(now + settings.lease), delivery.hold, now)
+        progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
+        if progress is Progress.UNTOUCHED:
+            return self._ledger.release(
+                delivery, Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now), now, is_attempt=False
+            )
+        routes = self._routes.of(delivery.identity)
+        place = (
+            await self._watch.locate(routes[0])
+            if routes
+            else Nowhere(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity))
+        )
+        if isinstance(place, Nowhere):
+            return self._lost_sight(delivery, progress, place)
+        if self._dry_run:
+            return delivery
+        after = await self._attempt.make(self._routes.adapter(routes[0]), routes[0], place, delivery)
+        self._watch.forget(delivery.identity)
+        return after
+
+    def _lost_sight(self, delivery: Delivery, progress: Progress, nowhere: Nowhere) -> Delivery:
+        """The place cannot be found: staged text waits for it; what may have been submitted does not wait for ever."""
+        now = self._clock.now()
+        lease = self._current.settings.lease
+        submits = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_SUBMIT]
+        if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * lease:
+            self._log.warning("delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail)
+            return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, {"why": nowhere.detail}, now)
+        hold = Hold(HoldReason.STAGED, f"{nowhere.reason}: {nowhere.detail}", nowhere.where, self._relook(delivery))
+        return self._ledger.renew(delivery, Instant(now + lease), hold, now)
+
+    # -- what is written down ------------------------------------------------------------------------------------
+
+    def _close(self, judged: Sorted) -> None:
+        for event, status, why in judged.closed:
+            self._ledger.mark([event.id], status, why, self._clock.now())
+
+    def _settle_quietly(self, delivery: Delivery, outcome: Outcome) -> Delivery:
+        self._looks.pop(delivery.id, None)
+        self._log.info("delivery_settled", agent=delivery.identity, outcome=outcome, proof=0)
+        return self._ledger.settle(delivery, outcome, Proof.NONE, {}, self._clock.now())
+
+    def _hold(self, delivery: Delivery, hold: Hold) -> Delivery:
+        before = delivery.hold
+        if before is None or before.reason is not hold.reason:
+            self._log.info(
+                "delivery_held",
+                agent=delivery.identity,
+                reason=hold.reason,
+                detail=hold.detail,
+                where=hold.where,
+                remedy=hold.remedy(delivery.identity),
+            )
+            if hold.reason in {HoldReason.BUDGET, HoldReason.LOOP, HoldReason.STORM}:
+                self._log.warning("limit_reached", agent=delivery.identity, reason=hold.reason, detail=hold.detail)
+        return self._ledger.hold(delivery, hold, self._clock.now())
+
+    def _with_look(self, hold: Hold, presence: Presence, delivery: Delivery) -> Hold:
+        """A pane that seemed idle is looked at again soon; everything else with growing patience."""
+        soon = Instant(self._clock.now() + SECOND_LOOK)
+        look_at = soon if presence.wants_second_look else self._relook(delivery)
+        return Hold(hold.reason, hold.detail, hold.where, look_at)
+
+    def _relook(self, delivery: Delivery) -> Instant:
+        settings = self._current.settings
+        looks = self._looks[delivery.id] = self._looks.get(delivery.id, -1) + 1
+        return Instant(self._clock.now() + min(settings.relook_min * 2 ** min(looks, 8), settings.relook_max))

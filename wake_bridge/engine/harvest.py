@@ -1,0 +1,230 @@
+"""From the entries of a page to what goes into the ledger with the cursor (DESIGN §§2, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.events import Fact, Message, TaskDetail, WakeEvent
+from wake_bridge.domain.facts import Past, derived_twin, facts_of
+from wake_bridge.domain.matching import MatchingRules, Moment, match
+from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
+from wake_bridge.domain.names import Epoch, Identity, Instant
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import (
+    SUBSCRIPTION_LABEL,
+    Subscription,
+    parse_subscription,
+    with_known_adapters,
+)
+from wake_bridge.domain.tasks import Transition, typed_transition
+from wake_bridge.engine.reading import Contents
+from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger, NewId, Quarantined, TaskState
+
+_REPORTED_AT_MOST: Final = 10_000
+
+
+@dataclass(slots=True)
+class Crop:
+    """What a stretch of the log yields. Grows page by page until it is written."""
+
+    events: list[WakeEvent] = field(default_factory=list)
+    tasks: dict[str, TaskState] = field(default_factory=dict)
+    quarantined: list[Quarantined] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of the log: its epoch, the wall time after which they were committed, and what else is known."""
+
+    epoch: Epoch
+    rows_after: Instant
+    with_audience: frozenset[str] = frozenset()
+    typed_later: frozenset[str] = frozenset()
+
+
+class Harvester:
+    """Knows subscriptions and identities as the log tells of them, and matches facts against them.
+
+    Args:
+        ledger: asked for the last states of tasks and for subjects it has met.
+        rules: the matching rules in force, read anew for every page.
+    """
+
+    def __init__(self, ledger: Ledger, clock: Clock, new_id: NewId, rules: Callable[[], MatchingRules]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._new_id = new_id
+        self._rules = rules
+        self._log = structlog.get_logger("tail")
+        self._reported: set[str] = set()
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self.book = SubscriptionBook(embedded=True)
+        self.identities: dict[Identity, IdentityRow] = {}
+
+    def load(self, contents: Contents) -> None:
+        """Forget what was known, and take a graph's subscriptions and identities as they stand."""
+        self.book = SubscriptionBook(embedded=contents.is_embedded, serve=self._rules().serve)
+        self.identities = dict(contents.identities)
+        for subscription_id, properties in contents.subscriptions:
+            self._subscribe(subscription_id, properties)
+        routes = self.book.active_routes
+        self._log.info("subscriptions_read", subscriptions=len(self.book.all()), active_routes=routes)
+        if not routes:
+            self._warn_of_silence()
+
+    def reap(self, entries: Sequence[LogEntry], broken: Iterable[BrokenRow], stretch: Stretch, unsaved: Crop) -> Crop:
+        """Read entries in log order; `unsaved` is what earlier pages yielded and the ledger does not hold yet."""
+        routes_before = self.book.active_routes
+        crop = Crop()
+        for row in broken:
+            self._quarantine(crop, Quarantined(row.log_id, row.entity_id, row.why))
+        typed_here = {entry.entity_id for entry in entries if _is_valid_typed_row(entry)}
+        known = self._known_tasks(entries, unsaved)
+        met: set[tuple[Identity, str]] = set()
+        moment = self._moment(stretch.epoch)
+        for entry in entries:
+            self._learn(entry)
+            is_typed = entry.entity_id in typed_here or entry.entity_id in stretch.typed_later
+            past = Past(
+                seen_at=moment.now,
+                rows_after=stretch.rows_after,
+                previous_state=known[entry.entity_id].state if entry.entity_id in known else None,
+                has_audience=entry.edge is not None and entry.edge.source in stretch.with_audience,
+                is_typed=is_typed,
+            )
+            facts = facts_of(entry, past) if entry.node is None or entry.label == MESSAGE_LABEL else ()
+            if isinstance(facts, Unusable):
+                self._quarantine(crop, Quarantined(entry.log_id, entry.entity_id, facts.why))
+                continue
+            for event in self._events(facts, entry, moment):
+                if (event.identity, event.subject_key) not in met:
+                    met.add((event.identity, event.subject_key))
+                    crop.events.append(event)
+            state = _state_after(entry, facts, is_typed=is_typed)
+            if state is not None and state != known.get(state.task_id):
+                known[state.task_id] = crop.tasks[state.task_id] = state
+        if routes_before and not self.book.active_routes:
+            self._warn_of_silence()
+        return crop
+
+    def look_back(self, mail: Sequence[LogEntry], with_audience: frozenset[str], epoch: Epoch) -> list[WakeEvent]:
+        """Events for mail sent shortly before an epoch began. What is read already is passed over without a record."""
+        moment = self._moment(epoch)
+        events: dict[tuple[Identity, str], WakeEvent] = {}
+        for entry in mail:
+            has_audience = entry.edge is not None and entry.edge.source in with_audience
+            facts = facts_of(entry, Past(seen_at=moment.now, has_audience=has_audience))
+            for fact in facts if not isinstance(facts, Unusable) else ():
+                if fact.already_read:
+                    continue
+                for event in match(replace(fact, old_at_new_position=True), self.book, moment):
+                    events.setdefault((event.identity, event.subject_key), event)
+        return list(events.values())
+
+    # -- subscriptions and identities ----------------------------------------------------------------------------
+
+    def _learn(self, entry: LogEntry) -> None:
+        if entry.entity_type != "nodes":
+            return
+        if entry.node is None:
+            self.book.remove(entry.entity_id)
+            self._problems.pop(entry.entity_id, None)
+            self.identities.pop(Identity(entry.entity_id), None)
+        elif entry.label == SUBSCRIPTION_LABEL:
+            self._subscribe(entry.entity_id, entry.node)
+        elif entry.label in IDENTITY_LABELS:
+            self.identities[Identity(entry.entity_id)] = IdentityRow.from_node(entry.entity_id, entry.node)
+
+    def _subscribe(self, subscription_id: str, properties: Json) -> None:
+        subscription = read_subscription(subscription_id, properties, self._rules())
+        self.book.put(subscription)
+        said = self._problems.get(subscription_id, ())
+        self._problems[subscription_id] = subscription.problems
+        if subscription.problems and subscription.problems != said and self.book.serves(subscription):
+            self._log.warning(
+                "subscription_undeliverable",
+                subscription=subscription_id,
+                agent=subscription.identity,
+                problems=list(subscription.problems),
+            )
+
+    def _warn_of_silence(self) -> None:
+        self._log.warning(
+            "no_active_routes",
+            subscriptions=len(self.book.all()),
+            hint="nobody will be woken: `wake-bridge subscribe` adds a route, `wake-bridge list` says what is wrong",
+        )
+
+    # -- facts ---------------------------------------------------------------------------------------------------
+
+    def _moment(self, epoch: Epoch) -> Moment:
+        humans = frozenset(row.id for row in self.identities.values() if row.account_type == "human")
+        return Moment(epoch, self._clock.now(), self._clock.wall(), self._new_id, self._rules(), humans)
+
+    def _events(self, facts: tuple[Fact, ...], entry: LogEntry, moment: Moment) -> Iterable[WakeEvent]:
+        for fact in facts:
+            for event in match(fact, self.book, moment):
+                if entry.entity_type != "task_state_changed" or not self._was_derived(event):
+                    yield event
+
+    def _was_derived(self, event: WakeEvent) -> bool:
+        """Whether the move of a typed row has been announced already, derived from the node before the row came."""
+        if not isinstance(event.detail, TaskDetail):
+            return False
+        return bool(self._ledger.known_subjects(event.identity, [derived_twin(event.detail)]))
+
+    def _known_tasks(self, entries: Iterable[LogEntry], unsaved: Crop) -> dict[str, TaskState]:
+        ids = list(dict.fromkeys(entry.entity_id for entry in entries if entry.label == MESSAGE_LABEL))
+        return {**(self._ledger.task_states(ids) if ids else {}), **unsaved.tasks}
+
+    def _quarantine(self, crop: Crop, row: Quarantined) -> None:
+        crop.quarantined.append(row)
+        if row.entity_id in self._reported:
+            return
+        if len(self._reported) >= _REPORTED_AT_MOST:
+            self._reported.clear()
+        self._reported.add(row.entity_id)
+        self._log.warning("row_quarantined", log_id=row.log_id, entity=row.entity_id[:200], reason=row.why)
+
+
+def read_subscription(subscription_id: str, properties: Json, rules: MatchingRules) -> Subscription:
+    """A subscription as it stands under the rules in force: a `[targets]` entry makes its own adapter irrelevant."""
+    subscription = parse_subscription(subscription_id, properties)
+    if rules.known_adapters is None or subscription.identity in rules.targets or subscription.is_heartbeat_only:
+        return subscription
+    return with_known_adapters(subscription, rules.known_adapters)
+
+
+def state_of(task_id: str, properties: Json) -> TaskState | None:
+    """A task as its node says it stands; None if it is none."""
+    message = message_from(task_id, properties)
+    if not isinstance(message, Message) or message.task is None:
+        return None
+    return TaskState(message.id, message.task.state, message.task.assignee, message.last_modified_at)
+
+
+def states_of(tasks: Iterable[tuple[str, Mapping[str, object]]]) -> list[TaskState]:
+    """The states of all tasks of a census."""
+    return [state for task_id, properties in tasks if (state := state_of(task_id, properties)) is not None]
+
+
+def _is_valid_typed_row(entry: LogEntry) -> bool:
+    if entry.entity_type != "task_state_changed":
+        return False
+    return isinstance(typed_transition(entry.entity_id, entry.event_id, entry.payload), Transition)
+
+
+def _state_after(entry: LogEntry, facts: tuple[Fact, ...], *, is_typed: bool) -> TaskState | None:
+    """What the ledger should remember of the entry's task: the typed row's state where there is one, else the node's."""
+    if entry.entity_type == "task_state_changed" and facts and isinstance(facts[0].detail, TaskDetail):
+        detail = facts[0].detail
+        return TaskState(detail.task_id, detail.new_state, detail.assignee, detail.last_modified_at)
+    if entry.label != MESSAGE_LABEL or entry.node is None or is_typed:
+        return None
+    return state_of(entry.entity_id, entry.node)

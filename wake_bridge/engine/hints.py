@@ -1,0 +1,54 @@
+"""When to look next: a hint, a poke, or the time (DESIGN §2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from wake_bridge.ports.change_log import ChangeSignal
+
+LOOKS_AFTER_HINT: Final = (0.005, 0.015, 0.040)
+"""Seconds between the looks after a hint, which may come before its commit can be seen: at once, at 5, 20 and 60 ms."""
+
+LOOKS_APART: Final = 0.002
+"""Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
+
+
+class Hints:
+    """Paces the looks of the tail.
+
+    Args:
+        poll_interval: seconds to the next look when nobody hints.
+    """
+
+    def __init__(self, signal: ChangeSignal, poll_interval: float) -> None:
+        self._signal = signal
+        self._poll_interval = poll_interval
+        self._poked = asyncio.Event()
+        self._upcoming: list[float] = []
+
+    def poke(self) -> None:
+        """Somebody knows of a change."""
+        self._poked.set()
+
+    async def next_look(self) -> None:
+        """Wait until the next look is due."""
+        pause = self._upcoming.pop(0) if self._upcoming else self._poll_interval
+        if await self._is_hinted_within(pause):
+            self._upcoming = list(LOOKS_AFTER_HINT)
+            await asyncio.sleep(LOOKS_APART)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._signal.close()
+
+    async def _is_hinted_within(self, seconds: float) -> bool:
+        waits = [asyncio.ensure_future(self._signal.wait(seconds)), asyncio.ensure_future(self._poked.wait())]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        self._poked.clear()
+        return any(wait.result() for wait in done)

@@ -1,0 +1,122 @@
+"""What the tail asks of the change log; each question is one blocking call, made on the tail's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wake_bridge.domain.epochs import Standing, fingerprint_of_empty, standing
+from wake_bridge.domain.messages import MESSAGE_LABEL
+from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
+from wake_bridge.ports.change_log import Census, ChangeLog, IdentityRow, Json, LogBounds, LogEntry, Page
+
+PAGE: Final = 1000
+"""Rows read at once."""
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the tail knows of a graph besides its log, and which file it is (device, inode)."""
+
+    file: tuple[int, int]
+    is_embedded: bool
+    subscriptions: Sequence[tuple[str, Json]]
+    identities: Mapping[Identity, IdentityRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One page, and all that has to be known to judge it.
+
+    `standing` says whether the cursor still means what it meant; `with_audience` are the broadcasts whose recipients
+    are recorded, `typed_later` the tasks with typed rows beyond the page.
+    """
+
+    version: Version
+    bounds: LogBounds
+    standing: Standing
+    page: Page
+    with_audience: frozenset[str] = frozenset()
+    typed_later: frozenset[str] = frozenset()
+
+    @property
+    def reaches_tip(self) -> bool:
+        """Whether the log had nothing more when the page was read."""
+        return self.page.examined < PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a new epoch starts from: the census, the contents, and the mail of the look-back."""
+
+    census: Census
+    contents: Contents
+    mail: Sequence[LogEntry]
+    with_audience: frozenset[str]
+
+
+class LogReader:
+    """Asks the change log. Every method raises what the log raises (`SourceError`)."""
+
+    def __init__(self, log: ChangeLog) -> None:
+        self._log = log
+        self._typed_later: frozenset[str] | None = None
+
+    def contents(self) -> Contents:
+        """Subscriptions, identities, and which file holds them."""
+        version = self._log.version()
+        return Contents(version[:2], self._log.is_embedded(), self._log.subscriptions(), self._log.identities())
+
+    def beginning(self, mail_since: Instant) -> Beginning:
+        """All that a new epoch starts from. The census comes first: what is committed after it lies beyond its tip."""
+        self._typed_later = None
+        census = self._log.census()
+        mail = self._log.recent_mail_edges(mail_since)
+        return Beginning(census, self.contents(), mail, self._audiences_of(mail))
+
+    def look(self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None) -> Reading | None:
+        """The next page; None if nothing was committed since `seen`. `file` is the one that was read last."""
+        version = self._log.version()
+        if version == seen:
+            return None
+        if version[:2] != file:
+            self._log.reopen()
+            version = self._log.version()
+        bounds = self._log.bounds()
+        found = self._log.fingerprint_at(cursor) if cursor else fingerprint_of_empty(*version[:2])
+        page = self._log.read_after(cursor, PAGE)
+        return Reading(
+            version=version,
+            bounds=bounds,
+            standing=standing(
+                cursor=cursor, fingerprint=fingerprint, found=found, lowest=bounds.lowest, highest=bounds.highest
+            ),
+            page=page,
+            with_audience=self._audiences_of(page.entries),
+            typed_later=self._typed_beyond(page),
+        )
+
+    def reopen(self) -> bool:
+        """Open the log anew; True if the old connection had gone deaf."""
+        return self._log.reopen()
+
+    def close(self) -> None:
+        """Give up the log."""
+        self._log.close()
+
+    def _audiences_of(self, entries: Sequence[LogEntry]) -> frozenset[str]:
+        edges = (entry.edge for entry in entries if entry.edge is not None)
+        broadcasts = {edge.source for edge in edges if edge.target == BROADCAST and edge.type == "SENT_TO"}
+        return frozenset(message_id for message_id in broadcasts if self._log.has_audience(message_id))
+
+    def _typed_beyond(self, page: Page) -> frozenset[str]:
+        """Asked once for a whole backlog; a typed row that came later is told by its twin (`domain.facts`)."""
+        if page.examined < PAGE:
+            self._typed_later = None
+            return frozenset()
+        if self._typed_later is None and any(entry.label == MESSAGE_LABEL for entry in page.entries):
+            self._typed_later = self._log.typed_tasks_after(page.upto)
+        return self._typed_later or frozenset()

@@ -1,0 +1,47 @@
+"""What the engine is told by the configuration; replaced as a whole at a reload (DESIGN §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wake_bridge.domain.digest import DigestStyle
+from wake_bridge.domain.guards import Limits, QuietHours
+from wake_bridge.domain.names import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSettings:
+    """Where one `[targets."@id"]` table leads; it wins over the subscription's metadata (window and policy: matching)."""
+
+    adapter: str = "tmux"
+    pane: str = ""
+    socket: str = ""
+    harness: str = ""
+    wants_bodies: bool = False
+    allow_from: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Everything the engine decides by. Times are in milliseconds, counts are counts."""
+
+    targets: Mapping[Identity, TargetSettings] = field(default_factory=dict)
+    fallback_pane: str = ""
+    limits: Limits = field(default_factory=Limits)
+    quiet_hours: QuietHours | None = None
+    digest: DigestStyle = field(default_factory=DigestStyle)
+    lease: int = 60_000
+    ack_deadline: int = 300_000
+    max_attempts: int = 5
+    fresh_for: int = 5_000
+    relook_min: int = 5_000
+    relook_max: int = 60_000
+    default_adapter: str = "tmux"
+
+
+class Current:
+    """The settings in force; the wiring replaces them when the configuration was reloaded."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings

@@ -1,0 +1,75 @@
+"""Which events of a delivery are still news when it is about to be typed (DESIGN §3: read or superseded)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.names import Identity
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.ports.change_log import IdentityRow, MailState
+from wake_bridge.ports.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The surviving events, and those that need no wake any more with the status they get."""
+
+    surviving: tuple[WakeEvent, ...]
+    closed: tuple[tuple[WakeEvent, EventStatus, str], ...] = ()
+    identities: dict[Identity, IdentityRow] = field(default_factory=dict)
+
+    @property
+    def any_read(self) -> bool:
+        """Whether one of the closed ones was read or shown meanwhile."""
+        return any(status is not EventStatus.SUPERSEDED for _, status, _ in self.closed)
+
+
+async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]) -> Sorted:
+    """Ask the graph and the ledger what became of each event.
+
+    Raises `SourceError` when the graph cannot be asked: then nothing is known and nothing may be typed.
+    """
+    open_events = [one for one in events if one.status is EventStatus.OPEN]
+    messages = [(one.detail.message_id, identity) for one in open_events if isinstance(one.detail, MessageDetail)]
+    tasks = [one.detail.task_id for one in open_events if isinstance(one.detail, TaskDetail)]
+    edges = [one.detail.edge_id for one in open_events if isinstance(one.detail, PermissionDetail)]
+    states = await inquiry.mail_states([*messages, *((task, identity) for task in tasks)])
+    present = await inquiry.edges_present(edges)
+    identities = dict(await inquiry.identities())
+    shown = ledger.announced(identity, [one.subject_key for one in open_events])
+
+    surviving: list[WakeEvent] = []
+    closed: list[tuple[WakeEvent, EventStatus, str]] = []
+    for event in open_events:
+        verdict = (
+            (EventStatus.ANNOUNCED, "shown by inbox") if event.subject_key in shown else _fate(event, states, present)
+        )
+        if verdict is None:
+            surviving.append(event)
+        else:
+            closed.append((event, *verdict))
+    return Sorted(tuple(surviving), tuple(closed), identities)
+
+
+def _fate(
+    event: WakeEvent, states: Mapping[tuple[str, Identity], MailState], present: set[str]
+) -> tuple[EventStatus, str] | None:
+    """The status of an event that is no news any more; None while it is."""
+    detail = event.detail
+    if isinstance(detail, PermissionDetail):
+        return None if detail.edge_id in present else (EventStatus.SUPERSEDED, "the permission was withdrawn")
+    if isinstance(detail, TaskDetail):
+        state = states.get((detail.task_id, event.identity))
+        return (EventStatus.SUPERSEDED, "the task is gone") if state is not None and not state.exists else None
+    if not isinstance(detail, MessageDetail):
+        return None
+    state = states.get((detail.message_id, event.identity))
+    if state is None or not state.exists:
+        return EventStatus.SUPERSEDED, "the message is gone"
+    if not state.addressed:
+        return EventStatus.SUPERSEDED, "not in the broadcast's audience"
+    if state.is_read:
+        return EventStatus.READ, "read meanwhile"
+    return None

@@ -1,0 +1,321 @@
+"""The tail: follows the change log, and puts what matched into the ledger together with the cursor (DESIGN §2)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import structlog
+
+from wake_bridge.domain.epochs import Standing
+from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
+from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.engine.bookmark import Bookmark
+from wake_bridge.engine.harvest import Harvester, Stretch, states_of
+from wake_bridge.engine.hints import Hints
+from wake_bridge.engine.places import Loss, loss_of, place_after, start_after
+from wake_bridge.engine.reading import LogReader, Reading, Version
+from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger, NewId, Position
+
+REOPEN_EVERY: Final = 60_000
+"""Milliseconds."""
+
+FIRST_BACKOFF: Final = 0.5
+LONGEST_BACKOFF: Final = 2.0
+"""Seconds between two attempts at a graph that cannot be read."""
+
+LOGGED_ONE_BY_ONE: Final = 10
+"""Events of one page that get a line each; more get one line together."""
+
+Answer = TypeVar("Answer")
+
+
+class Tail:
+    """Follows one source.
+
+    Contract: the ledger's cursor moves only together with the events of the rows it passes; a source that cannot be read
+    leaves it where it is. All calls to the change log are made on one thread of the tail's own, all calls to the ledger
+    on the loop's.
+
+    Args:
+        rules: the matching rules in force, asked anew for every page.
+        poll_interval: seconds between two looks without a hint.
+        on_events: called after a page that brought new open events; may be a coroutine function.
+    """
+
+    def __init__(
+        self,
+        log: ChangeLog,
+        ledger: Ledger,
+        signal: ChangeSignal,
+        cursor_file: CursorFile,
+        clock: Clock,
+        new_id: NewId,
+        *,
+        rules: Callable[[], MatchingRules],
+        poll_interval: float,
+        on_events: Callable[[], Awaitable[None] | None],
+    ) -> None:
+        self._reader = LogReader(log)
+        self._hints = Hints(signal, poll_interval)
+        self._clock = clock
+        self._rules = rules
+        self._on_events = on_events
+        self._harvester = Harvester(ledger, clock, new_id, rules)
+        self._bookmark = Bookmark(ledger, cursor_file, clock)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tail")
+        self._report = structlog.get_logger("tail")
+        self._seen: Version | None = None
+        self._file = (0, 0)
+        self._reopened_at = clock.now()
+        self._warned_of_pruning_at: LogId | None = None
+        self._failures = 0
+        self._was_at_tip = False
+        self._new_open_events = 0
+        self.tip = LogId(0)
+        self.heals = 0
+        self.away = ""
+        self.progressed_at = clock.now()
+        self.begun = asyncio.Event()
+
+    # -- what others may know ------------------------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> LogId:
+        """The highest log id that was looked at; 0 before the first look."""
+        return self._bookmark.cursor
+
+    @property
+    def epoch(self) -> Epoch:
+        """The present life of the source; 0 before the first look."""
+        return self._bookmark.epoch
+
+    @property
+    def lag(self) -> int:
+        """Rows between cursor and tip, as of the last look."""
+        return max(0, self.tip - self.cursor)
+
+    @property
+    def active_routes(self) -> int:
+        """Subscriptions that can wake somebody."""
+        return self._harvester.book.active_routes
+
+    def subscriptions_of(self, identity: Identity) -> Sequence[Subscription]:
+        """The matching subscriptions of an identity, whatever their trigger."""
+        return self._harvester.book.of(identity)
+
+    def reachable_identities(self) -> frozenset[Identity]:
+        """Everyone with a subscription that can wake."""
+        return self._harvester.book.identities()
+
+    def identity(self, identity: Identity) -> IdentityRow | None:
+        """What the graph says of an identity."""
+        return self._harvester.identities.get(identity)
+
+    def poke(self) -> None:
+        """Somebody knows of a change: look at once."""
+        self._hints.poke()
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the source until cancelled.
+
+        Raises `SourceMissing` or `SourceNotAGraph` when there is no graph at the start; whatever happens to it later is
+        waited out.
+        """
+        try:
+            while not await self._succeeds(self._begin):
+                pass
+            while True:
+                if await self._succeeds(self._look):
+                    await self._hints.next_look()
+        finally:
+            # at worst a few rows are read again
+            with suppress(LedgerError):
+                self._bookmark.save()
+
+    async def catch_up_once(self, patience: float = 10.0) -> int:
+        """Go to the tip and stop there; answers how many open events were new.
+
+        Raises `SourceError` or `LedgerError` when that fails for `patience` seconds.
+        """
+        self._new_open_events = 0
+        deadline = self._clock.now() + int(patience * 1000)
+        while True:
+            try:
+                await self._begin()
+                await self._to_the_tip()
+                self._bookmark.save()
+            except (SourceMissing, SourceNotAGraph):
+                raise
+            except (SourceError, LedgerUnwritable):
+                if self._clock.now() > deadline:
+                    raise
+                await asyncio.sleep(FIRST_BACKOFF)
+            else:
+                return self._new_open_events
+
+    async def close(self) -> None:
+        """Stop watching, close the log on its own thread, end the thread."""
+        await self._hints.close()
+        self._thread.submit(self._reader.close)
+        self._thread.shutdown(wait=True)
+
+    async def _succeeds(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Whether a step went well; if not, the wait for the next attempt is over when this returns."""
+        try:
+            await step()
+        except (SourceError, LedgerUnwritable) as trouble:
+            if self.epoch == 0 and isinstance(trouble, SourceMissing | SourceNotAGraph):
+                raise
+            await self._wait_out(trouble)
+            return False
+        if self.away:
+            self._report.info("graph_back", cursor=self.cursor, attempts=self._failures)
+        self.away, self._failures = "", 0
+        return True
+
+    async def _wait_out(self, trouble: SourceError | LedgerUnwritable) -> None:
+        if str(trouble) != self.away:
+            name = "graph_away" if isinstance(trouble, SourceError) else "ledger_away"
+            self._report.warning(name, reason=str(trouble), hint=trouble.hint, cursor=self.cursor)
+        self.away = str(trouble)
+        self.progressed_at = self._clock.now()
+        backoff = min(FIRST_BACKOFF * 2 ** min(self._failures, 8), LONGEST_BACKOFF)
+        self._failures += 1
+        await asyncio.sleep(backoff)
+
+    async def _look(self) -> None:
+        if self._clock.now() - self._reopened_at >= REOPEN_EVERY:
+            await self._reopen()
+        await self._to_the_tip()
+        self._bookmark.save_if_due()
+
+    async def _reopen(self) -> None:
+        """A connection that went deaf gives no sign: a new one hears again (DESIGN §2)."""
+        self._reopened_at = self._clock.now()
+        if await self._ask(self._reader.reopen):
+            self.heals += 1
+            self._report.warning("reader_healed", heals=self.heals, hint="something opened the graph by path in here")
+
+    async def _to_the_tip(self) -> None:
+        while True:
+            looked_at = self._clock.wall()
+            place = self._bookmark.place or Position(Epoch(0), LogId(0))
+            reading = await self._ask(self._reader.look, place.cursor, place.fingerprint, self._file, self._seen)
+            self.progressed_at = self._clock.now()
+            if reading is None:
+                self._bookmark.rows_after = looked_at
+                return
+            if await self._take(reading, place, looked_at):
+                self._note_first_tip()
+                return
+
+    async def _ask(self, question: Callable[..., Answer], *values: object) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, question, *values)
+
+    # -- pages ---------------------------------------------------------------------------------------------------
+
+    async def _take(self, reading: Reading, place: Position, looked_at: Instant) -> bool:
+        """Store what one page yields and move on; answers whether the tip is reached."""
+        self.tip = reading.bounds.highest
+        if reading.version[:2] != self._file:
+            await self._take_other_file(reading)
+        if not reading.standing.is_same_epoch:
+            await self._begin_epoch(Loss(reading.standing.value))
+            return False
+        if reading.standing is Standing.PRUNED:
+            self._warn_of_pruning(place, reading)
+        stretch = Stretch(place.epoch, self._bookmark.rows_after, reading.with_audience, reading.typed_later)
+        crop = self._harvester.reap(reading.page.entries, reading.page.broken, stretch, self._bookmark.unsaved)
+        self._seen = None
+        new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
+        self._seen = reading.version if reading.reaches_tip else None
+        await self._tell_of(new)
+        return reading.reaches_tip
+
+    async def _take_other_file(self, reading: Reading) -> None:
+        """A replaced file may hold another graph; whether it is another epoch, its log tells."""
+        self._report.warning("graph_replaced", cursor=self.cursor, reason=reading.standing.value)
+        contents = await self._ask(self._reader.contents)
+        self._harvester.load(contents)
+        self._file = contents.file
+
+    def _warn_of_pruning(self, place: Position, reading: Reading) -> None:
+        if self._warned_of_pruning_at != place.cursor:
+            self._report.warning(
+                "cursor_below_log",
+                cursor=place.cursor,
+                lowest=reading.bounds.lowest,
+                hint="what was pruned is not seen",
+            )
+        self._warned_of_pruning_at = place.cursor
+
+    def _note_first_tip(self) -> None:
+        if not self._was_at_tip:
+            self._report.info("caught_up", cursor=self.cursor, epoch=self.epoch)
+        self._was_at_tip = True
+
+    async def _tell_of(self, new: Sequence[WakeEvent]) -> None:
+        """Log new events, and wake whoever delivers them."""
+        if len(new) > LOGGED_ONE_BY_ONE:
+            self._report.info("event_matched", events=len(new), identities=len({event.identity for event in new}))
+        else:
+            for event in new:
+                self._log_event(event)
+        opened = sum(event.status is EventStatus.OPEN for event in new)
+        self._new_open_events += opened
+        if opened:
+            told = self._on_events()
+            if inspect.isawaitable(told):
+                await told
+
+    def _log_event(self, event: WakeEvent) -> None:
+        facts = {"agent": event.identity, "kind": event.kind.value, "subject_key": event.subject_key[:200]}
+        if event.status is EventStatus.REFUSED:
+            self._report.info("event_refused", **facts, log_id=event.log_id, reason=event.refused_by)
+        else:
+            self._report.info("event_matched", **facts, log_id=event.log_id, policy=event.policy.value)
+
+    # -- epochs --------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Open the source, read who listens, and find the place to go on from."""
+        contents = await self._ask(self._reader.contents)
+        self._harvester.load(contents)
+        self._file, self._seen = contents.file, None
+        known = self._bookmark.restore()
+        published = self._bookmark.published()
+        self._report.info("graph_opened", embedded=contents.is_embedded, cursor=self.cursor, epoch=self.epoch)
+        loss = loss_of(known, published)
+        if loss is not None:
+            await self._begin_epoch(loss)
+        elif isinstance(published, str):
+            self._report.warning("cursor_lost", reason=f"lastSyncId: {published}", hint="the ledger's cursor is used")
+        self.begun.set()
+
+    async def _begin_epoch(self, loss: Loss) -> None:
+        """Begin anew, with a look back for unread mail."""
+        looked_at = self._clock.wall()
+        beginning = await self._ask(self._reader.beginning, Instant(looked_at - self._rules().look_back))
+        self._harvester.load(beginning.contents)
+        self._file, self._seen, self.tip = beginning.contents.file, None, beginning.census.tip
+        start = start_after(loss, beginning, self.epoch, looked_at)
+        reason = start.loss.reason
+        if start.loss.is_loss:
+            self._report.warning("cursor_lost", reason=reason, cursor=self.cursor, tip=self.tip)
+        events = self._harvester.look_back(beginning.mail, beginning.with_audience, start.place.epoch)
+        new = self._bookmark.begin_epoch(start, states_of(beginning.census.tasks), events)
+        epoch, cursor = start.place.epoch, start.place.cursor
+        self._report.info("epoch_began", epoch=epoch, cursor=cursor, reason=reason, looked_back=len(new))
+        await self._tell_of(new)

@@ -1,0 +1,84 @@
+"""Modes and knobs of the fake harness, and its command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+
+
+class Mode(StrEnum):
+    """What the fake harness can be told to show."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+    STREAMING = "streaming"
+    APPROVAL = "approval"
+    MENU = "menu"
+    DRAFT = "draft"
+    GHOST = "ghost"
+    VIM_NORMAL = "vim-normal"
+    SHELL = "shell"
+    CRASH = "crash"
+    EXIT = "exit"
+
+
+@dataclass(slots=True)
+class Knobs:
+    """What can be turned, at the start and while it runs. Times are milliseconds, 0 is off.
+
+    Attributes:
+        echo_delay: a key is handled, and so shown, this much after it came.
+        paste_delay: the same for a paste.
+        swallow_enter: so many Enters are ignored.
+        chip_lines: a paste of at least so many lines folds into a chip.
+        dialog_after_paste: an approval comes up right after a paste.
+        reply_after: a submitted message keeps it busy for so long.
+        on_submit: a shell command run for every submitted message, which it finds in `WAKE_BRIDGE_FAKE_TEXT`.
+        inbox_command: a shell command run when a wake is submitted; what it prints becomes the answer.
+    """
+
+    echo_delay: int = 0
+    paste_delay: int = 0
+    swallow_enter: int = 0
+    chip_lines: int = 0
+    dialog_after_paste: bool = False
+    reply_after: int = 0
+    on_submit: str = ""
+    inbox_command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How it was started."""
+
+    name: str
+    log: Path | None
+    control: Path | None
+    mode: Mode
+    text: str
+    knobs: Knobs
+
+
+def parse_arguments(arguments: Sequence[str]) -> Start:
+    """Read the command line; exits with usage on a mistake."""
+    parser = argparse.ArgumentParser(
+        prog="python -m wake_bridge.testing.fake_harness",
+        description="A terminal agent that plays any state and records every byte it receives.",
+    )
+    parser.add_argument("--name", default="fake", help="shown in title and banner")
+    parser.add_argument("--log", type=Path, help="JSONL file for every byte and event")
+    parser.add_argument("--control", type=Path, help="FIFO that exists, or path of a Unix socket to make: JSON lines")
+    parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.IDLE)
+    parser.add_argument("--text", default="", help="the draft or ghost to start with")
+    for field in fields(Knobs):
+        flag = "--" + field.name.replace("_", "-")
+        if isinstance(field.default, bool):
+            parser.add_argument(flag, action="store_true")
+        else:
+            parser.add_argument(flag, type=type(field.default), default=field.default)
+    found = vars(parser.parse_args(arguments))
+    knobs = Knobs(**{field.name: found[field.name] for field in fields(Knobs)})
+    return Start(found["name"], found["log"], found["control"], found["mode"], found["text"], knobs)

@@ -1,0 +1,147 @@
+"""What a command sees without the daemon: the graph's standing, routes and panes, the workshop for screens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
+from wake_bridge.edges.config import Settings
+from wake_bridge.edges.graph_file import GraphFile
+from wake_bridge.edges.identity_nodes import IDENTITY_LABEL
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.watch import Watch
+from wake_bridge.ports.adapter import Nowhere, PaneBinder, Place, ScreenWorkshop
+from wake_bridge.wiring import engine_settings, make_adapters
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do."""
+
+    tip: int | None = None
+    active_routes: int = 0
+    embedded: bool = False
+    journal_mode: str = ""
+    trouble: str = ""
+    hint: str = ""
+
+
+def standing(settings: Settings) -> Standing:
+    """Where the graph's log ends and how many routes are active; never raises."""
+    try:
+        with GraphFile(settings.graph_path) as graph:
+            book = _book(graph, settings)
+            return Standing(
+                tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
+                active_routes=book.active_routes,
+                embedded=graph.is_embedded,
+                journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
+            )
+    except SourceError as error:
+        return Standing(trouble=str(error), hint=error.hint)
+
+
+def _book(graph: GraphFile, settings: Settings) -> SubscriptionBook:
+    book = SubscriptionBook(embedded=graph.is_embedded, serve=settings.config.graph.serve)
+    for node in graph.nodes(SUBSCRIPTION_LABEL):
+        book.put(parse_subscription(node.id, node.properties))
+    return book
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Whether an identity can be reached: `where` it is, or `why` not and what to do."""
+
+    where: str = ""
+    why: str = ""
+    hint: str = ""
+
+
+class Viewpoint:
+    """What a command needs to look where the daemon would: adapters, routes, a watch without a history."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.clock = SteadyClock()
+        self.bench = make_adapters(settings, self.clock)
+        self._settings = settings
+        ledger = LedgerStore.open(settings.state_dir, read_only=True)
+        self._bindings = ledger.bindings()
+        ledger.close()
+        self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
+        embedded = self._read_graph()
+        self.current = Current(engine_settings(settings, embedded=embedded))
+        self.routes = Routes(
+            self.bench.adapters, self.current, lambda who: self._subscribed.get(who, ()), self._bindings.get
+        )
+        self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+
+    def _read_graph(self) -> bool:
+        try:
+            with GraphFile(self._settings.graph_path) as graph:
+                book = _book(graph, self._settings)
+                self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
+                for one in book.all():
+                    self._subscribed[one.identity] = book.of(one.identity)
+                return bool(graph.is_embedded)
+        except SourceError:
+            # without a graph the configured targets can still be looked at
+            self._identities = frozenset()
+            return True
+
+    def identities(self) -> list[Identity]:
+        """Everyone who has a route: subscribed, or named in `[targets]`."""
+        served = {who for who, theirs in self._subscribed.items() if theirs}
+        return sorted(served | set(self.current.settings.targets))
+
+    def require(self, identity: Identity) -> None:
+        """Raises `NotFound` for an identity that neither graph nor configuration knows."""
+        if identity not in self._identities and identity not in self.identities():
+            raise NotFound(
+                "no such identity", identity, hint=f"`wake-bridge agent add {identity}`, or see `agent list`"
+            )
+
+    async def trouble_with(self, identity: Identity) -> Trouble:
+        """Whether exactly one place answers for the identity now."""
+        for route in self.routes.of(identity)[:1]:
+            found = await self.watch.locate(route)
+            if isinstance(found, Nowhere):
+                return Trouble(why=found.detail, hint=Hold(found.reason, found.detail, found.where).remedy(identity))
+            return Trouble(where=found.label)
+        return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
+
+
+async def bind(settings: Settings, identity: Identity, pane: str | None) -> Place:
+    """Tie an identity to a pane, in the place itself and in the ledger.
+
+    Raises:
+        NotFound: there is no such pane, or this process runs in none.
+        OperationFailed: no adapter can be bound to, or tmux refused.
+    """
+    clock = SteadyClock()
+    for adapter in make_adapters(settings, clock).adapters.values():
+        if isinstance(adapter, PaneBinder):
+            place = await adapter.binding_for(pane, os.environ)
+            if place.fence is None:
+                break
+            await adapter.mark_identity(place, identity)
+            ledger = LedgerStore.open(settings.state_dir)
+            ledger.bind(identity, place.fence, clock.now())
+            ledger.close()
+            return place
+    raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
+
+
+def workshop(settings: Settings) -> ScreenWorkshop:
+    """The adapter that judges screens. Raises `OperationFailed` if none does."""
+    for adapter in make_adapters(settings, SteadyClock()).adapters.values():
+        if isinstance(adapter, ScreenWorkshop):
+            return adapter
+    raise OperationFailed("no adapter judges screens", hint="`wake-bridge adapters` lists them")

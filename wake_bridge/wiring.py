@@ -1,0 +1,265 @@
+"""The composition root: the only module that knows every floor (DESIGN §8)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import structlog
+
+from wake_bridge.domain.digest import DigestStyle, action_template
+from wake_bridge.domain.errors import SourceUnavailable
+from wake_bridge.domain.guards import Limits, QuietHours
+from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.names import Identity
+from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
+from wake_bridge.edges.config import Settings, load_settings, validate_adapter_tables
+from wake_bridge.edges.cursor_file import LastSyncId
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.matching_rules import matching_rules
+from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.sqlite_signal import signal_for
+from wake_bridge.edges.sqlite_source import is_busy
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.engine.acknowledge import Acknowledge
+from wake_bridge.engine.deliver import Deliverer
+from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.engine.tail import Tail
+from wake_bridge.engine.watch import Watch
+from wake_bridge.ports.adapter import (
+    AdapterContext,
+    HarnessAdapter,
+)
+
+Value = TypeVar("Value")
+
+
+class Latest(Generic[Value]):
+    """A value that a reload replaces as a whole."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def get(self) -> Value:
+        """The value in force."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The adapters that are installed, enabled and could be made; and what became of the others."""
+
+    adapters: Mapping[str, HarnessAdapter]
+    catalogue: tuple[CatalogueEntry, ...]
+
+
+def checked_settings(config_option: str | None) -> Settings:
+    """The settings, adapters' tables included. Raises `ConfigurationInvalid` with every mistake."""
+    models = {entry.name: entry.kind.Config for entry in load_catalogue() if entry.kind is not None}
+    return load_settings(config_option, os.environ, adapter_models=models)
+
+
+def make_adapters(settings: Settings, clock: SteadyClock) -> Bench:
+    """Every adapter that is installed and enabled, made from its own table."""
+    catalogue = tuple(load_catalogue())
+    kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
+    configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
+    context = AdapterContext(
+        timeout=settings.config.delivery.adapter_timeout,
+        typing_quiet=settings.config.presence.typing_quiet,
+        screens_directory=str(settings.screens_directory or ""),
+        environment=os.environ,
+        clock=clock,
+    )
+    made = {
+        name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
+    }
+    return Bench(made, catalogue)
+
+
+def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
+    """The configuration in the engine's words and units."""
+    config = settings.config
+    return EngineSettings(
+        targets={
+            Identity(name): TargetSettings(
+                adapter=table.adapter,
+                pane=table.pane,
+                socket=table.socket,
+                harness=table.harness,
+                wants_bodies=table.digest == "full",
+                allow_from=frozenset(table.allow_from),
+            )
+            for name, table in config.targets.items()
+        },
+        fallback_pane=settings.fallback_pane,
+        limits=Limits(
+            refractory=config.coalesce.refractory,
+            storm=config.limits.storm,
+            storm_period=config.limits.storm_period,
+            wakes_per_hour=config.limits.wakes_per_hour,
+            wakes_per_day=config.limits.wakes_per_day,
+            thread_wakes=config.limits.thread_wakes,
+        ),
+        quiet_hours=QuietHours.parse(config.policy.quiet_hours),
+        digest=DigestStyle(
+            max_lines=config.digest.max_lines,
+            header=config.digest.header,
+            action=action_template(config.digest.action, embedded=embedded),
+        ),
+        lease=_milliseconds(config.delivery.lease),
+        ack_deadline=_milliseconds(config.delivery.ack_deadline),
+        max_attempts=config.delivery.max_attempts,
+        fresh_for=_milliseconds(config.presence.fresh_for),
+        relook_min=_milliseconds(config.presence.relook.min),
+        relook_max=_milliseconds(config.presence.relook.max),
+    )
+
+
+def needs_restart(old: Settings, new: Settings) -> list[str]:
+    """The changed keys that a reload cannot take over: the graph, the daemon's places, the tmux sockets."""
+    before, after = old.config, new.config
+    keys = [
+        f"graph.{key}"
+        for key in type(before.graph).model_fields
+        if getattr(before.graph, key) != getattr(after.graph, key)
+    ]
+    keys += [
+        f"daemon.{key}"
+        for key in type(before.daemon).model_fields
+        if key != "log_level" and getattr(before.daemon, key) != getattr(after.daemon, key)
+    ]
+    keys += [
+        f"adapters.{name}"
+        for name in {*before.adapters, *after.adapters}
+        if before.adapters.get(name) != after.adapters.get(name)
+    ]
+    return sorted(keys)
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The daemon's parts, wired; nothing runs yet."""
+
+    settings: Settings
+    clock: SteadyClock
+    ledger: LedgerStore
+    inquiry: Inquiry
+    tail: Tail
+    routes: Routes
+    watch: Watch
+    deliverer: Deliverer
+    acknowledge: Acknowledge
+    bench: Bench
+    rules: Latest[MatchingRules]
+    current: Current
+    is_embedded: bool
+
+    async def close(self) -> None:
+        """Give up files, threads and connections."""
+        await self.tail.close()
+        self.inquiry.close()
+        self.ledger.close()
+
+
+def wire(
+    settings: Settings,
+    ledger: LedgerStore,
+    cursor_directory: Path,
+    *,
+    other_driver: Callable[[], str],
+    dry_run: bool,
+) -> Parts:
+    """Build the daemon. The state directory's lock is the caller's business.
+
+    Args:
+        settings: what is configured.
+        ledger: the ledger to work on; for a dry run a copy.
+        cursor_directory: where `lastSyncId` is published.
+        other_driver: names what else drives the directory, empty if nothing.
+        dry_run: decide and log, type nothing.
+
+    Raises:
+        SourceMissing: there is no graph.
+        SourceNotAGraph: the file is none.
+        SourceUnavailable: it may not be read; one that is merely locked is waited for.
+    """
+    clock = SteadyClock()
+    require_graph(settings)
+    bench = make_adapters(settings, clock)
+    graph = SqliteGraph(settings.graph_path)
+    rules = Latest(matching_rules(settings, bench.adapters))
+    is_embedded = _is_embedded(graph)
+    current = Current(engine_settings(settings, embedded=is_embedded))
+    inquiry = Inquiry(lambda: SqliteGraph(settings.graph_path))
+    report = structlog.get_logger("tail")
+    tail = Tail(
+        graph,
+        ledger,
+        signal_for(
+            settings.graph_path, lambda why: report.warning("no_hints", reason=why), enabled=settings.config.graph.watch
+        ),
+        LastSyncId(cursor_directory),
+        clock,
+        new_ulid,
+        rules=rules.get,
+        poll_interval=settings.config.graph.poll_interval,
+        on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
+    )
+    routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding)
+    watch = Watch(
+        routes,
+        current,
+        clock,
+        watched=lambda: tail.reachable_identities() | set(current.settings.targets),
+        waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
+        changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
+    )
+    gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
+    deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
+    acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, needless=deliverer.look_at)
+    return Parts(
+        settings=settings,
+        clock=clock,
+        ledger=ledger,
+        inquiry=inquiry,
+        tail=tail,
+        routes=routes,
+        watch=watch,
+        deliverer=deliverer,
+        acknowledge=acknowledge,
+        bench=bench,
+        rules=rules,
+        current=current,
+        is_embedded=is_embedded,
+    )
+
+
+def require_graph(settings: Settings) -> None:
+    """Raise what is wrong with the graph, unless it is only locked for the moment."""
+    graph = SqliteGraph(settings.graph_path)
+    try:
+        graph.bounds()
+    except SourceUnavailable as error:
+        if not is_busy(error.__cause__):
+            raise
+    finally:
+        graph.close()
+
+
+def _is_embedded(graph: SqliteGraph) -> bool:
+    try:
+        return graph.is_embedded()
+    except SourceUnavailable:
+        return False

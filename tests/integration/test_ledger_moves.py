@@ -412,6 +412,23 @@ def test_an_owner_whose_lease_was_taken_over_changes_nothing(ledger: LedgerStore
     assert everything(ledger) == before
 
 
+@pytest.mark.parametrize("name", ["hold", "lock", "settle at once"])
+def test_what_was_known_before_an_attempt_is_old_though_the_state_is_the_same_again(
+    ledger: LedgerStore, new_id: NewId, name: str
+) -> None:
+    """DESIGN §3: DISPATCHED, LOCKED, DISPATCHED: only the lease tells the first from the last."""
+    known = dispatched(ledger, new_id)
+    ledger.release(
+        lock_with_its_events(ledger, known, later(30_000)), busy(later(35_000)), later(30_001), is_attempt=False
+    )
+    before = everything(ledger)
+
+    with pytest.raises(StaleLease, match="under lease 0, is DISPATCHED under 2"):
+        MOVES[name][1](ledger, known)
+
+    assert everything(ledger) == before
+
+
 FROM_ELSEWHERE = [
     (name, state)
     for name, (origin, _) in MOVES.items()

@@ -29,7 +29,7 @@ _UNREAD: Final = """
 """
 _RECENT: Final = """
     SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data FROM Nodes n JOIN Edges e ON e.source = n.id
-    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO')
+    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO') AND instr(n.data, 'MESSAGE')
     AND CASE WHEN typeof(n.data) = 'text' AND json_valid(n.data) THEN
         json_extract(n.data, '$.label') = 'MESSAGE' AND json_extract(n.data, '$.properties.sentAt') >= ?
     END

@@ -75,7 +75,7 @@ class LogReader:
         self._typed_later = None
         census = self._log.census()
         mail = self._log.recent_mail_edges(mail_since)
-        return Beginning(census, self.contents(), mail, self._audiences_of(mail))
+        return Beginning(census, self.contents(), mail, audiences_of(self._log, mail))
 
     def look(self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None) -> Reading | None:
         """The next page; None if nothing was committed since `seen`. `file` is the one that was read last."""
@@ -95,7 +95,7 @@ class LogReader:
                 cursor=cursor, fingerprint=fingerprint, found=found, lowest=bounds.lowest, highest=bounds.highest
             ),
             page=page,
-            with_audience=self._audiences_of(page.entries),
+            with_audience=audiences_of(self._log, page.entries),
             typed_later=self._typed_beyond(page),
         )
 
@@ -107,11 +107,6 @@ class LogReader:
         """Give up the log."""
         self._log.close()
 
-    def _audiences_of(self, entries: Sequence[LogEntry]) -> frozenset[str]:
-        edges = (entry.edge for entry in entries if entry.edge is not None)
-        broadcasts = {edge.source for edge in edges if edge.target == BROADCAST and edge.type == "SENT_TO"}
-        return frozenset(message_id for message_id in broadcasts if self._log.has_audience(message_id))
-
     def _typed_beyond(self, page: Page) -> frozenset[str]:
         """Asked once for a whole backlog; a typed row that came later is told by its twin (`domain.facts`)."""
         if page.examined < PAGE:
@@ -120,3 +115,10 @@ class LogReader:
         if self._typed_later is None and any(entry.label == MESSAGE_LABEL for entry in page.entries):
             self._typed_later = self._log.typed_tasks_after(page.upto)
         return self._typed_later or frozenset()
+
+
+def audiences_of(log: ChangeLog, entries: Sequence[LogEntry]) -> frozenset[str]:
+    """The broadcasts among the entries' messages whose recipients are recorded."""
+    edges = (entry.edge for entry in entries if entry.edge is not None)
+    broadcasts = {edge.source for edge in edges if edge.target == BROADCAST and edge.type == "SENT_TO"}
+    return frozenset(message_id for message_id in broadcasts if log.has_audience(message_id))

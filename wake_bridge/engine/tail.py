@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,7 +12,6 @@ import structlog
 
 from wake_bridge.domain.epochs import Standing
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
-from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import Subscription
@@ -21,7 +19,8 @@ from wake_bridge.engine.bookmark import Bookmark
 from wake_bridge.engine.harvest import Harvester, Stretch, states_of
 from wake_bridge.engine.hints import Hints
 from wake_bridge.engine.places import Loss, loss_of, place_after, start_after
-from wake_bridge.engine.reading import LogReader, Reading, Version
+from wake_bridge.engine.reading import Contents, LogReader, Reading, Version
+from wake_bridge.engine.tidings import Tidings
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger, NewId, Position
@@ -32,9 +31,6 @@ REOPEN_EVERY: Final = 60_000
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 2.0
 """Seconds between two attempts at a graph that cannot be read."""
-
-LOGGED_ONE_BY_ONE: Final = 10
-"""Events of one page that get a line each; more get one line together."""
 
 Answer = TypeVar("Answer")
 
@@ -69,7 +65,7 @@ class Tail:
         self._hints = Hints(signal, poll_interval)
         self._clock = clock
         self._rules = rules
-        self._on_events = on_events
+        self._tidings = Tidings(on_events)
         self._harvester = Harvester(ledger, clock, new_id, rules)
         self._bookmark = Bookmark(ledger, cursor_file, clock)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tail")
@@ -80,7 +76,6 @@ class Tail:
         self._warned_of_pruning_at: LogId | None = None
         self._failures = 0
         self._was_at_tip = False
-        self._new_open_events = 0
         self.tip = LogId(0)
         self.heals = 0
         self.away = ""
@@ -149,7 +144,7 @@ class Tail:
 
         Raises `SourceError` or `LedgerError` when that fails for `patience` seconds.
         """
-        self._new_open_events = 0
+        before = self._tidings.open_events
         deadline = self._clock.now() + int(patience * 1000)
         while True:
             try:
@@ -163,7 +158,7 @@ class Tail:
                     raise
                 await asyncio.sleep(FIRST_BACKOFF)
             else:
-                return self._new_open_events
+                return self._tidings.open_events - before
 
     async def close(self) -> None:
         """Stop watching, close the log on its own thread, end the thread."""
@@ -241,15 +236,21 @@ class Tail:
         self._seen = None
         new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
         self._seen = reading.version if reading.reaches_tip else None
-        await self._tell_of(new)
+        await self._tidings.tell(new)
         return reading.reaches_tip
 
     async def _take_other_file(self, reading: Reading) -> None:
         """A replaced file may hold another graph; whether it is another epoch, its log tells."""
         self._report.warning("graph_replaced", cursor=self.cursor, reason=reading.standing.value)
-        contents = await self._ask(self._reader.contents)
+        await self._take_contents()
+
+    async def _take_contents(self) -> None:
+        self._open(await self._ask(self._reader.contents))
+
+    def _open(self, contents: Contents) -> None:
         self._harvester.load(contents)
         self._file = contents.file
+        self._report.info("graph_opened", embedded=contents.is_embedded, cursor=self.cursor, epoch=self.epoch)
 
     def _warn_of_pruning(self, place: Position, reading: Reading) -> None:
         if self._warned_of_pruning_at != place.cursor:
@@ -266,50 +267,27 @@ class Tail:
             self._report.info("caught_up", cursor=self.cursor, epoch=self.epoch)
         self._was_at_tip = True
 
-    async def _tell_of(self, new: Sequence[WakeEvent]) -> None:
-        """Log new events, and wake whoever delivers them."""
-        if len(new) > LOGGED_ONE_BY_ONE:
-            self._report.info("event_matched", events=len(new), identities=len({event.identity for event in new}))
-        else:
-            for event in new:
-                self._log_event(event)
-        opened = sum(event.status is EventStatus.OPEN for event in new)
-        self._new_open_events += opened
-        if opened:
-            told = self._on_events()
-            if inspect.isawaitable(told):
-                await told
-
-    def _log_event(self, event: WakeEvent) -> None:
-        facts = {"agent": event.identity, "kind": event.kind.value, "subject_key": event.subject_key[:200]}
-        if event.status is EventStatus.REFUSED:
-            self._report.info("event_refused", **facts, log_id=event.log_id, reason=event.refused_by)
-        else:
-            self._report.info("event_matched", **facts, log_id=event.log_id, policy=event.policy.value)
-
     # -- epochs --------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
         """Open the source, read who listens, and find the place to go on from."""
-        contents = await self._ask(self._reader.contents)
-        self._harvester.load(contents)
-        self._file, self._seen = contents.file, None
-        known = self._bookmark.restore()
-        published = self._bookmark.published()
-        self._report.info("graph_opened", embedded=contents.is_embedded, cursor=self.cursor, epoch=self.epoch)
+        known, published = self._bookmark.restore(), self._bookmark.published()
         loss = loss_of(known, published)
         if loss is not None:
             await self._begin_epoch(loss)
-        elif isinstance(published, str):
+        else:
+            await self._take_contents()
+        if loss is None and isinstance(published, str):
             self._report.warning("cursor_lost", reason=f"lastSyncId: {published}", hint="the ledger's cursor is used")
+        self._seen = None
         self.begun.set()
 
     async def _begin_epoch(self, loss: Loss) -> None:
         """Begin anew, with a look back for unread mail."""
         looked_at = self._clock.wall()
         beginning = await self._ask(self._reader.beginning, Instant(looked_at - self._rules().look_back))
-        self._harvester.load(beginning.contents)
-        self._file, self._seen, self.tip = beginning.contents.file, None, beginning.census.tip
+        self._open(beginning.contents)
+        self._seen, self.tip = None, beginning.census.tip
         start = start_after(loss, beginning, self.epoch, looked_at)
         reason = start.loss.reason
         if start.loss.is_loss:
@@ -318,4 +296,4 @@ class Tail:
         new = self._bookmark.begin_epoch(start, states_of(beginning.census.tasks), events)
         epoch, cursor = start.place.epoch, start.place.cursor
         self._report.info("epoch_began", epoch=epoch, cursor=cursor, reason=reason, looked_back=len(new))
-        await self._tell_of(new)
+        await self._tidings.tell(new)

@@ -12,6 +12,9 @@ from wake_bridge.ports.ledger import Tally
 FARTHEST_LOOK: Final = 60_000
 """Milliseconds: no look and no lease is set further ahead than this, nominally."""
 
+BATCH: Final = 500
+"""Rows that are pruned in one transaction."""
+
 
 class Upkeep(LedgerPart):
     """Tally, prune, rebase."""
@@ -38,21 +41,22 @@ class Upkeep(LedgerPart):
         )
 
     def prune(self, before: Instant) -> int:
-        """See `Ledger.prune`; counts deliveries and events."""
+        """See `Ledger.prune`; counts deliveries and events. Goes by batches, so that nobody waits long for the file."""
+        deliveries = self._prune_by_batches(
+            "DELETE FROM delivery WHERE seq IN (SELECT seq FROM delivery WHERE settled_at < :before AND NOT EXISTS"
+            " (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND status = 'open') LIMIT :batch)",
+            before,
+        )
+        events = self._prune_by_batches(
+            "DELETE FROM wake_event WHERE seq IN (SELECT seq FROM wake_event WHERE status <> 'open'"
+            " AND status_at < :before AND NOT EXISTS"
+            " (SELECT 1 FROM delivery_event WHERE event_id = wake_event.id) LIMIT :batch)",
+            before,
+        )
         with self._db.transaction():
-            deliveries = self._db.change(
-                "DELETE FROM delivery WHERE settled_at < ? AND NOT EXISTS"
-                " (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND status = 'open')",
-                (before,),
-            )
-            events = self._db.change(
-                "DELETE FROM wake_event WHERE status <> 'open' AND status_at < ?"
-                " AND NOT EXISTS (SELECT 1 FROM delivery_event WHERE event_id = wake_event.id)",
-                (before,),
-            )
             self._db.change("DELETE FROM announced WHERE at < ?", (before,))
             self._db.change("DELETE FROM quarantine WHERE at < ?", (before,))
-            return deliveries + events
+        return deliveries + events
 
     def rebase(self, now: Instant) -> None:
         """See `Ledger.rebase`."""
@@ -77,6 +81,15 @@ class Upkeep(LedgerPart):
             self._db.change("UPDATE paused SET since = :now, until = until - (since - :now) WHERE since > :now", moment)
             self._db.change("UPDATE limit_lift SET at = :now WHERE at > :now", moment)
             self._count_wakes_as_of(now)
+
+    def _prune_by_batches(self, statement: str, before: Instant) -> int:
+        total = 0
+        while True:
+            with self._db.transaction():
+                pruned = self._db.change(statement, {"before": before, "batch": BATCH})
+            total += pruned
+            if pruned < BATCH:
+                return total
 
     def _count_wakes_as_of(self, now: Instant) -> None:
         """The journal's lines stand as they are; remember up to which one their times are not to be believed."""

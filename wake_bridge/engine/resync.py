@@ -1,0 +1,86 @@
+"""Reading a stretch of the log once more for one subscription, with its filters as they stand now (CONTRACT `resync`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.facts import Past, facts_of
+from wake_bridge.domain.matching import MatchingRules, Moment, match
+from wake_bridge.domain.messages import Unusable
+from wake_bridge.domain.names import Epoch, Instant, LogId
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.engine.harvest import read_subscription
+from wake_bridge.engine.reading import PAGE, audiences_of
+from wake_bridge.ports.change_log import ChangeLog, Page
+from wake_bridge.ports.ledger import NewId
+
+_ANY_AGE: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Resync:
+    """What a second reading found; `first_available` is set when rows after `since` are no longer in the log."""
+
+    subscription_id: str
+    events: tuple[WakeEvent, ...]
+    last_log_id: LogId
+    first_available: LogId | None
+
+
+def resync(
+    log: ChangeLog,
+    subscription_id: str,
+    since: LogId,
+    *,
+    rules: MatchingRules,
+    epoch: Epoch,
+    now: Instant,
+    wall: Instant,
+    new_id: NewId,
+) -> Resync:
+    """Find what the rows after `since` would wake for now; the events are for `Ledger.replay`.
+
+    Age is no reason to refuse what is asked for by name; everything else is, as always. A task's moves are found where
+    the log has typed rows: what a task was before cannot be derived a second time.
+
+    Raises:
+        NotFound: there is no such subscription.
+        SourceError: the graph cannot be read.
+    """
+    properties = log.subscription(subscription_id)
+    if properties is None:
+        raise NotFound("there is no such subscription", subscription_id, hint="`wake-bridge list` shows them")
+    ageless = replace(rules, catch_up=_ANY_AGE, look_back=_ANY_AGE)
+    book = SubscriptionBook(embedded=log.is_embedded(), serve=rules.serve)
+    book.put(read_subscription(subscription_id, properties, ageless))
+    humans = frozenset(row.id for row in log.identities().values() if row.account_type == "human")
+    moment = Moment(epoch, now, wall, new_id, ageless, humans)
+    lowest = log.bounds().lowest
+    events: dict[str, WakeEvent] = {}
+    last = since
+    for page in _pages_after(log, since):
+        last = page.upto
+        for event in _events_of(page, audiences_of(log, page.entries), book, moment):
+            events.setdefault(event.subject_key, event)
+    return Resync(subscription_id, tuple(events.values()), last, lowest if lowest > since + 1 else None)
+
+
+def _pages_after(log: ChangeLog, since: LogId) -> Iterator[Page]:
+    while (page := log.read_after(since, PAGE)).examined:
+        yield page
+        since = page.upto
+
+
+def _events_of(
+    page: Page, with_audience: frozenset[str], book: SubscriptionBook, moment: Moment
+) -> Iterator[WakeEvent]:
+    """The open events of a page."""
+    for entry in page.entries:
+        has_audience = entry.edge is not None and entry.edge.source in with_audience
+        facts = facts_of(entry, Past(seen_at=moment.now, has_audience=has_audience))
+        for fact in () if isinstance(facts, Unusable) else facts:
+            yield from (event for event in match(fact, book, moment) if event.status is EventStatus.OPEN)

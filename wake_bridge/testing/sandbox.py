@@ -1,0 +1,221 @@
+"""wake-bridge as a person has it, but in a HOME of its own: for tests, demo and benchmarks.
+
+Everything goes through the command line, as processes; nothing is reached into.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+Found = TypeVar("Found")
+_POLL: Final = 0.05
+_KEPT: Final = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TMUX_TMPDIR",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "COVERAGE_PROCESS_START",
+)
+
+
+class CommandFailed(AssertionError):
+    """A command ended with another exit code than expected; the message has all it said."""
+
+
+class Sandbox:
+    """One person's set-up: HOME, configuration, graph, state, and the command line working on them.
+
+    Args:
+        directory: an empty directory; everything lies below it.
+        socket_name: the tmux server (`tmux -L`) its agents live in.
+        command: what starts the program; an installed console script or `python -m wake_bridge`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        socket_name: str = "",
+        command: Sequence[str] = (sys.executable, "-m", "wake_bridge"),
+    ) -> None:
+        self.home = directory / "home"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.command = tuple(command)
+        self.environment = {name: value for name in _KEPT if (value := os.environ.get(name)) is not None}
+        self.environment |= {
+            "HOME": str(self.home),
+            "XDG_CONFIG_HOME": str(self.home / ".config"),
+            "XDG_DATA_HOME": str(self.home / ".local/share"),
+            "XDG_STATE_HOME": str(self.home / ".local/state"),
+            "XDG_CACHE_HOME": str(self.home / ".cache"),
+        }
+        self.config_file = self.home / ".config/wake-bridge/config.toml"
+        self.graph = self.home / ".local/share/wake-bridge/graph.sqlite"
+        self.state_dir = self.home / ".local/state/wake-bridge"
+        self._socket_name = socket_name
+        self._daemons: list[DaemonProcess] = []
+
+    def configure(self, text: str = "") -> None:
+        """Write the configuration: the tmux server, and `text` (TOML) after it."""
+        self.config_file.parent.mkdir(parents=True, exist_ok=True)
+        server = f'[adapters.tmux]\nsocket_name = "{self._socket_name}"\n' if self._socket_name else ""
+        self.config_file.write_text(f"{text}\n{server}", encoding="utf-8")
+
+    def run(
+        self,
+        *arguments: str,
+        expect: int | None = 0,
+        text: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """One command. `expect` is the exit code it must have (None: any), `text` its stdin.
+
+        Raises:
+            CommandFailed: it had another one.
+        """
+        answer = subprocess.run(
+            [*self.command, *arguments],
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            env={**self.environment, **(environment or {})},
+            cwd=self.home,
+            timeout=timeout,
+            check=False,
+        )
+        if expect is not None and answer.returncode != expect:
+            said = f"{answer.stdout}\n{answer.stderr}"
+            raise CommandFailed(f"`{' '.join(arguments)}` ended with {answer.returncode}, not {expect}:\n{said}")
+        return answer
+
+    def lines(self, *arguments: str, expect: int | None = 0) -> list[dict[str, Any]]:
+        """The JSON lines that a command printed with `--json`."""
+        return [json.loads(line) for line in self.run("--json", *arguments, expect=expect).stdout.splitlines()]
+
+    def ask(self, *arguments: str, expect: int | None = 0) -> dict[str, Any]:
+        """The one JSON object that a command printed with `--json`."""
+        (answer,) = self.lines(*arguments, expect=expect)
+        return answer
+
+    def send(self, recipient: str, subject: str, *options: str, sender: str = "@me") -> str:
+        """Send a message; answers its id."""
+        answer = self.ask("send", recipient, "--from", sender, f"--subject={subject}", *options)
+        return str(answer["messageId"])
+
+    def deliveries(self, *options: str) -> list[dict[str, Any]]:
+        """All deliveries, newest first."""
+        return self.lines("deliveries", "--limit", "1000", *options)
+
+    def daemon(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
+        """Start `wake-bridge run` with options and wait until it tails, or has ended."""
+        daemon = DaemonProcess([*self.command, "run", *options], {**self.environment, **(environment or {})}, self)
+        self._daemons.append(daemon)
+        daemon.waits_until_tailing()
+        return daemon
+
+    def waits_for(self, look: Callable[[], Found | None], timeout: float = 20, what: str = "it") -> Found:
+        """The first truthy answer of `look`.
+
+        Raises:
+            TimeoutError: there was none within `timeout` seconds; says how the deliveries stand and what was logged.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            found = look()
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                logs = "\n".join(daemon.log() for daemon in self._daemons)
+                standing = json.dumps(self.deliveries(), indent=1)
+                raise TimeoutError(f"waited {timeout} s for {what}\n{standing}\n{logs[-6000:]}")
+            time.sleep(_POLL)
+
+    def waits_for_delivery(self, timeout: float = 20, **wanted: object) -> dict[str, Any]:
+        """The newest delivery with those fields, such as `state="DELIVERED"` or `hold_reason="userTyping"`."""
+
+        def look() -> dict[str, Any] | None:
+            matching = (one for one in self.deliveries() if all(one[name] == value for name, value in wanted.items()))
+            return next(matching, None)
+
+        return self.waits_for(look, timeout, f"a delivery with {wanted}")
+
+    def close(self) -> None:
+        """End every daemon that still runs."""
+        for daemon in self._daemons:
+            daemon.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class DaemonProcess:
+    """One `wake-bridge run`, its output in a file of its own."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], sandbox: Sandbox) -> None:
+        self._output = sandbox.home / f"daemon-{time.time_ns()}.log"
+        with self._output.open("wb") as stream:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd=sandbox.home,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.process.pid
+
+    def log(self) -> str:
+        """All it wrote."""
+        return self._output.read_text(encoding="utf-8", errors="replace")
+
+    def entries(self, event: str = "") -> list[dict[str, Any]]:
+        """Its log lines, all or those of one event."""
+        lines = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        return [line for line in lines if not event or line.get("event") == event]
+
+    def waits_until_tailing(self, timeout: float = 20) -> None:
+        """Return when it has reached the tip once, or has ended.
+
+        Raises:
+            TimeoutError: neither within `timeout` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while self.process.poll() is None and '"caught_up"' not in self.log():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the daemon does not tail:\n{self.log()}")
+            time.sleep(_POLL)
+
+    def stop(self, timeout: float = 10) -> int:
+        """End it as the service manager does; answers its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        self.process.kill()
+        self.process.wait()

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,24 @@ def test_making_it_again_changes_nothing(path: Path) -> None:
     text.write_text("mine")
     assert not create_embedded_graph(text, NOW)
     assert text.read_text() == "mine"
+
+
+def test_of_many_who_make_it_at_once_one_does(tmp_path: Path) -> None:
+    """The file appears whole and once: nobody's first message is lost under somebody else's new graph."""
+    place = tmp_path / "data/graph.sqlite"
+
+    def make_and_write(number: int) -> bool:
+        made = create_embedded_graph(place, NOW)
+        with GraphWriter(place) as writer:
+            put_identity(writer, f"@agent{number}", NOW)
+        return made
+
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(make_and_write, range(16)))
+    assert sum(made) == 1
+    with GraphFile(place) as graph:
+        assert len(graph.nodes("AgentIdentity")) == 16
+    assert not [file.name for file in place.parent.iterdir() if file.name.startswith(".")]
 
 
 def test_an_identity_has_the_real_shape(graph: GraphWriter, eye: Eye, real: Path) -> None:
@@ -535,6 +554,25 @@ def test_nobody_finds_mail_that_is_not_theirs(graph: GraphWriter) -> None:
         require_mail(graph, "@cyd", direct)
 
 
+def test_an_old_broadcast_without_recorded_recipients_is_everybodys_but_its_senders(graph: GraphWriter) -> None:
+    """DESIGN §2: SENT_TO → AGENT:* without any DELIVERED_TO; own broadcasts never."""
+    for other in ("@bob", "@cyd"):
+        put_identity(graph, other, NOW, human=True)
+    message = send(graph, Draft("@ada", BROADCAST, "All"), NOW)
+    assert [mail.message.id for mail in unread_mail_of(graph, "@bob")] == [message]
+    assert unread_mail_of(graph, "@ada") == []
+
+
+def test_what_was_put_away_is_not_unread(graph: GraphWriter, eye: Eye) -> None:
+    """Upstream's archive is per recipient, where the read state lies: done with, though never marked read."""
+    direct = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
+    everyone = send(graph, Draft("@ada", BROADCAST, "All"), NOW)
+    graph.set_property("Nodes", direct, "archivedAt", LATER)
+    graph.set_property("Edges", eye.edge("DELIVERED_TO", everyone)["id"], "archivedAt", LATER)
+    assert unread_mail_of(graph, "@bob") == []
+    assert [mail.message.id for mail in unread_mail_of(graph, "@cyd")] == [everyone]
+
+
 def test_the_real_mailboxes_are_read_as_the_real_services_left_them(real: Path) -> None:
     """`fixtures/neo-real.sqlite`: read and archived mail is gone, broadcasts are found by their edges."""
     with GraphFile(real) as graph:
@@ -633,12 +671,22 @@ def test_a_graph_that_is_locked_is_unavailable_and_nothing_is_half_done(
     assert eye.tip() == tip
 
 
-def test_two_commands_that_link_the_same_pair_at_once_make_one_edge(path: Path, graph: GraphWriter, eye: Eye) -> None:
+def test_two_commands_that_link_the_same_pairs_at_once_make_one_edge_each(
+    path: Path, graph: GraphWriter, eye: Eye
+) -> None:
     """A link is looked for and made in one transaction: two writers cannot both find it missing."""
-    with GraphWriter(path) as other:
-        edges = {grant(one, "CAN_REPLY_TO", "@ada", "@bob") for one in (graph, other)}
-    assert len(edges) == 1
-    assert eye.all("SELECT count(*) FROM Edges WHERE type = 'CAN_REPLY_TO'") == [(1,)]
+    names = [f"@agent{number}" for number in range(20)]
+    for name in names:
+        put_identity(graph, name, NOW)
+
+    def give_all(_: int) -> list[str]:
+        with GraphWriter(path) as writer:
+            return [grant(writer, "CAN_REPLY_TO", name, "@bob") for name in names]
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(give_all, range(2))
+    assert first == second
+    assert eye.all("SELECT count(*) FROM Edges WHERE type = 'CAN_REPLY_TO'") == [(20,)]
 
 
 def test_a_broken_row_is_left_out_and_hides_nothing_else(graph: GraphWriter, path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import uuid
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -90,7 +91,7 @@ def create_embedded_graph(path: Path, now: str) -> bool:
     if path.exists():
         return False
     make_private_directory(path.parent)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
         _fill(draft, now)

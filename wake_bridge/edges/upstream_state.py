@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.messages import texts_of
 from wake_bridge.domain.names import Identity, LogId, is_identity
 from wake_bridge.edges.cursor_file import LastSyncId
+from wake_bridge.engine.takeover import Inheritance
 from wake_bridge.ports.change_log import Published
 
 WATERMARK_FILE: Final = "woken-watermark.json"
@@ -18,39 +18,26 @@ WATERMARK_FILE: Final = "woken-watermark.json"
 _MESSAGES: Final = "__messageIdsByIdentity"
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamState:
-    """What could be read. `problems` says of each file, in a clause, what could not.
-
-    `woken_upto` is the last log id each subscription was woken for, `messages` those each identity was told of.
-    """
-
-    cursor: LogId | None = None
-    woken_upto: Mapping[str, LogId] = field(default_factory=dict)
-    messages: Mapping[Identity, tuple[str, ...]] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-
-
-def read_upstream_state(directory: Path) -> UpstreamState:
-    """Read an upstream daemon's directory. Never raises: a damaged or missing file is a problem said, no more."""
+def read_inheritance(directory: Path) -> tuple[Inheritance, tuple[str, ...]]:
+    """Read an upstream daemon's directory; also answers, in a clause each, what could not be read. Never raises."""
     problems: list[str] = []
     published = LastSyncId(directory).read()
     if not isinstance(published, Published):
         problems.append(f"lastSyncId: {published or 'it is missing'}")
     watermarks = _watermarks(directory / WATERMARK_FILE, problems)
     told = watermarks.get(_MESSAGES)
-    return UpstreamState(
+    inheritance = Inheritance(
         cursor=published.cursor if isinstance(published, Published) else None,
         woken_upto={
-            name: LogId(value) for name, value in watermarks.items() if isinstance(value, int) and name != _MESSAGES
+            name: LogId(value) for name, value in watermarks.items() if type(value) is int and name != _MESSAGES
         },
         messages={
             Identity(name): texts_of(ids)
             for name, ids in (told.items() if isinstance(told, dict) else ())
             if is_identity(name)
         },
-        problems=tuple(problems),
     )
+    return inheritance, tuple(problems)
 
 
 def _watermarks(path: Path, problems: list[str]) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,3 +122,10 @@ def audiences_of(log: ChangeLog, entries: Sequence[LogEntry]) -> frozenset[str]:
     edges = (entry.edge for entry in entries if entry.edge is not None)
     broadcasts = {edge.source for edge in edges if edge.target == BROADCAST and edge.type == "SENT_TO"}
     return frozenset(message_id for message_id in broadcasts if log.has_audience(message_id))
+
+
+def pages_after(log: ChangeLog, since: LogId) -> Iterator[Page]:
+    """The log after a row, page by page, up to the tip."""
+    while (page := log.read_after(since, PAGE)).examined:
+        yield page
+        since = page.upto

@@ -14,7 +14,7 @@ from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.engine.harvest import read_subscription
-from wake_bridge.engine.reading import PAGE, audiences_of
+from wake_bridge.engine.reading import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger import NewId
 
@@ -62,17 +62,11 @@ def resync(
     lowest = log.bounds().lowest
     events: dict[str, WakeEvent] = {}
     last = since
-    for page in _pages_after(log, since):
+    for page in pages_after(log, since):
         last = page.upto
         for event in _events_of(page, audiences_of(log, page.entries), book, moment):
             events.setdefault(event.subject_key, event)
     return Resync(subscription_id, tuple(events.values()), last, lowest if lowest > since + 1 else None)
-
-
-def _pages_after(log: ChangeLog, since: LogId) -> Iterator[Page]:
-    while (page := log.read_after(since, PAGE)).examined:
-        yield page
-        since = page.upto
 
 
 def _events_of(

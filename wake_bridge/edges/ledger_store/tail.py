@@ -146,8 +146,12 @@ class TailRecord(LedgerPart):
         )
 
     def _insert_new(self, events: Iterable[WakeEvent], now: Instant) -> list[WakeEvent]:
-        judged = [self._as_announced(event) for event in events]
-        return [event for event in judged if self._insert(event, now) or self._reopen(event, now)]
+        taken = (self._take_in(self._as_announced(event), now) for event in events)
+        return [event for event in taken if event is not None]
+
+    def _take_in(self, event: WakeEvent, now: Instant) -> WakeEvent | None:
+        """The event as it lies in the ledger from now on; None if it was known."""
+        return event if self._insert(event, now) else self._reopen(event, now)
 
     def _as_announced(self, event: WakeEvent) -> WakeEvent:
         """The event itself; closed if its identity was shown the subject already."""
@@ -167,9 +171,14 @@ class TailRecord(LedgerPart):
             raise LedgerError("two events have one id", event.id, hint="please report this")
         return False
 
-    def _reopen(self, event: WakeEvent, now: Instant) -> bool:
-        """Whether an event whose identity was not yet in the audience is news after all."""
+    def _reopen(self, event: WakeEvent, now: Instant) -> WakeEvent | None:
+        """An event whose identity was not yet in the audience is news after all; it keeps the id it had."""
         if event.status is not EventStatus.OPEN:
-            return False
+            return None
         columns = {**columns_of_event(event), "now": now, "not_addressed": NOT_ADDRESSED}
-        return bool(self._db.change(_REOPEN, columns))
+        if not self._db.change(_REOPEN, columns):
+            return None
+        (reopened,) = self._events(
+            "SELECT * FROM wake_event WHERE identity = :identity AND subject_key = :subject_key AND replay = 0", columns
+        )
+        return reopened

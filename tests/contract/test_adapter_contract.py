@@ -1,0 +1,95 @@
+"""One contract suite runs on every adapter and its fake (DESIGN §11)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from adapters.tmux import TmuxAdapter
+from adapters.tmux.adapter import TmuxConfig
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.routing import Address
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.testing.adapter_contract import PROMISES, AdapterStage, Promise, Scene
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+AGENT = Identity("@agent")
+CONTEXT = AdapterContext(timeout=10, typing_quiet=10, screens_directory="", environment=os.environ, clock=SteadyClock())
+
+
+class MemoryStage:
+    """The fake adapter and its imagined agent."""
+
+    STATES: ClassVar = {
+        "idle": PresenceState.IDLE,
+        "busy": PresenceState.ACTIVE,
+        "draft": PresenceState.IDLE,
+        "approval": PresenceState.WAITING_ON_APPROVAL,
+    }
+
+    def __init__(self) -> None:
+        self.adapter = MemoryAdapter(MemoryConfig(), CONTEXT)
+        self.agent = self.adapter.agents["one"] = ImaginedAgent()
+        self.address = Address(AGENT, pane="one")
+        self.nowhere = Address(AGENT, pane="none")
+
+    def shows(self, scene: Scene) -> None:
+        self.agent.state = self.STATES[scene]
+        self.agent.composer = "half a thought" if scene == "draft" else ""
+        self.agent.keys = 0
+
+    def submitted(self) -> list[str]:
+        return self.agent.received
+
+    def was_touched(self) -> bool:
+        return self.agent.keys > 0
+
+
+class TmuxStage:
+    """The tmux adapter and the fake harness in a real pane."""
+
+    def __init__(self, tmux: PrivateTmux, directory: Path) -> None:
+        self.fake = FakeHarness(directory)
+        self.pane = tmux.new_pane(self.fake.command(), session="agents", width=100, height=24)
+        self.adapter = TmuxAdapter(TmuxConfig(socket_name=tmux.socket_name), CONTEXT)
+        self.address = Address(AGENT, pane="agents")
+        self.nowhere = Address(AGENT, pane="agent")
+        self._received = 0
+        self.fake.waits_for("started")
+
+    def shows(self, scene: Scene) -> None:
+        self.fake.shows(scene, "half a thought" if scene == "draft" else "")
+        self._received = len(self.fake.bytes_received())
+
+    def submitted(self) -> list[str]:
+        return self.fake.submits()
+
+    def was_touched(self) -> bool:
+        # a byte that is on its way needs a moment to be written down
+        time.sleep(0.05)
+        return len(self.fake.bytes_received()) > self._received
+
+
+@pytest.fixture(params=["memory", "tmux"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterStage]:
+    if request.param == "memory":
+        yield MemoryStage()
+        return
+    with PrivateTmux() as tmux:
+        yield TmuxStage(tmux, tmp_path)
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
+def test_every_adapter_keeps_the_promise(promise: Promise, stage: AdapterStage) -> None:
+    """DESIGN §8: what `ports/adapter.py` says, for the tmux adapter and for the fake alike."""
+    asyncio.run(promise(stage))

@@ -1,0 +1,170 @@
+"""A private tmux server with fake harnesses in real panes, and the adapter looking at it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libtmux
+import pytest
+from ulid import ULID
+
+from adapters.tmux import TmuxAdapter
+from adapters.tmux.adapter import TmuxConfig
+from wake_bridge.domain.delivery import Progress, Step
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import Evidence, Observation, single_vote
+from wake_bridge.domain.routing import Address, Binding
+from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Nowhere, Place, Wake
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.tmux_server import Look, PrivateTmux
+
+QUIET = 2.0
+"""Seconds of `typing_quiet` in these tests: the least there is."""
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> Instant:
+        return Instant(int(time.time() * 1000))
+
+    wall = now
+
+    def local(self) -> object:
+        raise NotImplementedError
+
+
+@dataclass
+class Journal:
+    """Keeps every step in memory; `on` runs something in the moment a step is written."""
+
+    steps: list[tuple[Step, Mapping[str, str]]] = field(default_factory=list)
+    on: dict[Step, Callable[[], None]] = field(default_factory=dict)
+
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
+        self.steps.append((step, evidence))
+        if step in self.on:
+            await asyncio.to_thread(self.on[step])
+
+    @property
+    def names(self) -> list[str]:
+        return [step.value for step, _ in self.steps]
+
+
+@dataclass
+class Resident:
+    """A fake harness in a pane."""
+
+    fake: FakeHarness
+    pane: libtmux.Pane
+    tmux: PrivateTmux
+
+    @property
+    def id(self) -> str:
+        return str(self.pane.pane_id)
+
+    def look(self) -> Look:
+        return self.tmux.look(self.pane)
+
+    def is_untouched(self) -> bool:
+        return self.fake.bytes_received() == b""
+
+    def enters(self) -> int:
+        return self.fake.bytes_received().count(b"\r")
+
+    def composer(self) -> str:
+        return str(self.fake.state()["composer"])
+
+
+class Scene:
+    """One private server, its panes, and an adapter for it."""
+
+    def __init__(self, tmux: PrivateTmux, directory: Path) -> None:
+        self.tmux = tmux
+        self.directory = directory
+        self.journal = Journal()
+        self.adapter = self.new_adapter()
+
+    def new_adapter(self, *, timeout: float = 10.0, socket_name: str = "", **environment: str) -> TmuxAdapter:
+        context = AdapterContext(
+            timeout=timeout,
+            typing_quiet=QUIET,
+            screens_directory="",
+            environment={**os.environ, **environment},
+            clock=SystemClock(),  # type: ignore[arg-type]
+        )
+        return TmuxAdapter(TmuxConfig(socket_name=socket_name or self.tmux.socket_name), context)
+
+    def resident(
+        self, name: str = "fake", *options: str, session: str = "agents", shell: bool = False, **size: int
+    ) -> Resident:
+        """A fake harness in a new window, up and idle; with `shell` a shell takes over when it ends."""
+        fake = FakeHarness(self.directory, name)
+        command = fake.command_before_shell(*options) if shell else fake.command(*options)
+        pane = self.tmux.new_pane(command, session=session, **size)
+        fake.control()
+        return Resident(fake, pane, self.tmux)
+
+    def address(self, pane: str = "", **more: str) -> Address:
+        return Address(Identity("@agent"), pane=pane, **more)
+
+    def resolve(self, address: Address) -> Place | Nowhere:
+        return asyncio.run(self.adapter.resolve(address))
+
+    def place(self, pane: str) -> Place:
+        found = self.resolve(self.address(pane))
+        assert isinstance(found, Place), found
+        return found
+
+    def observe(self, pane: str, **more: str) -> Observation:
+        return asyncio.run(self.adapter.observe(self.place(pane), self.address(pane, **more)))
+
+    def verdict(self, pane: str, **more: str) -> Evidence:
+        return single_vote(self.observe(pane, **more).evidence)
+
+    def wake(self, progress: Progress = Progress.UNTOUCHED, fence: Binding | None = None, **more: str) -> Wake:
+        mark = str(ULID())
+        text = more.get("text", digest(mark))
+        return Wake("delivery", text, mark, progress, fence)
+
+    def deliver(self, pane: str, wake: Wake, **more: str) -> AttemptOutcome:
+        return asyncio.run(self.deliver_at(self.place(pane), wake, **more))
+
+    def deliver_at(self, place: Place, wake: Wake, **more: str) -> Awaitable[AttemptOutcome]:
+        return self.adapter.deliver(place, self.address(**more), wake, self.journal)
+
+    def leftovers(self) -> list[str]:
+        """Buffers and locks of ours that somebody forgot."""
+        if not self.tmux.server_pid:
+            return []
+        buffers = self.tmux.run("list-buffers", "-F", "#{buffer_name}").split()
+        locks = [path.name for path in self.tmux.socket_path.parent.glob(".wake-bridge-*.lock")]
+        return [name for name in buffers if name.startswith("wake-bridge-")] + locks
+
+
+def digest(mark: str) -> str:
+    """A wake as a terminal gets it."""
+    return (
+        '[WAKE] 2 events for @agent: 2 new messages (latest: "Review `$(id)` #1; ok" from @neo-opus)\n'
+        "Automated notice, not your user. Check your mailbox.\n"
+        f"Subscription: WAKE_SUB:1 (+1)   Window: 31s   Wake: {mark}"
+    )
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    """A server of its own; afterwards nothing of ours may lie around in it."""
+    if shutil.which("tmux") is None:
+        if os.environ.get("CI"):
+            pytest.fail("tmux is missing, and in CI that is no excuse")
+        pytest.skip("tmux is not installed")
+    with PrivateTmux() as tmux:
+        scene = Scene(tmux, tmp_path)
+        yield scene
+        assert scene.leftovers() == []

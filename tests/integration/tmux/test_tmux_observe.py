@@ -1,0 +1,247 @@
+"""Every veto is seen with its own reason, and not one byte reaches the pane (DESIGN §§5, 6.3)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.ports.adapter import Refused
+
+
+def test_an_idle_harness_is_seen_idle_twice_alike(scene) -> None:
+    """DESIGN §5: idle needs positive proof, and two looks that agree."""
+    agent = scene.resident()
+
+    first, second = scene.observe(agent.id), scene.observe(agent.id)
+
+    assert scene.verdict(agent.id).vote is PresenceState.IDLE
+    assert first.fingerprint == second.fingerprint != ""
+    assert first.where == "agents:0.0"
+    assert first.capabilities == ("fake",)
+
+
+MODES = {
+    "busy": HoldReason.ACTIVE,
+    "streaming": HoldReason.ACTIVE,
+    "approval": HoldReason.WAITING_ON_APPROVAL,
+    "draft": HoldReason.USER_TYPING,
+    "shell": HoldReason.USER_TYPING,
+    "menu": HoldReason.UNKNOWN,
+    "vim-normal": HoldReason.UNKNOWN,
+}
+
+
+@pytest.mark.parametrize(("mode", "reason"), MODES.items())
+def test_a_screen_that_is_not_idle_gets_no_byte(scene, mode: str, reason: HoldReason) -> None:
+    """DESIGN §6.3: dialog, draft, busy and whatever is not recognised are vetoes."""
+    agent = scene.resident()
+    agent.fake.shows(mode)
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is reason
+    assert scene.journal.names == []
+    assert agent.is_untouched()
+
+
+def copy_mode(scene, agent) -> None:
+    scene.tmux.run("copy-mode", "-t", agent.id)
+
+
+def input_off(scene, agent) -> None:
+    scene.tmux.run("select-pane", "-d", "-t", agent.id)
+
+
+def died_in_its_pane(scene, agent) -> None:
+    scene.tmux.run("set-option", "-g", "remain-on-exit", "on")
+    agent.fake.shows("exit")
+    agent.tmux.waits_until(agent.pane, lambda look: look.flags["pane_dead"] == "1")
+
+
+def stopped(_scene, agent) -> None:
+    os.kill(int(agent.pane.pane_pid), signal.SIGSTOP)
+    agent.fake.waits_for("started")
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "reason"),
+    [
+        (copy_mode, HoldReason.COPY_MODE),
+        (input_off, HoldReason.INPUT_OFF),
+        (died_in_its_pane, HoldReason.PANE_DEAD),
+        (stopped, HoldReason.NO_AGENT),
+    ],
+)
+def test_a_pane_that_cannot_take_a_key_says_why(scene, obstacle: Callable[..., None], reason: HoldReason) -> None:
+    """DESIGN §6.3: dead, in a mode, input off, no agent; each a reason a person can act on."""
+    agent = scene.resident()
+    obstacle(scene, agent)
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert scene.verdict(agent.id).hold is reason
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is reason
+    assert outcome.where == "agents:0.0"
+    assert scene.journal.names == []
+    assert agent.is_untouched()
+
+
+def test_an_agent_that_quit_to_its_shell_is_no_agent(scene) -> None:
+    """DESIGN §6.2: quitting leaves `pane_pid` as it was, and the dead program's picture may still be there."""
+    agent = scene.resident(shell=True)
+    assert scene.verdict(agent.id).vote is PresenceState.IDLE
+    agent.fake.shows("crash")
+    agent.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] in {"sh", "dash", "bash"})
+
+    verdict = scene.verdict(agent.id)
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert verdict.hold is HoldReason.NO_AGENT
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.NO_AGENT
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("program", ["bash", "ssh", "docker", "sudo", "vim", "less"])
+def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene, program: str) -> None:
+    """DESIGN §5: an explicit `[targets].harness` replaces the recognition, never the vetoes."""
+    link = scene.directory / program
+    link.symlink_to("/bin/sleep")
+    pane = scene.tmux.new_pane([str(link), "60"])
+    scene.tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == program)
+
+    verdict = scene.verdict(str(pane.pane_id), harness="fake")
+
+    assert verdict.hold is HoldReason.NO_AGENT
+    assert program in verdict.saw
+
+
+def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene) -> None:
+    """DESIGN §5: an explicit `[targets].harness` replaces the recognition."""
+    agent = scene.resident()
+    other = scene.directory / "unheard-of.py"
+    other.write_text("import runpy; runpy.run_module('wake_bridge.testing.fake_harness', run_name='__main__')\n")
+    agent = scene.resident("renamed")
+    command = agent.fake.command()
+    agent.fake.shows("exit")
+    pane = scene.tmux.new_pane([command[0], str(other), *command[3:]])
+    agent.fake.control()
+
+    assert scene.verdict(str(pane.pane_id)).hold is HoldReason.NO_AGENT
+    assert scene.verdict(str(pane.pane_id), harness="fake").vote is PresenceState.IDLE
+    assert "no screen profile" in scene.verdict(str(pane.pane_id), harness="nonsense").saw
+
+
+def test_an_agent_started_by_a_script_is_found_behind_it(scene) -> None:
+    """DESIGN §5: the foreground process group counts, and a wrapper script shares it with what it runs."""
+    agent = scene.resident("scripted")
+    agent.fake.shows("exit")
+    script = scene.directory / "start-agent"
+    script.write_text(f"#!/bin/sh\n{' '.join(agent.fake.command())}\n")
+    script.chmod(0o755)
+    pane = scene.tmux.new_pane([str(script)])
+    agent.fake.control()
+
+    assert scene.verdict(str(pane.pane_id)).vote is PresenceState.IDLE
+
+
+def test_synchronized_panes_are_refused(scene) -> None:
+    """DESIGN §6: Enter in a synchronised pane would be pressed in every pane of the window."""
+    agent = scene.resident()
+    scene.tmux.run("split-window", "-t", agent.id, "cat")
+    scene.tmux.run("set-option", "-w", "-t", agent.id, "synchronize-panes", "on")
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert "synchronize-panes" in outcome.detail
+    assert agent.is_untouched()
+
+
+def test_a_program_that_does_not_read_its_terminal_is_not_idle(scene) -> None:
+    """DESIGN §6: exit 0 proves nothing; what a program has not read yet would surface later on another screen."""
+    agent = scene.resident()
+    pid = int(agent.pane.pane_pid)
+    os.kill(pid, signal.SIGSTOP)
+    scene.tmux.run("send-keys", "-t", agent.id, "-l", "x")
+
+    evidence = {one.rule: one for one in scene.observe(agent.id).evidence}
+
+    assert evidence["unread-input"].vote is PresenceState.ACTIVE
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene) -> None:
+    """DESIGN §6: without `-u` tmux turns every glyph of a format into `_`, and a spinner would not be seen."""
+    agent = scene.resident()
+    scene.adapter = scene.new_adapter(LC_ALL="C", LANG="C")
+
+    assert scene.verdict(agent.id).vote is PresenceState.IDLE
+    agent.fake.shows("streaming")
+    assert scene.verdict(agent.id).vote is PresenceState.ACTIVE
+
+
+def test_a_title_is_only_text(scene) -> None:
+    """DESIGN §6.3: a title that looks like our own formats or separators changes nothing."""
+    agent = scene.resident()
+    scene.tmux.run("select-pane", "-t", agent.id, "-T", "▪ ~0123456789abcdef~ #{pid} %s ' ; }")
+
+    assert scene.verdict(agent.id).vote is PresenceState.IDLE
+
+
+def test_the_survey_changes_when_a_new_look_could_show_something_new(scene) -> None:
+    """DESIGN §5: one `list-panes -a` per socket tells when a capture is worth it."""
+    import asyncio
+
+    agent, other = scene.resident(), scene.resident("other")
+    places = [scene.place(agent.id), scene.place(other.id)]
+
+    def survey() -> dict[str, str]:
+        return dict(asyncio.run(scene.adapter.survey(places)))
+
+    first = survey()
+    agent.fake.shows("draft")
+    second = survey()
+    scene.tmux.run("kill-pane", "-t", other.id)
+
+    assert set(first) == {place.key for place in places}
+    assert first[places[0].key] != second[places[0].key]
+    assert set(survey()) == {places[0].key}
+
+
+def test_a_look_at_a_pane_that_is_gone_says_so(scene) -> None:
+    """DESIGN §5: whatever is not known is unknown, with its reason."""
+    import asyncio
+
+    agent, _other = scene.resident(), scene.resident("other")
+    place = scene.place(agent.id)
+    scene.tmux.run("kill-pane", "-t", agent.id)
+
+    observed = asyncio.run(scene.adapter.observe(place, scene.address()))
+
+    assert [one.hold for one in observed.evidence] == [HoldReason.UNREACHABLE]
+    assert observed.fingerprint == ""
+
+
+def test_a_look_costs_one_call_and_a_few_milliseconds(scene) -> None:
+    """DESIGN §6.3: observe in one tmux call."""
+    import asyncio
+
+    agent = scene.resident()
+    place, address = scene.place(agent.id), scene.address()
+
+    async def looks(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            await scene.adapter.observe(place, address)
+        return (time.perf_counter() - start) / count
+
+    assert asyncio.run(looks(20)) < 0.1

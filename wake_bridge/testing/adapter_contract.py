@@ -1,0 +1,227 @@
+"""The contract suite: what every adapter must keep, run on the bundled ones, on the fake, and on yours.
+
+    from wake_bridge.testing.adapter_contract import PROMISES
+
+    @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
+    def test_the_adapter_keeps(promise, stage):
+        asyncio.run(promise(stage))
+
+`stage` is yours: an `AdapterStage` around one place with one agent in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+from wake_bridge.domain.delivery import Progress, Proof, Step
+from wake_bridge.domain.presence import PresenceState, single_vote
+from wake_bridge.domain.routing import Address
+from wake_bridge.ports.adapter import Delivered, HarnessAdapter, Nowhere, Place, Refused, Unknown, Wake
+
+Scene = Literal["idle", "busy", "draft", "approval"]
+
+MARK: Final = "01JZ8Q5T3VXKM2N4P6R8SAVCWD"
+TEXT: Final = f"[WAKE] 1 event for @agent:\n- 1 new message\nWake: {MARK}"
+
+
+class AdapterStage(Protocol):
+    """One place with one agent, played or real.
+
+    `address` leads to it, `nowhere` to no place at all.
+    """
+
+    @property
+    def adapter(self) -> HarnessAdapter:
+        """The adapter that is examined."""
+
+    @property
+    def address(self) -> Address:
+        """Leads to the agent."""
+
+    @property
+    def nowhere(self) -> Address:
+        """Leads to no place."""
+
+    def shows(self, scene: Scene) -> None:
+        """Bring the agent into that state and return when it is."""
+
+    def submitted(self) -> list[str]:
+        """Every message the agent was given, in order."""
+
+    def was_touched(self) -> bool:
+        """Whether anything at all was sent to it since the last `shows`."""
+
+
+class PowerCut(Exception):
+    """What a journal raises that cannot write any more."""
+
+
+@dataclass(slots=True)
+class NotedJournal:
+    """A journal in memory. `fails_at` makes one step raise, as a full disk would."""
+
+    stage: AdapterStage
+    fails_at: Step | None = None
+    steps: list[Step] = field(default_factory=list)
+    submitted_before: dict[Step, int] = field(default_factory=dict)
+
+    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
+        """Note the step, and how much had been submitted by then."""
+        del evidence
+        if step is self.fails_at:
+            raise PowerCut(step)
+        self.steps.append(step)
+        self.submitted_before.setdefault(step, len(self.stage.submitted()))
+
+
+async def an_address_leads_to_one_place_and_always_the_same(stage: AdapterStage) -> None:
+    """DESIGN §6.1: exactly one place."""
+    stage.shows("idle")
+    first = await _place(stage)
+
+    assert (await _place(stage)).key == first.key
+
+
+async def an_address_that_leads_nowhere_says_why(stage: AdapterStage) -> None:
+    """DESIGN §6.1: none is a hold with a reason, never a guess."""
+    found = await stage.adapter.resolve(stage.nowhere)
+
+    assert isinstance(found, Nowhere)
+    assert found.detail
+
+
+async def a_survey_has_a_sign_of_life_for_a_place(stage: AdapterStage) -> None:
+    """DESIGN §5: bound places are watched cheaply."""
+    stage.shows("idle")
+    place = await _place(stage)
+
+    assert place.key in await stage.adapter.survey([place])
+
+
+async def looking_sends_nothing(stage: AdapterStage) -> None:
+    """The port: `observe` sends nothing."""
+    stage.shows("idle")
+    place = await _place(stage)
+
+    await stage.adapter.observe(place, stage.address)
+
+    assert not stage.was_touched()
+
+
+async def only_an_idle_agent_looks_idle(stage: AdapterStage) -> None:
+    """DESIGN §5: idle needs positive proof, any veto wins."""
+    for scene in ("busy", "draft", "approval"):
+        stage.shows(scene)
+        seen = await stage.adapter.observe(await _place(stage), stage.address)
+        assert single_vote(seen.evidence).vote is not PresenceState.IDLE, scene
+
+    stage.shows("idle")
+    seen = await stage.adapter.observe(await _place(stage), stage.address)
+    assert single_vote(seen.evidence).vote is PresenceState.IDLE
+
+
+async def a_wake_is_submitted_once_and_proven(stage: AdapterStage) -> None:
+    """DESIGN §3: delivered means that it was seen leaving the composer."""
+    stage.shows("idle")
+    journal = NotedJournal(stage)
+
+    outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), journal)
+
+    assert isinstance(outcome, Delivered), outcome
+    assert outcome.proof >= Proof.SUBMITTED
+    assert [text for text in stage.submitted() if MARK in text] == [TEXT]
+
+
+async def every_intent_is_on_disk_before_its_key(stage: AdapterStage) -> None:
+    """DESIGN §3, §8: the ledger before the key."""
+    stage.shows("idle")
+    journal = NotedJournal(stage)
+
+    await stage.adapter.deliver(await _place(stage), stage.address, _wake(), journal)
+
+    assert Step.INTENT_SUBMIT in journal.steps
+    assert journal.submitted_before[Step.INTENT_SUBMIT] == 0
+    if Step.INTENT_STAGE in journal.steps:
+        assert journal.steps.index(Step.INTENT_STAGE) < journal.steps.index(Step.INTENT_SUBMIT)
+
+
+async def an_unsafe_moment_is_refused_without_a_byte(stage: AdapterStage) -> None:
+    """DESIGN §6: never over a draft, a dialog or a running turn."""
+    for scene in ("busy", "draft", "approval"):
+        stage.shows(scene)
+
+        outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), NotedJournal(stage))
+
+        assert isinstance(outcome, Refused), (scene, outcome)
+        assert outcome.detail, scene
+        assert not stage.was_touched(), scene
+
+
+async def a_journal_that_cannot_write_stops_the_hand(stage: AdapterStage) -> None:
+    """The port: if the journal raises, no further key is sent."""
+    for step in (Step.INTENT_STAGE, Step.INTENT_SUBMIT):
+        stage.shows("idle")
+        already = len(stage.submitted())
+        journal = NotedJournal(stage, fails_at=step)
+        try:
+            outcome: object = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), journal)
+        except PowerCut:
+            outcome = None
+
+        assert not isinstance(outcome, Delivered), step
+        assert len(stage.submitted()) == already, step
+
+
+async def what_may_have_been_submitted_is_never_typed_again(stage: AdapterStage) -> None:
+    """DESIGN §3: a crash after the intent to submit is uncertain: look for the mark, else `unknown`."""
+    stage.shows("idle")
+    place = await _place(stage)
+    resumed = Wake("delivery", TEXT, MARK, Progress.MAYBE_SUBMITTED, place.fence)
+
+    outcome = await stage.adapter.deliver(place, stage.address, resumed, NotedJournal(stage))
+
+    assert isinstance(outcome, Unknown), outcome
+    assert not stage.was_touched()
+
+
+async def what_was_submitted_before_a_crash_is_recognised(stage: AdapterStage) -> None:
+    """DESIGN §3: the mark in the transcript is proof."""
+    stage.shows("idle")
+    place = await _place(stage)
+    await stage.adapter.deliver(place, stage.address, _wake(), NotedJournal(stage))
+    resumed = Wake("delivery", TEXT, MARK, Progress.MAYBE_SUBMITTED, place.fence)
+
+    outcome = await stage.adapter.deliver(place, stage.address, resumed, NotedJournal(stage))
+
+    assert isinstance(outcome, Delivered), outcome
+    assert len([text for text in stage.submitted() if MARK in text]) == 1
+
+
+Promise = Callable[[AdapterStage], Coroutine[Any, Any, None]]
+
+PROMISES: Final[tuple[Promise, ...]] = (
+    an_address_leads_to_one_place_and_always_the_same,
+    an_address_that_leads_nowhere_says_why,
+    a_survey_has_a_sign_of_life_for_a_place,
+    looking_sends_nothing,
+    only_an_idle_agent_looks_idle,
+    a_wake_is_submitted_once_and_proven,
+    every_intent_is_on_disk_before_its_key,
+    an_unsafe_moment_is_refused_without_a_byte,
+    a_journal_that_cannot_write_stops_the_hand,
+    what_may_have_been_submitted_is_never_typed_again,
+    what_was_submitted_before_a_crash_is_recognised,
+)
+"""Every promise; each takes a stage and raises `AssertionError` when it is broken."""
+
+
+async def _place(stage: AdapterStage) -> Place:
+    found = await stage.adapter.resolve(stage.address)
+    assert isinstance(found, Place), found
+    return found
+
+
+def _wake() -> Wake:
+    return Wake("delivery", TEXT, MARK)

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
-from wake_bridge.edges.config import Settings
+from wake_bridge.edges.config import Settings, installed_adapters
 from wake_bridge.edges.graph_file import GraphFile
 from wake_bridge.edges.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.matching_rules import matching_rules
+from wake_bridge.edges.sqlite_graph import SqliteGraph
 from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.edges.upstream_state import read_inheritance
+from wake_bridge.engine.resync import Resync, resync
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
+from wake_bridge.engine.takeover import TakenOver, take_over
 from wake_bridge.engine.watch import Watch
 from wake_bridge.ports.adapter import Nowhere, PaneBinder, Place, ScreenWorkshop
 from wake_bridge.wiring import engine_settings, make_adapters
@@ -145,3 +152,51 @@ def workshop(settings: Settings) -> ScreenWorkshop:
         if isinstance(adapter, ScreenWorkshop):
             return adapter
     raise OperationFailed("no adapter judges screens", hint="`wake-bridge adapters` lists them")
+
+
+def replay(settings: Settings, subscription_id: str, since: LogId) -> Resync:
+    """Match the log after `since` again for one subscription, and put what matched into the ledger.
+
+    Raises:
+        NotFound: there is no such subscription.
+        SourceError: the graph cannot be read.
+        LedgerError: the ledger cannot be written.
+    """
+    clock = SteadyClock()
+    log = SqliteGraph(settings.graph_path)
+    ledger = LedgerStore.open(settings.state_dir)
+    try:
+        position = ledger.position()
+        again = resync(
+            log,
+            subscription_id,
+            since,
+            rules=matching_rules(settings, installed_adapters()),
+            epoch=position.epoch if position else Epoch(1),
+            now=clock.now(),
+            wall=clock.wall(),
+            new_id=new_ulid,
+        )
+        ledger.replay(again.events, clock.now())
+        return again
+    finally:
+        ledger.close()
+        log.close()
+
+
+def inherit(settings: Settings, directory: Path) -> tuple[TakenOver, tuple[str, ...]]:
+    """Go on where the upstream daemon of that directory stopped; also answers what of it could not be read.
+
+    Raises:
+        SourceError: the graph cannot be read.
+        LedgerError: the ledger cannot be written.
+    """
+    inheritance, problems = read_inheritance(directory)
+    log = SqliteGraph(settings.graph_path)
+    ledger = LedgerStore.open(settings.state_dir)
+    try:
+        rules = matching_rules(settings, installed_adapters())
+        return take_over(log, ledger, inheritance, rules, SteadyClock(), new_ulid), problems
+    finally:
+        ledger.close()
+        log.close()

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from adapters.screens.profile import Profile
 from adapters.screens.recognise import SHELLS, is_shell_or_veto, recognise
-from adapters.tmux.processes import Process, foreground_leader, foreground_others
+from adapters.tmux.processes import Process, foreground_leader, foreground_others, process_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,15 @@ class Occupants:
     ) -> Agent | NoAgent:
         """Who has the terminal of the pane started as `pane_pid`.
 
-        `harness` replaces the recognition, never the vetoes; `anew` looks again whatever is remembered. Blocks for
-        some milliseconds when it has to look. That nobody is there is never remembered: a script may start the agent
+        `harness` replaces the recognition, never the vetoes; `anew` looks again whatever is remembered, as is done
+        anyway when the agent has ended or was stopped. Blocks for some milliseconds when it has to look. That nobody is there is never remembered: a script may start the agent
         at any moment, and the command stays the script's.
         """
         key = (socket, pane_id)
         known = self._remembered.get(key)
         if known and not anew and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness):
-            return known.agent
+            if process_now(known.agent.process.pid) == known.agent.process:
+                return known.agent
         occupant = self._look(pane_pid, harness)
         if isinstance(occupant, Agent):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)

@@ -37,7 +37,7 @@ def foreground_leader(pane_pid: int) -> Process | None:
     group = _terminal_group(pane_pid)
     if group is None or group <= 0:
         return None
-    return _process(group) or next(iter(foreground_others(pane_pid, group)), None)
+    return process_now(group) or next(iter(foreground_others(pane_pid, group)), None)
 
 
 def foreground_others(pane_pid: int, group: int) -> list[Process]:
@@ -47,8 +47,22 @@ def foreground_others(pane_pid: int, group: int) -> list[Process]:
         family = [shell, *shell.children(recursive=True)]
     except psutil.Error:
         return []
-    found = [_process(one.pid) for one in family if one.pid != group and _is_in_group(one.pid, group)]
+    found = [process_now(one.pid) for one in family if one.pid != group and _is_in_group(one.pid, group)]
     return [one for one in found if one is not None]
+
+
+def process_now(pid: int) -> Process | None:
+    """The process as it is now; None if it has ended."""
+    try:
+        one = psutil.Process(pid)
+        status = one.status()
+        argv = tuple(one.cmdline())
+    except psutil.Error:
+        return None
+    if status in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
+        return None
+    stopped = status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+    return Process(pid, started_at(pid), argv, stopped)
 
 
 def started_at(pid: int) -> str:
@@ -116,15 +130,3 @@ def _is_in_group(pid: int, group: int) -> bool:
     except OSError:
         return False
 
-
-def _process(pid: int) -> Process | None:
-    try:
-        one = psutil.Process(pid)
-        status = one.status()
-        argv = tuple(one.cmdline())
-    except psutil.Error:
-        return None
-    if status in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
-        return None
-    stopped = status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
-    return Process(pid, started_at(pid), argv, stopped)

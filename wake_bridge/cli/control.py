@@ -123,15 +123,15 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""
     from wake_bridge.domain.names import LogId
-    from wake_bridge.wiring import replay
+    from wake_bridge.viewpoint import replay
 
-    replayed = replay(run.settings, subscription_id, LogId(since))
+    again = replay(run.settings, subscription_id, LogId(since))
     run.poke_daemon()
     record: dict[str, Any] = {
         "subscriptionId": subscription_id,
-        "eventsReplayed": replayed.events,
-        "lastLogId": replayed.last_log_id,
+        "eventsReplayed": len(again.events),
+        "lastLogId": again.last_log_id,
     }
-    if replayed.first_available is not None:
-        record["firstAvailableLogId"] = replayed.first_available
-    run.console.object(record, f"{replayed.events} events matched again, up to log id {replayed.last_log_id}")
+    if again.first_available is not None:
+        record["firstAvailableLogId"] = again.first_available
+    run.console.object(record, f"{len(again.events)} events matched again, up to log id {again.last_log_id}")

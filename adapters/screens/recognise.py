@@ -97,27 +97,27 @@ def _program(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield "package", _without_version(package)
         yield "path", package
     elif _INTERPRETERS.fullmatch(name):
-        if "-m" in arguments and name.startswith(("python", "pypy")):
-            module = arguments.index("-m")
-            if all(word.startswith("-") for word in arguments[:module]) and module + 1 < len(arguments):
-                yield "module", arguments[module + 1]
-                return
-        yield "path", _first_operand(arguments)
+        yield _script_or_module(arguments)
 
 
 def _first_operand(arguments: Sequence[str]) -> str:
-    """The first argument that is neither a flag nor a flag's value; "" behind a flag that brings the code itself."""
-    skip = False
-    for word in arguments:
-        if skip:
-            skip = False
-        elif word in _FLAGS_WITH_CODE:
-            return ""
-        elif word in _FLAGS_WITH_VALUE:
-            skip = True
+    """The first argument that is no flag."""
+    return next((word for word in arguments if not word.startswith("-")), "")
+
+
+def _script_or_module(arguments: Sequence[str]) -> tuple[str, str]:
+    """What an interpreter runs; an empty path behind a flag that brings the code itself."""
+    words = iter(arguments)
+    for word in words:
+        if word in _FLAGS_WITH_CODE:
+            break
+        if word == "-m":
+            return "module", next(words, "")
+        if word in _FLAGS_WITH_VALUE:
+            next(words, "")
         elif not word.startswith("-"):
-            return word
-    return ""
+            return "path", word
+    return "path", ""
 
 
 def _without_version(package: str) -> str:

@@ -29,6 +29,7 @@ PLAIN: Final = Style()
 _FOREGROUND: Final = 38
 _BACKGROUND: Final = 48
 _UNDERLINE: Final = 4
+_UNDERLINE_COLOUR: Final = 58
 
 _ON: Final[dict[int, dict[str, Any]]] = {
     1: {"bold": True},
@@ -54,9 +55,10 @@ def after_sgr(style: Style, parameters: str) -> Style:
         value = int(number) if number.isdigit() else 0
         if value == 0:
             style = PLAIN
-        elif value in {_FOREGROUND, _BACKGROUND}:
+        elif value in {_FOREGROUND, _BACKGROUND, _UNDERLINE_COLOUR}:
             colour = _extended_colour(iter([part for part in parts if part]) if parts else codes)
-            style = replace(style, fg=colour) if value == _FOREGROUND else replace(style, bg=colour)
+            if value != _UNDERLINE_COLOUR:
+                style = replace(style, fg=colour) if value == _FOREGROUND else replace(style, bg=colour)
         elif parts and value == _UNDERLINE:
             style = replace(style, underline=parts[0] != "0")
         elif value in _ON:
@@ -67,7 +69,7 @@ def after_sgr(style: Style, parameters: str) -> Style:
 
 
 def _extended_colour(codes: Iterator[str]) -> str:
-    """The colour after a 38 or 48: `5;n` or `2;r;g;b`."""
+    """The colour after a 38, 48 or 58: `5;n` or `2;r;g;b`."""
     kind = next(codes, "")
     if kind == "5":
         return next(codes, "default")

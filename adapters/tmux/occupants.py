@@ -52,9 +52,9 @@ class Occupants:
         """
         key = (socket, pane_id)
         known = self._remembered.get(key)
-        if known and not anew and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness):
-            if process_now(known.agent.process.pid) == known.agent.process:
-                return known.agent
+        is_same = known and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness)
+        if known and is_same and not anew and process_now(known.agent.process.pid) == known.agent.process:
+            return known.agent
         occupant = self._look(pane_pid, harness)
         if isinstance(occupant, Agent):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
@@ -66,8 +66,6 @@ class Occupants:
         leader = foreground_leader(pane_pid)
         if leader is None:
             return NoAgent("no process has the terminal")
-        if leader.is_stopped:
-            return NoAgent(f"{_name_of(leader)} is stopped")
         if is_shell_or_veto(leader.argv) and not _runs_a_script(leader):
             return NoAgent(f"{_name_of(leader)} has the terminal")
         if harness and harness not in self._profiles:
@@ -76,6 +74,8 @@ class Occupants:
             if is_shell_or_veto(process.argv):
                 continue
             name = harness or recognise(process.argv, self._profiles)
+            if name and process.is_stopped:
+                return NoAgent(f"{_name_of(process)} is stopped")
             if name:
                 return Agent(process, self._profiles[name])
         return NoAgent(f"{_name_of(leader)} has the terminal")

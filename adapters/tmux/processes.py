@@ -129,4 +129,3 @@ def _is_in_group(pid: int, group: int) -> bool:
         return os.getpgid(pid) == group
     except OSError:
         return False
-

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from wake_bridge.cli.app import cli
 from wake_bridge.edges.config import load_settings
 from wake_bridge.edges.deliverable import Circumstances, ResolveTarget, judge_subscriptions
 from wake_bridge.edges.graph_file import GraphFile
+from wake_bridge.edges.instance_lock import InstanceLock
+from wake_bridge.edges.ledger_store import LedgerStore
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
@@ -36,6 +39,8 @@ class Bridge:
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_DATA_HOME": str(home / "data"),
             "XDG_STATE_HOME": str(home / "state"),
+            # a tmux server of its own, never the default one
+            "WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME": f"wake-bridge-test-{uuid.uuid4().hex}",
         }
         self.config = home / "config/wake-bridge/config.toml"
         self.graph = home / "data/wake-bridge/graph.sqlite"
@@ -103,6 +108,17 @@ def judged(bridge: Bridge, resolve_target: ResolveTarget = lambda _: "") -> dict
     with GraphFile(bridge.graph) as graph:
         rows = judge_subscriptions(graph, Circumstances(settings, ["tmux"], resolve_target))
     return {one["subscriptionId"]: (one["deliverable"], one["why"]) for one in rows}
+
+
+def ledger_cursor(bridge: Bridge) -> int:
+    """Where the ledger stands."""
+    ledger = LedgerStore.open(bridge.home / "state/wake-bridge")
+    try:
+        position = ledger.position()
+        assert position is not None
+        return position.cursor
+    finally:
+        ledger.close()
 
 
 # -- init ------------------------------------------------------------------------------------------------------------
@@ -197,6 +213,41 @@ def test_a_mistake_in_the_configuration_stops_every_command_and_all_are_shown(re
         f"  {ready.config}: coalesc: unknown table; did you mean coalesce?",
         "hint: correct what is listed; config.example.toml explains every key",
     ]
+
+
+def test_init_goes_on_where_an_upstream_daemon_stopped(foreign: Bridge, tmp_path: Path) -> None:
+    """DESIGN §2: `init --from-neo DIR` takes over lastSyncId and woken-watermark.json, once."""
+    upstream = tmp_path / "wake-daemon"
+    upstream.mkdir()
+    (upstream / "lastSyncId").write_text("60\n")
+    (upstream / "woken-watermark.json").write_text('{"WAKE_SUB:d334f843-eca4-4d4a-b4f0-7eac8342df87": 60}')
+    before = foreign.graph.read_bytes()
+    answer = foreign.json("init", "--from-neo", str(upstream))
+    assert answer["takenOver"]["cursor"] == 60
+    assert ledger_cursor(foreign) == 60
+    again = foreign.run("init", "--from-neo", str(upstream))
+    assert (again.exit_code, ledger_cursor(foreign)) == (0, 60)
+    assert "the ledger stands at log id 60 already; nothing was taken over" in again.stderr
+    assert foreign.graph.read_bytes() == before
+
+
+def test_init_from_a_directory_that_says_nothing_starts_at_the_tip_and_says_so(foreign: Bridge, tmp_path: Path) -> None:
+    """DESIGN §2: missing, empty or corrupt → tip; never from 0, never silent. No directory at all is an error."""
+    assert foreign.run("init", "--from-neo", str(tmp_path / "nowhere")).exit_code == 1
+    upstream = tmp_path / "wake-daemon"
+    upstream.mkdir()
+    (upstream / "woken-watermark.json").write_text("{broken")
+    result = foreign.run("init", "--from-neo", str(upstream), "--json")
+    assert json.loads(result.stdout)["takenOver"]["cursor"] == 116
+    assert [line.split(":")[1] for line in result.stderr.splitlines()] == [" lastSyncId", " woken-watermark.json"]
+
+
+def test_init_takes_nothing_over_from_under_a_running_daemon(foreign: Bridge, tmp_path: Path) -> None:
+    """CONTRACT: 5 is another instance running."""
+    state = foreign.home / "state/wake-bridge"
+    state.mkdir(parents=True)
+    with InstanceLock(state):
+        assert foreign.run("init", "--from-neo", str(tmp_path)).exit_code == 5
 
 
 # -- agents ----------------------------------------------------------------------------------------------------------
@@ -351,6 +402,24 @@ def test_the_target_itself_is_asked_last(ready: Bridge) -> None:
     ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "a")
     (verdict,) = judged(ready, lambda one: f"there is no pane named {one.pane}").values()
     assert verdict == (False, "there is no pane named a")
+
+
+def test_the_list_asks_tmux_for_the_pane_itself(ready: Bridge) -> None:
+    """CONTRACT, `list`: target absent or ambiguous is undeliverable; one that is there is not."""
+    if shutil.which("tmux") is None:
+        assert not os.environ.get("CI"), "tmux is missing"
+        pytest.skip("tmux is missing")
+    tmux = ["tmux", "-L", ready.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"], "-f", os.devnull]
+    made = ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "agents")["subscriptionId"]
+    (absent,) = ready.json("list")["subscriptions"]
+    assert (absent["subscriptionId"], absent["deliverable"]) == (made, False)
+    assert absent["why"]
+    subprocess.run([*tmux, "new-session", "-d", "-s", "agents", "sleep", "600"], check=True)
+    try:
+        (present,) = ready.json("list")["subscriptions"]
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=True)
+    assert (present["deliverable"], present["why"]) == (True, "")
 
 
 def test_a_foreign_graph_is_listed_truly_and_its_keys_are_withheld(foreign: Bridge) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
@@ -392,6 +393,20 @@ def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypa
         other.rollback()
         ledger.pause(AGENT, None, START)
         assert len(ledger.pauses(START)) == 1
+
+
+def test_a_ledger_is_opened_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN §3: creating, migrating and setting aside are not covered by SQLite's own locks."""
+    monkeypatch.setattr("wake_bridge.edges.ledger_store.files.BUSY_PATIENCE", 0.05)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(LedgerUnwritable, match="busy"):
+            LedgerStore.open(tmp_path)
+    finally:
+        os.close(descriptor)
+
+    LedgerStore.open(tmp_path).close()
 
 
 # -- looking without touching --------------------------------------------------------------------------------------

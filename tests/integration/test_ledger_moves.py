@@ -352,6 +352,7 @@ def test_a_released_delivery_takes_in_the_younger_one_that_opened_meanwhile(
     joined = ledger.journal_of(older.id)[-2]
     assert (joined.step, joined.detail) == (Step.JOINED, {"events": "2", "merged_from": younger.id})
     assert ledger.unsettled() == [thawed]
+    assert ledger.gather(later(30_020), new_id) == []
 
 
 # -- a stale actor changes nothing ---------------------------------------------------------------------------------
@@ -480,6 +481,16 @@ def test_proof_rises_after_the_end_and_never_falls(ledger: LedgerStore, new_id: 
         ledger.raise_proof("nothing of that id", Proof.ACKNOWLEDGED, {}, later(41_000))
 
 
+def test_proof_that_came_before_the_end_is_kept(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: a hook may acknowledge before the screen shows the submit."""
+    frozen = locked(ledger, new_id)
+    ledger.raise_proof(frozen.id, Proof.ACKNOWLEDGED, {"by": "hook"}, later(30_500))
+
+    settled = ledger.settle(frozen, Outcome.SUBMITTED, Proof.SUBMITTED, {}, later(31_000))
+
+    assert (settled.outcome, settled.proof) == (Outcome.SUBMITTED, Proof.ACKNOWLEDGED)
+
+
 def test_recent_deliveries_without_an_acknowledgement_are_found(ledger: LedgerStore, new_id: NewId) -> None:
     """DESIGN §3, proof: what was submitted, or may have been, is watched for being read."""
     outcomes = [Outcome.SUBMITTED, Outcome.UNKNOWN, Outcome.FAILED, Outcome.READ, Outcome.ACKNOWLEDGED]
@@ -574,18 +585,25 @@ def test_a_retry_joins_the_delivery_that_is_open_already(
     assert ledger.journal_of(again.id)[-1].detail == {"retry_of": failed.id}
 
 
-def test_a_rider_of_a_failed_delivery_is_free_to_ride_again(ledger: LedgerStore, new_id: NewId) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNKNOWN])
+def test_a_rider_of_a_failed_delivery_is_free_to_ride_again(
+    ledger: LedgerStore, new_id: NewId, outcome: Outcome
+) -> None:
     """DESIGN §7: `next_turn` never wakes by itself; it rides along in the next immediate digest."""
     rider = sample_event(2, policy=WakePolicy.NEXT_TURN)
     delivery = dispatched(ledger, new_id)
     advance(ledger, rider)
     frozen = lock_with_its_events(ledger, delivery, later(30_000), rider)
 
-    failed = ledger.settle(frozen, Outcome.FAILED, Proof.NONE, {}, later(31_000))
+    failed = ledger.settle(frozen, outcome, Proof.NONE, {}, later(31_000))
+    # what may stand there already is not told again unless somebody looked
+    assert ledger.next_turn_events(AGENT) == ([rider] if outcome is Outcome.FAILED else [])
 
+    again = ledger.retry(failed.id, new_id, later(40_000), looked=True)
+
+    assert open_events(ledger, again) == [1]
     assert ledger.next_turn_events(AGENT) == [rider]
     assert [event.log_id for event in ledger.events_of(failed.id)] == [1, 2]
-    assert open_events(ledger, ledger.retry(failed.id, new_id, later(40_000))) == [1]
 
 
 # -- finding -------------------------------------------------------------------------------------------------------

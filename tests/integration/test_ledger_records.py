@@ -283,10 +283,13 @@ def test_wakes_recorded_in_the_future_count_as_of_now_and_only_once(ledger: Ledg
     ledger.rebase(START)
     assert [wake.at for wake in ledger.past_wakes(Instant(START - HOUR))] == [START]
     assert ledger.past_wakes(later(1)) == []
+    ledger.rebase(Instant(START - 5))
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START - 5]
+    ledger.rebase(START)
 
     submitted(ledger, new_id, sample_event(2), at=later(10))
     ledger.rebase(later(HOUR))
-    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START, later(10)]
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START - 5, later(10)]
 
     ledger.rebase(Instant(START - HOUR))
     assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START - HOUR, START - HOUR]

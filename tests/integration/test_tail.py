@@ -74,7 +74,7 @@ async def test_old_content_written_again_wakes_nobody(graph: Path, core: MemoryC
             core.do("touch_edges", message_id)
         await rig.reaches(core.do("tip"))
         assert rig.woken == []
-        assert {event.refused_by for event in rig.refused} <= {"age", "self", "suppressed"}
+        assert {event.refused_by for event in rig.refused} <= {"age", "read", "self", "suppressed"}
         assert "age" in {event.refused_by for event in rig.refused}
 
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.domain.errors import UsageMistake
+from wake_bridge.domain.errors import OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
 from wake_bridge.edges import subscription_nodes
-from wake_bridge.edges.config import installed_adapters, load_settings_at
+from wake_bridge.edges.config import Settings, installed_adapters, load_settings_at
 from wake_bridge.edges.config_sources import ConfigPlace, locate_config
-from wake_bridge.edges.deliverable import DEFAULT_ADAPTER, Circumstances, judge_subscriptions
+from wake_bridge.edges.deliverable import DEFAULT_ADAPTER, Circumstances, ResolveTarget, judge_subscriptions
 from wake_bridge.edges.first_config import write_first_config
 from wake_bridge.edges.graph_file import GraphFile
 from wake_bridge.edges.graph_schema import create_embedded_graph
 from wake_bridge.edges.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
-from wake_bridge.edges.paths import expanded
+from wake_bridge.edges.instance_lock import InstanceLock
+from wake_bridge.edges.matching_rules import matching_rules
+from wake_bridge.edges.paths import expanded, make_private_directory
 from wake_bridge.edges.subscription_nodes import Wish
 from wake_bridge.edges.timestamps import timestamp_now
+
+if TYPE_CHECKING:
+    from wake_bridge.engine.takeover import TakenOver
 
 HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
 PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -31,8 +38,9 @@ PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMI
 
 @click.command()
 @click.option("--graph", "graph_file", metavar="FILE", help="Make the graph here instead of the default place.")
+@click.option("--from-neo", "neo_directory", metavar="DIR", help="Go on where an upstream wake daemon stopped.")
 @pass_run
-def init(run: CommandContext, graph_file: str | None) -> None:
+def init(run: CommandContext, graph_file: str | None, neo_directory: str | None) -> None:
     """Make the configuration, if there is none, and the embedded graph.
 
     Safe to repeat. A file that is not ours is never changed: an existing graph is used as it is.
@@ -44,13 +52,23 @@ def init(run: CommandContext, graph_file: str | None) -> None:
     with GraphFile(graph) as present:
         is_ours = present.is_embedded
     config_written = write_first_config(config, chosen)
+    settings = load_settings_at(ConfigPlace(config), os.environ)
+    inherited = _take_over(run, replace(settings, graph_path=graph), neo_directory) if neo_directory else None
 
     made = "made" if created else "there already, unchanged" if is_ours else "another program's, used and not changed"
-    words = f"configuration: {config} ({'written' if config_written else 'there already'})\ngraph: {graph} ({made})"
-    run.console.object({"config": str(config), "graph": str(graph), "created": created}, words)
-    in_force = load_settings_at(ConfigPlace(config), os.environ).graph_path
-    if in_force != graph:
-        run.console.warn(f"note: graph.path is {in_force}; set it to {graph} in {config} to use this one")
+    words = [
+        f"configuration: {config} ({'written' if config_written else 'there already'})",
+        f"graph: {graph} ({made})",
+    ]
+    answer: dict[str, Any] = {"config": str(config), "graph": str(graph), "created": created}
+    if inherited is not None:
+        answer["takenOver"] = {"cursor": inherited.cursor, "unannounced": inherited.unannounced}
+        words.append(
+            f"taken over: from log id {inherited.cursor}, {inherited.unannounced} unannounced ({inherited.reason})"
+        )
+    run.console.object(answer, "\n".join(words))
+    if settings.graph_path != graph:
+        run.console.warn(f"note: graph.path is {settings.graph_path}; set it to {graph} in {config} to use this one")
 
 
 @click.group()
@@ -178,7 +196,7 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
     with run.open_graph() as graph:
         if identity is not None:
             require_identity(graph, identity)
-        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters()))
+        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), _resolve_target(run)))
     shown = [one for one in verdicts if identity in {None, one["agentIdentity"]}]
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
@@ -191,6 +209,49 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
         run.console.table(["subscription", "identity", "trigger", "deliverable", "why not"], rows)
     else:
         run.console.say(f"no subscriptions{f' of {identity}' if identity else ''}")
+
+
+def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:
+    """Put an upstream daemon's place into the ledger, once; None where the ledger has a place of its own.
+
+    Raises:
+        OperationFailed: there is no such directory.
+        AlreadyRunning: a daemon of ours is at work.
+    """
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.sqlite_graph import SqliteGraph
+    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.edges.ulids import new_ulid
+    from wake_bridge.edges.upstream_state import read_inheritance
+    from wake_bridge.engine.takeover import take_over
+
+    directory = expanded(neo_directory)
+    if not directory.is_dir():
+        raise OperationFailed("there is no such directory", neo_directory, hint="it is upstream's NEO_AI_DAEMON_DIR")
+    inheritance, problems = read_inheritance(directory)
+    for problem in problems:
+        run.console.warn(f"note: {problem}")
+    make_private_directory(settings.state_dir)
+    with InstanceLock(settings.state_dir), contextlib.closing(LedgerStore.open(settings.state_dir)) as ledger:
+        if (position := ledger.position()) is not None:
+            run.console.warn(f"note: the ledger stands at log id {position.cursor} already; nothing was taken over")
+            return None
+        rules = matching_rules(settings, installed_adapters())
+        with contextlib.closing(SqliteGraph(settings.graph_path)) as log:
+            return take_over(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
+
+
+def _resolve_target(run: CommandContext) -> ResolveTarget:
+    """Asks the adapters, as the daemon would, where each subscription's identity is now."""
+    from wake_bridge.viewpoint import Viewpoint
+
+    view = Viewpoint(run.settings)
+
+    def resolve(subscription: Subscription) -> str:
+        trouble = asyncio.run(view.trouble_with(subscription.identity))
+        return ": ".join(part for part in (trouble.why, trouble.hint) if part)
+
+    return resolve
 
 
 def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:

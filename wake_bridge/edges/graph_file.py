@@ -154,6 +154,8 @@ class GraphFile:
                 str(self.path),
                 hint="another program may hold it, or the file or its directory may be read-only; try again",
             ) from busy
+        except sqlite3.IntegrityError as refusal:
+            raise OperationFailed(f"the graph refuses the change ({refusal})", str(self.path)) from refusal
         except sqlite3.DatabaseError as broken:
             raise SourceNotAGraph(
                 f"this file is not a graph ({broken})",

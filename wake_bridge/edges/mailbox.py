@@ -69,17 +69,20 @@ class Mail:
 def send(graph: GraphWriter, draft: Draft, now: str) -> str:
     """Send a message: node, SENT_BY, SENT_TO, DELIVERED_TO to each recipient of a broadcast, thread, tags.
 
-    Each step is a transaction of its own, as the real services commit. Sender and recipient must exist.
+    Each step is a transaction of its own, as the real services commit.
 
     Returns:
         The message's id.
 
     Raises:
-        NotFound: the message it answers does not exist.
+        NotFound: sender, recipient or the message it answers does not exist; nothing was written.
     """
     parent = require_message(graph, draft.reply_to) if draft.reply_to else None
     thread = (parent.properties.get("partOfThread") or parent.id) if parent is not None else None
-    tags = tuple(dict.fromkeys(plain_tag(tag.strip()) for tag in draft.tags if tag.strip()))
+    tags = tuple(dict.fromkeys(tag for tag in (plain_tag(tag.strip()) for tag in draft.tags) if tag))
+    for end in (draft.sender, draft.recipient):
+        if graph.node(end) is None:
+            raise NotFound("the graph has no such node", end, hint="`wake-bridge agent list` shows who there is")
     message_id = f"MESSAGE:{uuid.uuid4()}"
     graph.put_node(message_id, MESSAGE_LABEL, _message(graph, draft, thread, tags, now))
 

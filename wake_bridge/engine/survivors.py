@@ -9,7 +9,7 @@ from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDeta
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.ports.change_log import IdentityRow, MailState
-from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger import NOT_ADDRESSED, Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _fate(
     if state is None or not state.exists:
         return EventStatus.SUPERSEDED, "the message is gone"
     if not state.addressed:
-        return EventStatus.SUPERSEDED, "not in the broadcast's audience"
+        return EventStatus.SUPERSEDED, NOT_ADDRESSED
     if state.is_read:
         return EventStatus.READ, "read meanwhile"
     return None

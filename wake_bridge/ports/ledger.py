@@ -133,7 +133,7 @@ class Ledger(Protocol):
     def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
         """Put every open immediate event that has no delivery into its identity's unfrozen one, or into a new one.
 
-        A joined PENDING delivery becomes due at the earlier of both instants, never later; one that is past its window
+        A joined delivery becomes due at the earlier of both instants, never later; one that is past its window
         (DISPATCHED) keeps its next look. Answers the deliveries touched.
         """
 

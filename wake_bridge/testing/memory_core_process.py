@@ -47,13 +47,17 @@ class MemoryCoreProcess:
             raise RuntimeError("the memory core process has ended")
         return json.loads(line)
 
+    def close(self) -> None:
+        """End the process, and with it every lock it holds."""
+        self._calls.close()
+        self._process.wait(timeout=10)
+        self._answers.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._calls.close()
-        self._process.wait(timeout=10)
-        self._answers.close()
+        self.close()
 
 
 def main() -> None:

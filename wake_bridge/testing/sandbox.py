@@ -15,6 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
+QUICK: Final = """
+coalesce.refractory = 0
+presence.relook.min = 0.2
+presence.relook.max = 1.0
+"""
+"""Settings for who waits for something else than pauses: no rest after a wake, held deliveries looked at often.
+
+Written with dotted keys, so that a test can add its own of the same tables in the same way.
+"""
+
 Found = TypeVar("Found")
 _POLL: Final = 0.05
 _KEPT: Final = (
@@ -114,6 +124,13 @@ class Sandbox:
         answer = self.ask("send", recipient, "--from", sender, f"--subject={subject}", *options)
         return str(answer["messageId"])
 
+    def enlist(self, identity: str, pane: str, *options: str, window: int = 0) -> str:
+        """Add an identity that is woken for mail in that tmux target; answers the subscription's id."""
+        self.run("agent", "add", identity)
+        where = ("--tmux", pane, "--window", str(window))
+        answer = self.ask("subscribe", identity, "--trigger", "SENT_TO_ME", *where, *options)
+        return str(answer["subscriptionId"])
+
     def deliveries(self, *options: str) -> list[dict[str, Any]]:
         """All deliveries, newest first."""
         return self.lines("deliveries", "--limit", "1000", *options)
@@ -133,6 +150,7 @@ class Sandbox:
         """
         deadline = time.monotonic() + timeout
         while True:
+            began = time.monotonic()
             found = look()
             if found:
                 return found
@@ -140,7 +158,8 @@ class Sandbox:
                 logs = "\n".join(daemon.log() for daemon in self._daemons)
                 standing = json.dumps(self.deliveries(), indent=1)
                 raise TimeoutError(f"waited {timeout} s for {what}\n{standing}\n{logs[-6000:]}")
-            time.sleep(_POLL)
+            # a look that runs a command is a load of its own: rest as long as it took
+            time.sleep(max(_POLL, time.monotonic() - began))
 
     def waits_for_delivery(self, timeout: float = 20, **wanted: object) -> dict[str, Any]:
         """The newest delivery with those fields, such as `state="DELIVERED"` or `hold_reason="userTyping"`."""
@@ -189,7 +208,9 @@ class DaemonProcess:
 
     def entries(self, event: str = "") -> list[dict[str, Any]]:
         """Its log lines, all or those of one event."""
-        lines = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        # the last line may be half written
+        written = [line for line in self.log().splitlines(keepends=True) if line.endswith("\n")]
+        lines = [json.loads(line) for line in written if line.startswith("{")]
         return [line for line in lines if not event or line.get("event") == event]
 
     def waits_until_tailing(self, timeout: float = 20) -> None:
@@ -203,6 +224,23 @@ class DaemonProcess:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the daemon does not tail:\n{self.log()}")
             time.sleep(_POLL)
+
+    def waits_for_log(self, event: str, count: int = 1, timeout: float = 20) -> list[dict[str, Any]]:
+        """Its log lines of one event, once there are `count` of them.
+
+        Raises:
+            TimeoutError: there are fewer after `timeout` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while len(found := self.entries(event)) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(found)} of {count} {event!r} were logged:\n{self.log()}")
+            time.sleep(_POLL)
+        return found
+
+    def reload(self) -> None:
+        """Have it read its configuration again, as `systemctl reload` does."""
+        self.process.send_signal(signal.SIGHUP)
 
     def stop(self, timeout: float = 10) -> int:
         """End it as the service manager does; answers its exit code."""

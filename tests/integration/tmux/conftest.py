@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from ulid import ULID
 
 from adapters.tmux import TmuxAdapter
 from adapters.tmux.adapter import TmuxConfig
+from adapters.tmux.lock import lock_path
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, single_vote
@@ -69,6 +71,10 @@ class Resident:
     def id(self) -> str:
         return str(self.pane.pane_id)
 
+    @property
+    def pid(self) -> int:
+        return int(self.fake.events("started")[-1]["pid"])
+
     def look(self) -> Look:
         return self.tmux.look(self.pane)
 
@@ -102,11 +108,27 @@ class Scene:
         return TmuxAdapter(TmuxConfig(socket_name=socket_name or self.tmux.socket_name), context)
 
     def resident(
-        self, name: str = "fake", *options: str, session: str = "agents", shell: bool = False, **size: int
+        self,
+        name: str = "fake",
+        *options: str,
+        session: str = "agents",
+        shell: bool = False,
+        script: bool = False,
+        **size: int,
     ) -> Resident:
-        """A fake harness in a new window, up and idle; with `shell` a shell takes over when it ends."""
+        """A fake harness in a new window, up and idle.
+
+        With `shell` a shell takes over when it ends; with `script` a script runs it in its own process group.
+        """
         fake = FakeHarness(self.directory, name)
-        command = fake.command_before_shell(*options) if shell else fake.command(*options)
+        command: list[str] | str = fake.command(*options)
+        if shell:
+            command = fake.command_before_shell(*options)
+        if script:
+            path = self.directory / f"start-{name}"
+            path.write_text(f"#!/bin/sh\n{shlex.join(command)}\nexit 0\n")
+            path.chmod(0o755)
+            command = [str(path)]
         pane = self.tmux.new_pane(command, session=session, **size)
         fake.control()
         return Resident(fake, pane, self.tmux)
@@ -141,11 +163,15 @@ class Scene:
 
     def leftovers(self) -> list[str]:
         """Buffers and locks of ours that somebody forgot."""
-        if not self.tmux.server_pid:
+        server_pid = self.tmux.server_pid
+        if not server_pid:
             return []
         buffers = self.tmux.run("list-buffers", "-F", "#{buffer_name}").split()
-        locks = [path.name for path in self.tmux.socket_path.parent.glob(".wake-bridge-*.lock")]
-        return [name for name in buffers if name.startswith("wake-bridge-")] + locks
+        panes = self.tmux.run("list-panes", "-a", "-F", "#{pane_id}").split()
+        locks = [lock_path(str(self.tmux.socket_path), server_pid, pane) for pane in panes]
+        return [name for name in buffers if name.startswith("wake-bridge-")] + [
+            str(one) for one in locks if one.exists()
+        ]
 
 
 def digest(mark: str) -> str:

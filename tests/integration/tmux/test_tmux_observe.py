@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,8 +15,11 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Refused
 
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Resident, Scene
 
-def test_an_idle_harness_is_seen_idle_twice_alike(scene) -> None:
+
+def test_an_idle_harness_is_seen_idle_twice_alike(scene: Scene) -> None:
     """DESIGN §5: idle needs positive proof, and two looks that agree."""
     agent = scene.resident()
 
@@ -38,7 +43,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(("mode", "reason"), MODES.items())
-def test_a_screen_that_is_not_idle_gets_no_byte(scene, mode: str, reason: HoldReason) -> None:
+def test_a_screen_that_is_not_idle_gets_no_byte(scene: Scene, mode: str, reason: HoldReason) -> None:
     """DESIGN §6.3: dialog, draft, busy and whatever is not recognised are vetoes."""
     agent = scene.resident()
     agent.fake.shows(mode)
@@ -51,23 +56,18 @@ def test_a_screen_that_is_not_idle_gets_no_byte(scene, mode: str, reason: HoldRe
     assert agent.is_untouched()
 
 
-def copy_mode(scene, agent) -> None:
+def copy_mode(scene: Scene, agent: Resident) -> None:
     scene.tmux.run("copy-mode", "-t", agent.id)
 
 
-def input_off(scene, agent) -> None:
+def input_off(scene: Scene, agent: Resident) -> None:
     scene.tmux.run("select-pane", "-d", "-t", agent.id)
 
 
-def died_in_its_pane(scene, agent) -> None:
+def died_in_its_pane(scene: Scene, agent: Resident) -> None:
     scene.tmux.run("set-option", "-g", "remain-on-exit", "on")
     agent.fake.shows("exit")
     agent.tmux.waits_until(agent.pane, lambda look: look.flags["pane_dead"] == "1")
-
-
-def stopped(_scene, agent) -> None:
-    os.kill(int(agent.pane.pane_pid), signal.SIGSTOP)
-    agent.fake.waits_for("started")
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,11 @@ def stopped(_scene, agent) -> None:
         (copy_mode, HoldReason.COPY_MODE),
         (input_off, HoldReason.INPUT_OFF),
         (died_in_its_pane, HoldReason.PANE_DEAD),
-        (stopped, HoldReason.NO_AGENT),
     ],
 )
-def test_a_pane_that_cannot_take_a_key_says_why(scene, obstacle: Callable[..., None], reason: HoldReason) -> None:
+def test_a_pane_that_cannot_take_a_key_says_why(
+    scene: Scene, obstacle: Callable[..., None], reason: HoldReason
+) -> None:
     """DESIGN §6.3: dead, in a mode, input off, no agent; each a reason a person can act on."""
     agent = scene.resident()
     obstacle(scene, agent)
@@ -94,7 +95,7 @@ def test_a_pane_that_cannot_take_a_key_says_why(scene, obstacle: Callable[..., N
     assert agent.is_untouched()
 
 
-def test_an_agent_that_quit_to_its_shell_is_no_agent(scene) -> None:
+def test_an_agent_that_quit_to_its_shell_is_no_agent(scene: Scene) -> None:
     """DESIGN §6.2: quitting leaves `pane_pid` as it was, and the dead program's picture may still be there."""
     agent = scene.resident(shell=True)
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
@@ -111,7 +112,7 @@ def test_an_agent_that_quit_to_its_shell_is_no_agent(scene) -> None:
 
 
 @pytest.mark.parametrize("program", ["bash", "ssh", "docker", "sudo", "vim", "less"])
-def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene, program: str) -> None:
+def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene: Scene, program: str) -> None:
     """DESIGN §5: an explicit `[targets].harness` replaces the recognition, never the vetoes."""
     link = scene.directory / program
     link.symlink_to("/bin/sleep")
@@ -124,7 +125,7 @@ def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene, 
     assert program in verdict.saw
 
 
-def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene) -> None:
+def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene: Scene) -> None:
     """DESIGN §5: an explicit `[targets].harness` replaces the recognition."""
     agent = scene.resident()
     other = scene.directory / "unheard-of.py"
@@ -140,20 +141,28 @@ def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene) -> No
     assert "no screen profile" in scene.verdict(str(pane.pane_id), harness="nonsense").saw
 
 
-def test_an_agent_started_by_a_script_is_found_behind_it(scene) -> None:
+def test_an_agent_started_by_a_script_is_found_behind_it(scene: Scene) -> None:
     """DESIGN §5: the foreground process group counts, and a wrapper script shares it with what it runs."""
-    agent = scene.resident("scripted")
-    agent.fake.shows("exit")
-    script = scene.directory / "start-agent"
-    script.write_text(f"#!/bin/sh\n{' '.join(agent.fake.command())}\n")
-    script.chmod(0o755)
-    pane = scene.tmux.new_pane([str(script)])
-    agent.fake.control()
+    agent = scene.resident(script=True)
 
-    assert scene.verdict(str(pane.pane_id)).vote is PresenceState.IDLE
+    assert agent.look().flags["pane_current_command"] != "python3"
+    assert scene.verdict(agent.id).vote is PresenceState.IDLE
 
 
-def test_synchronized_panes_are_refused(scene) -> None:
+def test_a_stopped_agent_is_no_agent(scene: Scene) -> None:
+    """DESIGN §5: stopped or dead = no agent, although its picture is still there."""
+    agent = scene.resident(script=True)
+    assert scene.verdict(agent.id).vote is PresenceState.IDLE
+    os.kill(agent.pid, signal.SIGSTOP)
+
+    verdict = scene.verdict(agent.id)
+
+    assert verdict.hold is HoldReason.NO_AGENT
+    assert "stopped" in verdict.saw
+    os.kill(agent.pid, signal.SIGCONT)
+
+
+def test_synchronized_panes_are_refused(scene: Scene) -> None:
     """DESIGN §6: Enter in a synchronised pane would be pressed in every pane of the window."""
     agent = scene.resident()
     scene.tmux.run("split-window", "-t", agent.id, "cat")
@@ -166,20 +175,19 @@ def test_synchronized_panes_are_refused(scene) -> None:
     assert agent.is_untouched()
 
 
-def test_a_program_that_does_not_read_its_terminal_is_not_idle(scene) -> None:
+def test_a_program_that_does_not_read_its_terminal_is_not_idle(scene: Scene) -> None:
     """DESIGN §6: exit 0 proves nothing; what a program has not read yet would surface later on another screen."""
-    agent = scene.resident()
-    pid = int(agent.pane.pane_pid)
-    os.kill(pid, signal.SIGSTOP)
+    agent = scene.resident(script=True)
+    os.kill(agent.pid, signal.SIGSTOP)  # behind a script: tmux sets its own children going again
     scene.tmux.run("send-keys", "-t", agent.id, "-l", "x")
 
     evidence = {one.rule: one for one in scene.observe(agent.id).evidence}
 
     assert evidence["unread-input"].vote is PresenceState.ACTIVE
-    os.kill(pid, signal.SIGCONT)
+    os.kill(agent.pid, signal.SIGCONT)
 
 
-def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene) -> None:
+def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene: Scene) -> None:
     """DESIGN §6: without `-u` tmux turns every glyph of a format into `_`, and a spinner would not be seen."""
     agent = scene.resident()
     scene.adapter = scene.new_adapter(LC_ALL="C", LANG="C")
@@ -189,7 +197,7 @@ def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene) -> None:
     assert scene.verdict(agent.id).vote is PresenceState.ACTIVE
 
 
-def test_a_title_is_only_text(scene) -> None:
+def test_a_title_is_only_text(scene: Scene) -> None:
     """DESIGN §6.3: a title that looks like our own formats or separators changes nothing."""
     agent = scene.resident()
     scene.tmux.run("select-pane", "-t", agent.id, "-T", "▪ ~0123456789abcdef~ #{pid} %s ' ; }")
@@ -197,10 +205,8 @@ def test_a_title_is_only_text(scene) -> None:
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
 
 
-def test_the_survey_changes_when_a_new_look_could_show_something_new(scene) -> None:
+def test_the_survey_changes_when_a_new_look_could_show_something_new(scene: Scene) -> None:
     """DESIGN §5: one `list-panes -a` per socket tells when a capture is worth it."""
-    import asyncio
-
     agent, other = scene.resident(), scene.resident("other")
     places = [scene.place(agent.id), scene.place(other.id)]
 
@@ -217,10 +223,8 @@ def test_the_survey_changes_when_a_new_look_could_show_something_new(scene) -> N
     assert set(survey()) == {places[0].key}
 
 
-def test_a_look_at_a_pane_that_is_gone_says_so(scene) -> None:
+def test_a_look_at_a_pane_that_is_gone_says_so(scene: Scene) -> None:
     """DESIGN §5: whatever is not known is unknown, with its reason."""
-    import asyncio
-
     agent, _other = scene.resident(), scene.resident("other")
     place = scene.place(agent.id)
     scene.tmux.run("kill-pane", "-t", agent.id)
@@ -231,10 +235,8 @@ def test_a_look_at_a_pane_that_is_gone_says_so(scene) -> None:
     assert observed.fingerprint == ""
 
 
-def test_a_look_costs_one_call_and_a_few_milliseconds(scene) -> None:
+def test_a_look_costs_one_call_and_a_few_milliseconds(scene: Scene) -> None:
     """DESIGN §6.3: observe in one tmux call."""
-    import asyncio
-
     agent = scene.resident()
     place, address = scene.place(agent.id), scene.address()
 

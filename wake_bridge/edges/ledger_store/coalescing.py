@@ -52,7 +52,7 @@ class Coalescing(LedgerPart):
             self._write_line(unfrozen, Step.OPENED, {"events": str(events)}, now)
         else:
             self._db.change(
-                "UPDATE delivery SET due_at = :due_at WHERE id = :id AND state = 'PENDING' AND due_at > :due_at",
+                "UPDATE delivery SET due_at = :due_at WHERE id = :id AND due_at > :due_at",
                 {"id": unfrozen, "due_at": due_at},
             )
             self._write_line(unfrozen, Step.JOINED, {"events": str(events)}, now)

@@ -1,0 +1,224 @@
+"""Where trials are run: agents in panes, a graph, a bridge that can be killed, and what ledger and agents say of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import libtmux
+
+from wake_bridge.domain.delivery import Delivery, JournalEntry
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.testing.crash_points import COMMAND, CRASH, HALT, Halt, Point
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+SENDER: Final = "@me"
+POLL: Final = 0.03
+
+IMPATIENT: Final = """
+[coalesce]
+refractory = 0
+[limits]
+storm = 100000
+storm_period = 1
+wakes_per_hour = 100000
+wakes_per_day = 100000
+thread_wakes = 100000
+[delivery]
+lease = {lease}
+adapter_timeout = {timeout}
+[presence]
+typing_quiet = 2
+[presence.relook]
+min = 0.5
+max = 1
+"""
+"""No rests and no budgets, the shortest quiet there is, and a new look at every hold at once: more trials, and harsher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One identity and the fake harness in its pane."""
+
+    identity: str
+    session: str
+    fake: FakeHarness
+    pane: libtmux.Pane
+
+    @property
+    def pane_id(self) -> str:
+        """`%3`."""
+        return str(self.pane.pane_id)
+
+    def submits_of(self, mark: str) -> int:
+        """How often a text with that mark was submitted."""
+        return sum(mark in text for text in self.fake.submits())
+
+    def clear(self) -> None:
+        """What a person does who empties the composer and leaves all dialogs."""
+        self.fake.shows("idle")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the ledger says of one message: its event's status, and the delivery that carries it, if any."""
+
+    event: str
+    reason: str
+    delivery: Delivery | None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.delivery is not None and self.delivery.state.is_terminal
+
+    @property
+    def hold(self) -> str:
+        """Why it waits; empty if it does not."""
+        return self.delivery.hold.reason.value if self.delivery and self.delivery.hold else ""
+
+
+class Rig:
+    """One person's set-up: a HOME of its own, a graph, some agents in sessions of their own, and at most one daemon.
+
+    Args:
+        directory: an empty directory.
+        tmux: the server its agents live in; may be shared.
+        names: the agents' names.
+        lease: seconds until a delivery left LOCKED by a dead daemon is taken up again.
+        options: how the fake harnesses are started.
+        before_shell: they are started so that a shell takes over when they end.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        tmux: PrivateTmux,
+        names: Sequence[str],
+        *,
+        lease: int = 30,
+        options: Sequence[str] = (),
+        before_shell: bool = False,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.tmux = tmux
+        self.plain = Sandbox(directory, tmux.socket_name)
+        self.watched = Sandbox(directory, tmux.socket_name, (sys.executable, *COMMAND))
+        self.agents = [self._agent(name, options, before_shell=before_shell) for name in names]
+        targets = "\n".join(f'[targets."{one.identity}"]\npane = "{one.pane_id}"\n' for one in self.agents)
+        self.plain.configure(IMPATIENT.format(lease=lease, timeout=min(10, lease - 1)) + targets)
+        self.plain.run("init")
+        with MemoryCore(self.plain.graph) as core:
+            core.identity(SENDER, accountType="human")
+            for agent in self.agents:
+                core.identity(agent.identity)
+                core.subscribe(agent.identity, harnessTargetMetadata={"adapter": "tmux", "coalesceWindow": 0})
+        self.plain.run("run", "--once")
+        for agent in self.agents:
+            agent.fake.state()
+
+    def _agent(self, name: str, options: Sequence[str], *, before_shell: bool) -> Agent:
+        fake = FakeHarness(self.directory, name)
+        command = fake.command_before_shell(*options) if before_shell else fake.command(*options)
+        pane = self.tmux.new_pane(command, session=name, width=100, height=24)
+        return Agent(f"@{name}", name, fake, pane)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.plain.close()
+        self.watched.close()
+
+    # -- the graph and the bridge --------------------------------------------------------------------------------
+
+    def send(self, agent: Agent, subject: str) -> str:
+        """Commit a message to the graph; answers its id."""
+        with MemoryCore(self.plain.graph) as core:
+            return core.send(SENDER, agent.identity, subject)
+
+    def daemon(self) -> DaemonProcess:
+        """A daemon as a person has it."""
+        return self.plain.daemon()
+
+    def dying(self, point: Point) -> DaemonProcess:
+        """A daemon that dies at a point."""
+        return self.watched.daemon(environment={CRASH: str(point)})
+
+    def halting(self, point: Point) -> tuple[DaemonProcess, Halt]:
+        """A daemon that stands still at a point, and what lets it go on."""
+        directory = self.directory / f"halt-{time.time_ns()}"
+        directory.mkdir()
+        return self.watched.daemon(environment={HALT: f"{point}@{directory}"}), Halt(point, directory)
+
+    # -- what the ledger says ------------------------------------------------------------------------------------
+
+    def standing(self, message: str) -> Standing | None:
+        """What became of a message, None while the ledger knows nothing of it."""
+        with closing(LedgerStore.open(self.plain.state_dir, read_only=True)) as ledger:
+            event = ledger._db.row(
+                "SELECT status, reason, delivery_id FROM wake_event WHERE subject_key = ?", (message,)
+            )
+            if event is None:
+                return None
+            delivery = ledger.delivery(event["delivery_id"]) if event["delivery_id"] else None
+            return Standing(event["status"], event["reason"], delivery)
+
+    def tellers(self, message: str) -> list[Delivery]:
+        """Every delivery whose digest spoke of a message and was, or may have been, submitted."""
+        with closing(LedgerStore.open(self.plain.state_dir, read_only=True)) as ledger:
+            return ledger._deliveries(
+                "SELECT delivery.* FROM delivery JOIN delivery_event ON delivery_id = delivery.id"
+                " JOIN wake_event ON wake_event.id = event_id"
+                " WHERE subject_key = ? AND digest <> '' AND outcome IN ('submitted', 'acknowledged', 'unknown')",
+                (message,),
+            )
+
+    def journal(self, delivery_id: str) -> list[JournalEntry]:
+        """A delivery's journal."""
+        with closing(LedgerStore.open(self.plain.state_dir, read_only=True)) as ledger:
+            return ledger.journal_of(delivery_id)
+
+    def waits_for(self, message: str, condition: Callable[[Standing], object], timeout: float) -> Standing | None:
+        """How a message stands once that satisfies `condition`, or after `timeout` seconds however it stands."""
+        deadline = time.monotonic() + timeout
+        while True:
+            standing = self.standing(message)
+            if (standing is not None and condition(standing)) or time.monotonic() > deadline:
+                return standing
+            time.sleep(POLL)
+
+    def waits_until_settled(self, message: str, timeout: float = 40.0) -> Standing | None:
+        """How a message stands at its end, or after `timeout` seconds."""
+        return self.waits_for(message, lambda standing: standing.is_settled, timeout)
+
+    def story(self, message: str) -> str:
+        """All that is known of a message, for a person who wonders."""
+        lines = [f"{message}: {self.standing(message)}"]
+        for delivery in self._all_deliveries_of(message):
+            lines += [f"  {entry.at} {entry.step} {entry.detail}" for entry in self.journal(delivery)]
+        return "\n".join(lines)
+
+    def _all_deliveries_of(self, message: str) -> list[str]:
+        with closing(LedgerStore.open(self.plain.state_dir, read_only=True)) as ledger:
+            rows: list[sqlite3.Row] = ledger._db.rows(
+                "SELECT delivery_event.delivery_id FROM delivery_event JOIN wake_event ON wake_event.id = event_id"
+                " WHERE subject_key = ?",
+                (message,),
+            )
+            return [row["delivery_id"] for row in rows]
+
+
+def since(records: Sequence[Mapping[str, Any]], start: int, event: str = "") -> list[Mapping[str, Any]]:
+    """The records from number `start` on, all or those of one event."""
+    return [one for one in records[start:] if not event or one["event"] == event]

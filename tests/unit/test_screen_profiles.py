@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapters.screens import load_profiles
+from adapters.screens.profile import Placeholder
+from wake_bridge.domain.errors import ConfigurationInvalid
+
+SMALL = """
+name = "mine"
+[recognise]
+commands = "mine"
+[composer]
+glyph = "$ "
+frame = "none"
+[[rules]]
+name = "spinner"
+state = "active"
+region = "title"
+regex = "^[*] "
+"""
+
+
+def test_a_profile_of_ten_lines_is_enough_and_is_added(tmp_path: Path) -> None:
+    """DESIGN §5: a file in the config directory overrides or adds."""
+    (tmp_path / "mine.toml").write_text(SMALL)
+
+    profiles = load_profiles(str(tmp_path))
+
+    assert profiles["mine"].composer.glyph == ("$ ",)
+    assert profiles["mine"].paste.max_lines == 10
+    assert {"claude", "codex", "fake"} <= set(profiles)
+
+
+def test_a_file_of_the_same_name_replaces_the_bundled_profile(tmp_path: Path) -> None:
+    """DESIGN §5: a file in the config directory overrides or adds."""
+    (tmp_path / "codex.toml").write_text(SMALL.replace('"mine"', '"codex"'))
+
+    assert load_profiles(str(tmp_path))["codex"].composer.glyph == ("$ ",)
+    assert load_profiles()["codex"].composer.glyph == ("› ",)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("regex", "rgex"), 'rules[0] "spinner".rgex: Extra inputs are not permitted'),
+        (('"^[*] "', '"^[* "'), 'rules[0] "spinner".regex: is no regular expression'),
+        (('"title"', '"everywhere"'), 'rules[0] "spinner".region: Input should be'),
+        (('"active"', '"idle"'), 'rules[0] "spinner".state: Input should be'),
+        (('frame = "none"', 'frame = "none"\nwidth = 3'), "composer.width: Extra inputs are not permitted"),
+        (('commands = "mine"', ""), "recognise: needs one of `commands`, `packages`, `modules`"),
+        (('regex = "^[*] "', ""), 'rules[0] "spinner": needs one of `contains`, `regex`, `style`, `not`'),
+        (('regex = "^[*] "', 'regex = "x"\nstyle = { dim = true }'), 'rules[0] "spinner": a title has no `style`'),
+        (('name = "mine"', 'name = "other"'), "name: is 'other', but the file is called mine.toml"),
+        (("[composer]", "[composer"), "Expected ']'"),
+    ],
+)
+def test_a_mistake_names_file_rule_and_field(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
+    """CONTRACT: a mistake is shown with file, key path and what to do; a user's profile fails loudly, never silently."""
+    file = tmp_path / "mine.toml"
+    file.write_text(SMALL.replace(*change, 1))
+
+    with pytest.raises(ConfigurationInvalid) as caught:
+        load_profiles(str(tmp_path))
+
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{file}: ")
+    assert complaint in problem
+    assert caught.value.hint
+
+
+def test_all_mistakes_of_all_files_are_shown_at_once(tmp_path: Path) -> None:
+    """CONTRACT: all mistakes are shown at once."""
+    (tmp_path / "mine.toml").write_text(SMALL.replace("regex", "rgex").replace('"active"', '"busy"'))
+    (tmp_path / "yours.toml").write_text("name = 3\n")
+
+    with pytest.raises(ConfigurationInvalid) as caught:
+        load_profiles(str(tmp_path))
+
+    named = [problem.split(":", 1)[0] for problem in caught.value.problems]
+    assert named.count(str(tmp_path / "mine.toml")) == 2
+    assert named.count(str(tmp_path / "yours.toml")) == 3
+
+
+def test_a_directory_that_is_missing_is_said(tmp_path: Path) -> None:
+    """CONTRACT `screens.directory`: a typo there must not silently leave the user's profiles out."""
+    with pytest.raises(ConfigurationInvalid, match="does not exist"):
+        load_profiles(str(tmp_path / "nowhere"))
+
+
+def test_a_ghost_without_a_style_could_be_any_draft_and_is_refused() -> None:
+    """DESIGN §5: a ghost suggestion differs from typed text by style and cursor."""
+    with pytest.raises(ValueError, match="`style` is missing"):
+        Placeholder(ghost=True)
+
+
+def test_claude_takes_three_lines_and_700_characters_before_it_wraps_a_paste() -> None:
+    """DESIGN §4: where long pastes arrive wrapped, the compact form has three lines at most."""
+    paste = load_profiles()["claude"].paste
+
+    assert (paste.max_lines, paste.max_characters, paste.wraps) == (3, 700, True)
+    assert (load_profiles()["codex"].paste.max_lines, load_profiles()["codex"].paste.max_characters) == (10, 1024)
+    assert all(300 <= profile.paste.gap_ms <= 500 for profile in load_profiles().values())

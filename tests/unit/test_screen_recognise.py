@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from adapters.screens import is_shell_or_veto, load_profiles, recognise
+
+PROFILES = load_profiles()
+
+
+@pytest.mark.parametrize(
+    ("argv", "harness"),
+    [
+        (["claude", "--permission-mode", "default"], "claude"),
+        (["/home/ada/.local/bin/claude"], "claude"),
+        (["/home/ada/.local/share/claude/versions/2.1.332", "--resume"], "claude"),
+        (["node", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js"], "claude"),
+        (["/opt/node-22.3.0/bin/node", "--max-old-space-size=8192", "/opt/n/bin/claude"], "claude"),
+        (["node", "--require", "/x/hook.js", "/opt/n/bin/claude"], "claude"),
+        (["/x/node_modules/@anthropic-ai/claude-code/bin/claude.exe"], "claude"),
+        (["codex", "resume"], "codex"),
+        (["node", "/x/node_modules/.bin/codex"], "codex"),
+        (["/x/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex", "-s", "read-only"], "codex"),
+        (["npx", "-y", "@openai/codex@0.171.0"], "codex"),
+        (["npm", "exec", "@openai/codex"], "codex"),
+        (["bunx", "codex"], "codex"),
+        (["env", "-u", "TMUX", "FOO=1", "codex"], "codex"),
+        (["nohup", "claude"], "claude"),
+        (["python3", "-m", "wake_bridge.testing.fake_harness", "--name", "x"], "fake"),
+        (["/usr/bin/python3.11", "-X", "dev", "-u", "-m", "wake_bridge.testing.fake_harness"], "fake"),
+        (["python3", "-m", "http.server", "wake_bridge.testing.fake_harness"], None),
+        (["python3", "-c", "x", "claude"], None),
+        (["node", "-e", "1", "claude"], None),
+        (["node", "server.js", "claude"], None),
+        (["node"], None),
+        (["claude-helper"], None),
+        (["tail", "-f", "claude"], None),
+        ([""], None),
+        ([], None),
+    ],
+)
+def test_the_foreground_process_tells_the_harness(argv: list[str], harness: str | None) -> None:
+    """DESIGN §5: interpreters and versioned paths are looked through, arguments of other programs are not."""
+    assert recognise(argv, PROFILES) == harness
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["bash"],
+        ["-zsh"],
+        ["/bin/sh", "-c", "claude"],
+        ["ssh", "host", "claude"],
+        ["docker", "exec", "-it", "box", "codex"],
+        ["sudo", "-u", "ada", "claude"],
+        ["env", "X=1", "vim", "claude"],
+        ["nvim", "claude.md"],
+        ["less", "/var/log/codex"],
+        ["tmux", "attach"],
+        [],
+    ],
+)
+def test_shells_remote_sessions_editors_and_pagers_are_no_agent(argv: list[str]) -> None:
+    """DESIGN §5: they are vetoes, whatever their arguments say."""
+    assert is_shell_or_veto(argv)
+    assert recognise(argv, PROFILES) is None
+
+
+def test_an_agent_is_no_veto() -> None:
+    """DESIGN §5: the veto names programs; it does not hold everything else back."""
+    assert not is_shell_or_veto(["node", "/usr/lib/node_modules/@openai/codex/bin/codex.js"])

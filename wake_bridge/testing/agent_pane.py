@@ -1,0 +1,69 @@
+"""A fake agent and the pane it lives in, as one thing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import libtmux
+
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+START_WITHIN: Final = 20.0
+"""Seconds for the harness to draw its first screen, on a machine that is busy."""
+
+
+class AgentPane:
+    """One fake harness in a pane of its own.
+
+    `fake` tells what to show and what was received, `pane` is libtmux's view of it.
+
+    Args:
+        tmux: the server it lives in.
+        directory: where its log lies.
+        name: of the harness, and of its session unless `session` says otherwise.
+        options: for the harness's command line.
+        session: the tmux session; a new window where it exists already.
+        under_shell: started by a shell that takes over when the harness ends.
+    """
+
+    def __init__(
+        self,
+        tmux: PrivateTmux,
+        directory: Path,
+        name: str,
+        *options: str,
+        session: str = "",
+        under_shell: bool = False,
+    ) -> None:
+        self.name = name
+        self.session = session or name
+        self.fake = FakeHarness(directory, name)
+        self._tmux = tmux
+        self._command = self.fake.command_before_shell(*options) if under_shell else self.fake.command(*options)
+        self.pane = self.moves_in()
+
+    def moves_in(self) -> libtmux.Pane:
+        """Start the harness once more, in a new pane; what it received before stays in its log."""
+        starts = len(self.fake.events("started"))
+        self.pane = self._tmux.new_pane(self._command, session=self.session)
+        self.fake.waits_for("started", starts + 1, START_WITHIN)
+        self.fake.control(START_WITHIN)
+        return self.pane
+
+    @property
+    def id(self) -> str:
+        """The pane's id, `%3`."""
+        return str(self.pane.pane_id)
+
+    @property
+    def label(self) -> str:
+        """The pane as a person reads it, `session:window.pane`."""
+        return self._tmux.run(
+            "display-message", "-p", "-t", self.id, "#{session_name}:#{window_index}.#{pane_index}"
+        ).strip()
+
+    def screen(self) -> str:
+        """What the pane shows."""
+        return self._tmux.look(self.pane).text

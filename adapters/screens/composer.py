@@ -84,6 +84,8 @@ def find_composer(screen: Screen, shape: ComposerShape) -> Composer | None:
             extent = _open_rows(screen, shape, cursor)
     if extent is None:
         return None
+    if shape.anchor == "bottom":
+        cursor = _cursor_within(screen, extent)
     first_line, hidden_rows = _without_scroll_mark(screen, shape, extent)
     found = _glyph_at(screen, shape, extent.top)
     if found is None and hidden_rows and shape.frame == "rules":
@@ -152,6 +154,17 @@ def _cursor(screen: Screen, shape: ComposerShape) -> tuple[int, int] | None:
             column = screen.row(number).last_reversed()
             if column is not None:
                 return column, number
+    return None
+
+
+def _cursor_within(screen: Screen, extent: _Extent) -> tuple[int, int] | None:
+    """The terminal's cursor or a drawn one, whichever stands between the frame's rows; a blinking one may be neither."""
+    if extent.top <= screen.cursor_y <= extent.bottom:
+        return screen.cursor_x, screen.cursor_y
+    for number in range(extent.bottom, extent.top - 1, -1):
+        column = screen.row(number).last_reversed()
+        if column is not None:
+            return column, number
     return None
 
 

@@ -61,7 +61,7 @@ class ComposerShape(Strict):
         padding: blank rows inside the frame above the text.
         label_rows: rows inside the frame, at its foot, that are no text.
         anchor: what the search starts from: the terminal's `cursor`, a software cursor (`reversed`), or the `bottom`
-            of the screen where the cursor tells nothing.
+            of the screen where the cursor may be anywhere.
         cursor_visible: whether the terminal's cursor shows while idle; none: either.
         shell_glyphs: prompts that mean that text would go to a shell.
         scrolled: what shows that the text's first rows are out of sight, in the rule above it or at the end of its first

@@ -125,7 +125,9 @@ class Office:
     def daemon(self) -> tuple[DaemonProcess, float]:
         """A daemon that has reached the tip, and when it was started, in UTC seconds."""
         started = time.time()
-        return self.sandbox.daemon(), started
+        daemon = self.sandbox.daemon()
+        assert daemon.process.poll() is None, daemon.log()
+        return daemon, started
 
     def close(self) -> None:
         self.sandbox.close()

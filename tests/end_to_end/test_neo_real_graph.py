@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ import pytest
 from wake_bridge.testing.agent_pane import AgentPane
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, DaemonProcess
+from wake_bridge.testing.sandbox import QUICK
 
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
 ADA, GPT, GRACE, VEGA, HUMAN = "@neo-opus-ada", "@neo-gpt", "@neo-opus-grace", "@neo-opus-vega", "@tobiu"
+BENCHED = "@neo-gemini-pro"
 OLD_CONTENT = 116
 """The highest log id of the file as it was made."""
 
@@ -33,16 +34,9 @@ class Neo:
         self.ada = world.agent("ada")
         self.gpt = world.agent("gpt")
         self.gem = world.agent("gem")
-        self.daemon: DaemonProcess | None = None
 
-    def announced(self, identity: str) -> list[tuple[str, str]]:
-        """(kind, subject key) of every event that an identity was woken for, in the order of the log."""
-        wakes = [one for one in self.world.sandbox.deliveries("--target", identity) if one["outcome"] == "submitted"]
-        events = [event for one in wakes for event in one["events"]]
-        return [(event["kind"], event["subject_key"]) for event in sorted(events, key=lambda event: event["logId"])]
-
-    def of(self, identity: str, subject: str) -> list[dict[str, Any]]:
-        """The deliveries of an identity that speak of a subject key."""
+    def about(self, identity: str, subject: str) -> list[dict[str, Any]]:
+        """The deliveries of an identity, in whatever state, that carry an event about a subject."""
         return [
             one
             for one in self.world.sandbox.deliveries("--target", identity)
@@ -53,42 +47,51 @@ class Neo:
         """The one delivery of an identity about a subject, once it was submitted."""
 
         def settled() -> list[dict[str, Any]]:
-            return [one for one in self.of(identity, subject) if one["settledAt"]]
+            return [one for one in self.about(identity, subject) if one["settledAt"]]
 
-        found = self.world.sandbox.waits_for(settled, 20, f"a wake of {identity} for {subject}")
-        (one,) = found
+        (one,) = self.world.sandbox.waits_for(settled, 20, f"a wake of {identity} for {subject}")
         assert (one["state"], one["outcome"]) == ("DELIVERED", "submitted"), one
         return one
 
-    def passes(self, *identities: str) -> None:
-        """Return when all that was written before has been decided: later mail, to both or to some, was submitted."""
-        fences = [(one, self.core.do("send", HUMAN, one, "fence")) for one in identities or (ADA, GPT)]
-        for identity, fence in fences:
-            self.wakes_for(identity, fence)
+    def decides(self) -> None:
+        """Return when every row written before has been judged, and what matched lies in a delivery.
 
-    def once(self, agent: AgentPane, delivery: dict[str, Any]) -> str:
-        """The text with that delivery's mark, submitted exactly once."""
+        The fence is mail for one who is benched: its delivery opens, with all others, and stays held.
+        """
+        fence = self.core.do("send", HUMAN, BENCHED, "fence")
+        self.world.sandbox.waits_for(lambda: self.about(BENCHED, fence), 20, "the fence")
+
+    def submitted(self, agent: AgentPane, delivery: dict[str, Any]) -> str:
+        """The text with that delivery's mark; it was submitted exactly once."""
         (text,) = [text for text in agent.fake.submits() if str(delivery["id"]) in text]
         return text
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["three columns", "typed rows"])
-def neo(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    program: tuple[str, ...],
-    tmux_program: str,  # noqa: ARG001
-) -> Iterator[Neo]:
-    """A copy of the real graph in WAL mode, its log in both known forms, with a daemon on it."""
-    directory = tmp_path_factory.mktemp("neo")
+@contextmanager
+def _at_work(directory: Path, program: tuple[str, ...], *, with_events: bool) -> Iterator[Neo]:
+    """A copy of the real graph in WAL mode, with a daemon on it."""
     graph = directory / "memory-core-graph.sqlite"
     shutil.copyfile(REAL, graph)
-    _move_into_panes(graph, with_events=request.param)
+    _move_into_panes(graph, with_events=with_events)
     with Playground(directory, program) as world, MemoryCoreProcess(graph) as core:
         limits = "limits.storm = 1000\nlimits.wakes_per_hour = 1000\nlimits.wakes_per_day = 1000\n"
         world.sandbox.configure(f'{QUICK}{limits}graph.path = "{graph}"\n')
-        at_work = Neo(world, core)
-        at_work.daemon = world.sandbox.daemon()
+        neo = Neo(world, core)
+        world.sandbox.daemon()
+        yield neo
+
+
+@pytest.fixture(scope="module")
+def neo(tmp_path_factory: pytest.TempPathFactory, program: tuple[str, ...], tmux_program: str) -> Iterator[Neo]:  # noqa: ARG001
+    """The graph as the services of 13.1.0 made it: a log of three columns."""
+    with _at_work(tmp_path_factory.mktemp("neo"), program, with_events=False) as at_work:
+        yield at_work
+
+
+@pytest.fixture(scope="module")
+def newer_neo(tmp_path_factory: pytest.TempPathFactory, program: tuple[str, ...], tmux_program: str) -> Iterator[Neo]:  # noqa: ARG001
+    """The same with the columns of typed rows, as newer services have them."""
+    with _at_work(tmp_path_factory.mktemp("neo"), program, with_events=True) as at_work:
         yield at_work
 
 
@@ -115,10 +118,11 @@ def _move_into_panes(graph: Path, *, with_events: bool) -> None:
 
 def test_old_content_wakes_nobody(neo: Neo) -> None:
     """DESIGN §2: a new epoch begins at the tip, and looks back for unread mail of the last hour only."""
-    neo.passes()
+    neo.decides()
 
-    deliveries = neo.world.sandbox.deliveries()
-    assert all(event["logId"] > OLD_CONTENT for one in deliveries for event in one["events"])
+    events = [event for one in neo.world.sandbox.deliveries() for event in one["events"]]
+    assert events, "the fence at least"
+    assert all(event["logId"] > OLD_CONTENT for event in events)
     assert neo.gem.fake.bytes_received() == b""
 
 
@@ -130,28 +134,28 @@ def test_new_mail_wakes_exactly_once_whatever_is_written_about_it_afterwards(neo
     neo.core.do("touch", message)
     neo.core.do("set", message, "priority", "high")
     neo.core.do("mark_read", message)
-    neo.core.do("touch", message)
-    neo.passes()
+    neo.core.do("touch_edges", message)
+    neo.decides()
 
-    assert neo.announced(ADA).count(("message", message)) == 1
-    text = neo.once(neo.ada, wake)
+    text = neo.submitted(neo.ada, wake)
     assert '1 new message (latest: "Review request: PR #10717" from @neo-gpt)' in text
     assert text == wake["digest"]
-    (again,) = neo.of(ADA, message)
-    assert again["proof"] == 3
-    assert neo.of(GPT, message) == []
+    assert len(neo.about(ADA, message)) == 1
+    assert neo.about(GPT, message) == []
 
 
-def test_a_message_whose_rows_come_apart_is_one_wake(neo: Neo) -> None:
-    """DESIGN §3: the mail edge and a later rewrite of it, pages apart, are one subject."""
+def test_two_rows_for_one_message_are_one_wake_even_pages_apart(neo: Neo) -> None:
+    """DESIGN §3: a subject wakes an identity once; the second row comes before the first was announced."""
     message = neo.core.do("send", GRACE, GPT, "two rows")
     neo.core.do("touch_edges", message)
     neo.core.do("noise", 1500)
     neo.core.do("touch_edges", message)
-    neo.wakes_for(GPT, message)
-    neo.passes()
+    wake = neo.wakes_for(GPT, message)
+    neo.decides()
 
-    assert neo.announced(GPT).count(("message", message)) == 1
+    assert [event["subject_key"] for event in wake["events"]] == [message]
+    assert "1 new message (" in neo.submitted(neo.gpt, wake)
+    assert len(neo.about(GPT, message)) == 1
 
 
 def test_a_broadcast_wakes_its_audience_once_however_late_the_audience_is_written(neo: Neo) -> None:
@@ -162,79 +166,87 @@ def test_a_broadcast_wakes_its_audience_once_however_late_the_audience_is_writte
         for pause in (0.0, 0.05, 0.1, 0.2)
         for audience in (everyone, [GPT])
     }
-    for message in sent:
-        neo.wakes_for(GPT, message)
-    neo.passes()
+    expected = sorted((one, message) for message, audience in sent.items() for one in (ADA, GPT) if one in audience)
 
-    for identity in (ADA, GPT):
-        told = [key for kind, key in neo.announced(identity) if key in sent]
-        assert sorted(told) == sorted(message for message, audience in sent.items() if identity in audience)
-    for agent in (neo.ada, neo.gpt):
-        assert agent.fake.events("empty-enter") == []
+    def told() -> list[tuple[str, str]]:
+        """Who was told of which, as often as it was; a delivery that was opened for nothing ends as `empty`."""
+        wakes = [one for one in neo.world.sandbox.deliveries() if one["outcome"] == "submitted"]
+        keys = [(one["target"], event["subject_key"]) for one in wakes for event in one["events"]]
+        return sorted(pair for pair in keys if pair[1] in sent)
+
+    neo.world.sandbox.waits_for(lambda: set(told()) >= set(expected), 20, "every broadcast to be told")
+    neo.decides()
+
+    assert told() == expected
+    open_deliveries = [one for one in neo.world.sandbox.deliveries() if one["target"] != BENCHED and not one["outcome"]]
+    assert open_deliveries == []
 
 
 def test_reading_a_broadcast_wakes_nobody_again(neo: Neo) -> None:
-    """DESIGN §2: a broadcast is read on its recipient's own edge, which leaves a row like a new one."""
+    """DESIGN §2: a broadcast is read on its recipient's own edge, which leaves a row like that of a new one."""
     message = neo.core.do("send", GRACE, "AGENT:*", "lane claim", [ADA, GPT])
     neo.wakes_for(ADA, message)
     neo.wakes_for(GPT, message)
     neo.core.do("mark_read", message, ADA)
-    neo.passes()
+    neo.decides()
 
-    assert neo.announced(ADA).count(("message", message)) == 1
-    assert neo.announced(GPT).count(("message", message)) == 1
+    assert len(neo.about(ADA, message)) == 1
+    assert len(neo.about(GPT, message)) == 1
 
 
 def test_a_grant_wakes_the_grantee_and_not_the_granter(neo: Neo) -> None:
-    """DESIGN §2: permission edges run grantee → granter; the grantee is told, by whom."""
-    by_gpt = neo.core.do("grant", ADA, GPT, "CAN_READ_SESSIONS_OF")
+    """DESIGN §2: permission edges run grantee → granter; the grantee is told, and by whom."""
     by_ada = neo.core.do("grant", GRACE, ADA, "CAN_READ_INBOX_OF")
+    by_gpt = neo.core.do("grant", ADA, GPT, "CAN_READ_SESSIONS_OF")
     wake = neo.wakes_for(ADA, by_gpt)
-    neo.passes()
+    neo.decides()
 
-    assert "1 permission granted (latest: CAN_READ_SESSIONS_OF by @neo-gpt)" in neo.once(neo.ada, wake)
-    assert neo.announced(ADA).count(("permission", by_gpt)) == 1
-    assert [key for kind, key in neo.announced(ADA) + neo.announced(GPT) if key == by_ada] == []
-    assert neo.of(GPT, by_gpt) == []
+    assert "1 permission granted (latest: CAN_READ_SESSIONS_OF by @neo-gpt)" in neo.submitted(neo.ada, wake)
+    assert len(neo.about(ADA, by_gpt)) == 1
+    assert neo.about(ADA, by_ada) == []
+    assert neo.about(GPT, by_gpt) == []
 
 
+@pytest.mark.parametrize("typed", [False, True], ids=["derived", "typed"])
 def test_a_task_that_moves_twice_is_one_digest_for_its_originator_naming_the_latest(
-    neo: Neo, request: pytest.FixtureRequest
+    request: pytest.FixtureRequest, *, typed: bool
 ) -> None:
-    """DESIGN §§2–4: Submitted → Working → Completed, 200 ms apart: both are counted, the mover is not told."""
-    typed = request.node.callspec.params["neo"]
-    task = neo.core.do("give_task", ADA, GRACE, "count the rows")
+    """DESIGN §§2–4: Submitted → Working → Completed, 200 ms apart: both are counted, and the mover is not told."""
+    neo: Neo = request.getfixturevalue("newer_neo" if typed else "neo")
+    task = neo.core.do("give_task", ADA, GPT, "count the rows")
+    time.sleep(0.2)
     neo.core.do("move_task", task, "Working", typed=typed)
     time.sleep(0.2)
     neo.core.do("move_task", task, "Completed", typed=typed)
     wake = neo.wakes_for(ADA, task)
-    neo.passes()
+    neo.decides()
 
-    text = neo.once(neo.ada, wake)
-    assert f"2 task transitions (latest: Working → Completed on task {task})" in text
-    assert len(neo.of(ADA, task)) == 1
-    assert neo.of(GPT, task) == []
+    assert f"2 task transitions (latest: Working → Completed on task {task})" in neo.submitted(neo.ada, wake)
+    assert len(neo.about(ADA, task)) == 1
+    kinds = [event["kind"] for one in neo.about(GPT, task) for event in one["events"]]
+    assert kinds == ["message"], "the task reached its assignee as mail, its own moves did not"
 
 
 def test_a_pulse_wakes_an_identity_with_three_subscriptions_once(neo: Neo) -> None:
     """DESIGN §2: a heartbeat pulse wakes once per identity."""
     pulse = neo.core.do("pulse", ADA)
     wake = neo.wakes_for(ADA, pulse)
-    neo.passes()
+    neo.decides()
 
-    assert neo.announced(ADA).count(("pulse", pulse)) == 1
-    assert "1 heartbeat pulse" in neo.once(neo.ada, wake)
-    assert neo.of(GPT, pulse) == []
+    assert "- 1 heartbeat pulse (" in neo.submitted(neo.ada, wake)
+    assert len(neo.about(ADA, pulse)) == 1
+    assert neo.about(GPT, pulse) == []
 
 
 def test_own_broadcasts_and_plain_notes_to_oneself_wake_nobody(neo: Neo) -> None:
-    """DESIGN §2: self-mail waits for the next turn, own broadcasts are never told to their sender."""
+    """DESIGN §2: a note to oneself waits for the next turn, an own broadcast is never told to its sender."""
     broadcast = neo.core.do("send", ADA, "AGENT:*", "taking the lane", [GRACE, VEGA])
     note = neo.core.do("send", ADA, ADA, "sunset: go on with the cursor")
-    neo.passes(GPT)
-    assert neo.of(ADA, note) == []
-    neo.passes(ADA)
+    neo.decides()
+    assert neo.about(ADA, note) == []
+    mail = neo.core.do("send", GPT, ADA, "good morning")
+    neo.wakes_for(ADA, mail)
 
-    assert neo.of(ADA, broadcast) == []
-    (ride,) = neo.of(ADA, note)
-    assert len(ride["events"]) > 1, "a note to oneself rides along in the next wake and starts none"
+    assert neo.about(ADA, broadcast) == []
+    (ride,) = neo.about(ADA, note)
+    assert mail in [event["subject_key"] for event in ride["events"]], "it rides along, and starts no wake of its own"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -188,36 +189,65 @@ def test_a_look_at_staged_text_can_be_brought_forward(ledger: LedgerStore, new_i
     assert ledger.next_deadline() == later(1_000)
 
 
-def steps_taken(ledger: LedgerStore, new_id: NewId) -> int:
-    """How many instructions SQLite needs to find out what is to be done (counted in tens)."""
-    count = 0
+def cost_of(ledger: LedgerStore, work: Callable[[], object]) -> int:
+    """How many tens of instructions SQLite needs for it: a count, not a time."""
+    ticks = 0
 
     def tick() -> int:
-        nonlocal count
-        count += 1
+        nonlocal ticks
+        ticks += 1
         return 0
 
     ledger._db.connection.set_progress_handler(tick, 10)
-    ledger.gather(later(100_000), new_id)
-    ledger.due(EPOCH_START)
-    ledger.next_deadline()
-    ledger.look_at_once(None, later(100_000))
-    ledger.next_turn_events(AGENT)
-    ledger.unsettled()
-    ledger.past_wakes(later(100_000))
+    work()
     ledger._db.connection.set_progress_handler(None, 0)
-    return count
+    return ticks
 
 
-def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: thousands of closed events and deliveries must not slow down the loop that asks what is due."""
-    open_delivery(ledger, sample_event(1, "@waiting"), new_id=new_id)
-    cost_when_new = steps_taken(ledger, new_id)
-    for burst in range(20):
-        rows = range(100 * burst + 2, 100 * burst + 102)
-        advance(ledger, *(sample_event(row, f"@agent{row % 10}") for row in rows))
+def end_some(ledger: LedgerStore, new_id: NewId, rows: range) -> None:
+    """Bring a hundred events at a time to their end, in ten deliveries."""
+    for first in rows[::100]:
+        advance(ledger, *(sample_event(row, f"@agent{row % 10}") for row in range(first, first + 100)))
         for delivery in ledger.gather(START, new_id):
             ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, {}, START)
 
-    assert ledger.tally().delivered == 200
-    assert steps_taken(ledger, new_id) <= cost_when_new + 10
+
+def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: thousands of closed events and deliveries must not slow down what goes on."""
+    rows = count(100_000)
+
+    def look_around() -> None:
+        ledger.gather(later(100_000), new_id)
+        ledger.due(EPOCH_START)
+        ledger.next_deadline()
+        ledger.look_at_once(None, later(100_000))
+        ledger.next_turn_events(AGENT)
+        ledger.unsettled()
+        ledger.past_wakes(later(100_000))
+        ledger.unacknowledged(later(100_000))
+
+    def live_through() -> None:
+        delivery = ledger.dispatch(open_delivery(ledger, sample_event(next(rows), "@new"), new_id=new_id), START)
+        frozen = lock_with_its_events(ledger, delivery, START)
+        ledger.append(frozen, Step.PROBED, {}, START)
+        thawed = ledger.release(frozen, busy(START), START, is_attempt=True)
+        ledger.settle(lock_with_its_events(ledger, thawed, START), Outcome.SUBMITTED, Proof.SUBMITTED, {}, START)
+        ledger.journal_of(delivery.id)
+
+    open_delivery(ledger, sample_event(1, "@waiting"), new_id=new_id)
+    when_new = cost_of(ledger, look_around), cost_of(ledger, live_through)
+    end_some(ledger, new_id, range(100, 2100))
+
+    assert ledger.tally().delivered == 201
+    assert cost_of(ledger, look_around) <= when_new[0] + 10
+    assert cost_of(ledger, live_through) <= when_new[1] * 1.2
+
+
+def test_pruning_costs_as_much_as_there_is_to_prune(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §3: a year's ledger is pruned like a week's, only longer."""
+    end_some(ledger, new_id, range(100, 400))
+    once = cost_of(ledger, lambda: ledger.prune(later(1)))
+    end_some(ledger, new_id, range(1000, 1900))
+
+    assert cost_of(ledger, lambda: ledger.prune(later(1))) <= once * 3.6
+    assert ledger.tally().delivered == 0

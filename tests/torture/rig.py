@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import libtmux
 
-from wake_bridge.domain.delivery import Delivery, JournalEntry
+from wake_bridge.domain.delivery import Delivery, JournalEntry, Proof
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.testing.crash_points import COMMAND, CRASH, HALT, Halt, Point
 from wake_bridge.testing.fake_harness import FakeHarness
@@ -80,6 +80,11 @@ class Standing:
     def is_settled(self) -> bool:
         """Whether nothing more will come of it."""
         return self.delivery is not None and self.delivery.state.is_terminal
+
+    @property
+    def proof(self) -> Proof:
+        """How far it was seen to get."""
+        return self.delivery.proof if self.delivery else Proof.NONE
 
     @property
     def hold(self) -> str:
@@ -155,11 +160,12 @@ class Rig:
         """A daemon that dies at a point."""
         return self.watched.daemon(environment={CRASH: str(point)})
 
-    def halting(self, point: Point) -> tuple[DaemonProcess, Halt]:
-        """A daemon that stands still at a point, and what lets it go on."""
+    def halting(self, point: Point, dying_at: Point | None = None) -> tuple[DaemonProcess, Halt]:
+        """A daemon that stands still at a point, and what lets it go on; later it may die at another."""
         directory = self.directory / f"halt-{time.time_ns()}"
         directory.mkdir()
-        return self.watched.daemon(environment={HALT: f"{point}@{directory}"}), Halt(point, directory)
+        environment = {HALT: f"{point}@{directory}", **({CRASH: str(dying_at)} if dying_at else {})}
+        return self.watched.daemon(environment=environment), Halt(point, directory)
 
     # -- what the ledger says ------------------------------------------------------------------------------------
 
@@ -178,7 +184,7 @@ class Rig:
         """Every delivery whose digest spoke of a message and was, or may have been, submitted."""
         with closing(LedgerStore.open(self.plain.state_dir, read_only=True)) as ledger:
             return ledger._deliveries(
-                "SELECT delivery.* FROM delivery JOIN delivery_event ON delivery_id = delivery.id"
+                "SELECT delivery.* FROM delivery JOIN delivery_event ON delivery_event.delivery_id = delivery.id"
                 " JOIN wake_event ON wake_event.id = event_id"
                 " WHERE subject_key = ? AND digest <> '' AND outcome IN ('submitted', 'acknowledged', 'unknown')",
                 (message,),

@@ -182,6 +182,27 @@ def test_a_harness_that_draws_its_own_cursor_is_read_by_it(above: str, inside: s
 
 
 @pytest.mark.parametrize(
+    ("inside", "cursor", "state"),
+    [
+        ("> \x1b[7m \x1b[0m", (0, 0), "idle"),
+        ("> ", (0, 0), "idle"),
+        ("> ", (2, 2), "idle"),
+        ("> ", (5, 2), "userTyping"),
+        (">    \x1b[7m \x1b[0m", (0, 0), "userTyping"),
+        ("> text", (0, 0), "userTyping"),
+    ],
+)
+def test_where_the_cursor_may_be_anywhere_the_last_box_is_the_composer(
+    inside: str, cursor: tuple[int, int], state: str
+) -> None:
+    """DESIGN §5: a cursor parked elsewhere hides blanks, so that a drawn one counts where it shows."""
+    ansi = f"{RULE}\n{RULE}\n{inside}\n\n\x1b[0m{RULE}\nfoot"
+    toml = FRAMED.replace('frame = "rules"', 'frame = "rules", anchor = "bottom"')
+
+    assert classify(_screen(ansi, cursor, visible=False), _profile(toml)).state == state
+
+
+@pytest.mark.parametrize(
     ("flag", "value", "hold"),
     [
         ("pane_in_mode", "1", HoldReason.COPY_MODE),

@@ -157,7 +157,7 @@ class HoldReason(StrEnum):
 
 
 REMEDIES: Final[dict[HoldReason, str]] = {
-    HoldReason.ACTIVE: "nothing to do: the agent is working and will be woken when its turn ends",
+    HoldReason.ACTIVE: "nothing to do: the agent in {where} is working and will be woken when its turn ends",
     HoldReason.WAITING_ON_APPROVAL: "answer the dialog in {where}",
     HoldReason.USER_TYPING: "send or clear the text in the composer of {where}, or leave the keyboard for a moment",
     HoldReason.UNKNOWN: "run `wake-bridge presence {identity} --explain` to see what could not be recognised",
@@ -165,7 +165,7 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again (`tmux respawn-pane`)",
     HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {where}`",
     HoldReason.NO_AGENT: "start the agent in {where}; its shell or another program has the terminal now",
-    HoldReason.UNREACHABLE: "open the pane again, or run `wake-bridge bind {identity}` inside the right one",
+    HoldReason.UNREACHABLE: "open {where} again, or run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.STAGED: "our wake text stands unsent in {where}: send it or clear it there",
     HoldReason.WINDOW: "nothing to do: what else arrives within the window is told along with it",

@@ -71,6 +71,8 @@ class InotifySignal:
             self._is_reported = True
             return
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+        # what was written since the last look and before the watch, nobody would hint at
+        self._hint.set()
 
     def _disarm(self) -> None:
         if self._descriptor is not None:

@@ -115,9 +115,13 @@ class SqliteGraph:
         """See `ChangeLog.version`."""
         return (*self._source.file_at_path(), self._source.commits_seen())
 
-    def reopen(self) -> bool:
+    def heal(self) -> bool:
+        """See `ChangeLog.heal`."""
+        return self._source.heal()
+
+    def reopen(self) -> None:
         """See `ChangeLog.reopen`."""
-        return self._source.reopen()
+        self._source.reopen()
 
     def census(self) -> Census:
         """See `ChangeLog.census`."""

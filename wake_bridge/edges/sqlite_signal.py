@@ -86,6 +86,8 @@ class WatchfilesSignal:
         """Hint for every change; a watch that cannot be had is reported once and tried again now and then."""
         is_reported = False
         while not self._stop.is_set():
+            # what was written since the last look and before the watch, nobody would hint at
+            self._hint.set()
             try:
                 async for _ in awatch(
                     self._directory, watch_filter=self._concerns, step=STEP, recursive=False, stop_event=self._stop

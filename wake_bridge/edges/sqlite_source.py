@@ -1,7 +1,8 @@
 """The graph file, held open for reading for as long as it is the same file (DESIGN §2 "Reading it").
 
 Inside the daemon nothing may open the database, its `-wal` or its `-shm` by path but SQLite itself: POSIX would drop all
-locks of the process, and the reader would go deaf without a sign. `os.stat` is safe.
+locks of the process. The last writer to leave then deletes the log under our feet, and the reader goes deaf for ever,
+without an error. `os.stat` is safe.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
 from wake_bridge.edges.graph_schema import APPLICATION_ID, sqlite_address
+from wake_bridge.edges.sqlite_family import Family, family_of
 
 BUSY_TIMEOUT: Final = 1.0
 """Seconds one call may wait for a lock; a stop must not wait longer for the tail's thread."""
@@ -47,53 +49,61 @@ class SqliteSource:
     """One read-only connection, and the truth about the file at its path.
 
     Opened on first use. Every method raises `SourceMissing`, `SourceNotAGraph` or `SourceUnavailable` and nothing else.
-    Use from one thread at a time.
+    Several sources of one process on one file take turns, for they can only be healed together.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._family: Family = family_of(path)
+        self._family.add(self)
         self._connection: sqlite3.Connection | None = None
         self._opened_file = (0, 0)
         self._opened_at = 0.0
         self._openings = 0
+        self._index_file: tuple[int, int] | None = None
         self._has_events = False
 
     def query(self, statement: str, *values: object) -> Rows:
         """All rows of a query: fetched at once, so that no read transaction stays open. Texts come as bytes."""
-        try:
-            return self._run(self._open_connection(), statement, values)
-        except SourceError as error:
-            if not is_busy(error.__cause__):
-                self.close()
-            raise
-
-    def refresh(self) -> None:
-        """Make sure that the next answer comes from the file at the path, on a connection that cannot be deaf for long."""
-        is_old = time.monotonic() - self._opened_at > REOPEN_AFTER
-        if self._connection is not None and (is_old or self.file_at_path() != self._opened_file):
-            self.reopen()
+        with self._family.turn:
+            try:
+                return self._run(self._open_connection(), statement, values)
+            except SourceError as error:
+                if not _is_busy(error.__cause__):
+                    self.close()
+                raise
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Several queries that see one state of the file. Keep it short: a long one would hold up checkpoints."""
-        connection = self._open_connection()
-        self._run(connection, "BEGIN", ())
-        try:
-            yield
-        finally:
-            # an error has closed it, and with it the transaction
-            if connection is self._connection and connection.in_transaction:
-                self._run(connection, "ROLLBACK", ())
+        with self._family.turn:
+            connection = self._open_connection()
+            self._run(connection, "BEGIN", ())
+            try:
+                yield
+            finally:
+                # an error has closed it, and with it the transaction
+                if connection is self._connection and connection.in_transaction:
+                    self._run(connection, "ROLLBACK", ())
 
     def has_events(self) -> bool:
-        """Whether the log has the columns of typed rows. Asked anew each time: an ALTER may come while we read."""
+        """Whether the log has the columns of typed rows. Asked anew until it has: an ALTER may come while we read."""
         if not self._has_events:
-            self._has_events = {b"event_id", b"event_payload"} <= self._columns("GraphLog")
+            columns = {row[1] for row in self.query("PRAGMA table_info(GraphLog)")}
+            self._has_events = {b"event_id", b"event_payload"} <= columns
         return self._has_events
 
     def is_embedded(self) -> bool:
         """Whether wake-bridge made the file."""
         return bool(self.query("PRAGMA application_id")[0][0] == APPLICATION_ID)
+
+    def commits_seen(self) -> int:
+        """Changes whenever another connection committed, and with every opening.
+
+        `PRAGMA data_version` alone starts anew on each connection: two of them may agree by chance.
+        """
+        seen = int(self.query("PRAGMA data_version")[0][0])
+        return self._openings << 32 | seen
 
     def file_at_path(self) -> tuple[int, int]:
         """(device, inode) of what lies at the path now."""
@@ -111,42 +121,50 @@ class SqliteSource:
             raise SourceNotAGraph("this is not a file", str(self.path), hint=_NOT_OURS)
         return found.st_dev, found.st_ino
 
-    def commits_seen(self) -> int:
-        """Changes whenever another connection committed, and with every opening.
+    def refresh(self) -> None:
+        """Make sure that the next answer comes from the file at the path, on a connection that hears."""
+        with self._family.turn:
+            is_old = time.monotonic() - self._opened_at > REOPEN_AFTER
+            if self._connection is not None and (is_old or self.file_at_path() != self._opened_file):
+                self.reopen()
+            self.heal()
 
-        `PRAGMA data_version` alone starts anew on each connection: two of them may agree by chance.
+    def heal(self) -> bool:
+        """Open the file anew if the connection has gone deaf; answers whether it had.
+
+        While our locks hold, nobody can delete the WAL index we have mapped: if another one, or none, lies in its
+        place, the locks are lost and so is all that is committed from now on.
         """
-        seen = int(self.query("PRAGMA data_version")[0][0])
-        return self._openings << 32 | seen
+        with self._family.turn:
+            if self._connection is None or self._index_file is None or self._index_at_path() == self._index_file:
+                return False
+            if self.file_at_path() != self._opened_file:
+                # another file, with an index of its own
+                return False
+            self.reopen()
+            return True
 
-    def reopen(self) -> bool:
-        """Open the file anew; True if the old connection had gone deaf: the same file, and it saw less."""
-        old, old_file = self._connection, self._opened_file
-        self._connection = None
-        try:
-            new = self._open_connection()
-            return old is not None and old_file == self._opened_file and self._sees_less(old, new)
-        finally:
-            if old is not None:
-                old.close()
+    def reopen(self) -> None:
+        """Open the file anew, after every connection of this process to it was closed.
+
+        A connection that stays open keeps the old WAL index, and SQLite would hand it to the new one.
+        """
+        with self._family.turn:
+            for member in self._family.members():
+                member.close()
+            self._open_connection()
 
     def close(self) -> None:
         """Give up the connection; the next use opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-    def _sees_less(self, old: sqlite3.Connection, new: sqlite3.Connection) -> bool:
-        tip = "SELECT COALESCE(MAX(log_id), 0) FROM GraphLog"
-        # the new one first: a commit between the two must not look like deafness
-        fresh = self._run(new, tip, ())[0][0]
-        try:
-            return bool(self._run(old, tip, ())[0][0] < fresh)
-        except SourceError:
-            return True
+        with self._family.turn:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is not None:
+            if self._index_file is None:
+                self._index_file = self._index_at_path()
             return self._connection
         file_before = self.file_at_path()
         try:
@@ -168,9 +186,19 @@ class SqliteSource:
             connection.close()
             raise
         self._connection, self._opened_file, self._opened_at = connection, file_before, time.monotonic()
+        # still deaf if something outside this family kept the old index open: then the next look heals
+        self._index_file = (0, 0) if self._family.maps_deleted_index() else self._index_at_path()
         self._has_events = False
         self._openings += 1
         return connection
+
+    def _index_at_path(self) -> tuple[int, int] | None:
+        """(device, inode) of the WAL index, `-shm`; None where there is none, as in a file without a WAL."""
+        try:
+            found = os.stat(self._family.index)  # noqa: PTH116 - safe, as above
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _require_still_there(self, file_before: tuple[int, int]) -> None:
         if self.file_at_path() != file_before:
@@ -184,9 +212,6 @@ class SqliteSource:
             raise SourceNotAGraph(
                 f"this database is not a graph: it has no {', '.join(missing)}", str(self.path), hint=_NOT_OURS
             )
-
-    def _columns(self, table: str) -> set[bytes]:
-        return {row[1] for row in self.query(f"PRAGMA table_info({table})")}
 
     def _run(self, connection: sqlite3.Connection, statement: str, values: Sequence[object]) -> Rows:
         try:
@@ -203,7 +228,6 @@ class SqliteSource:
         return SourceUnavailable(f"the graph cannot be read now ({error})", str(self.path), hint=hint)
 
 
-def is_busy(error: BaseException | None) -> bool:
-    """Whether SQLite says that somebody else holds the file for the moment."""
+def _is_busy(error: BaseException | None) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     return code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

@@ -59,10 +59,11 @@ class Beginning:
 
 
 class LogReader:
-    """Asks the change log. Every method raises what the log raises (`SourceError`)."""
+    """Asks the change log. Every method raises what the log raises (`SourceError`). `heals` counts cured deafness."""
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
+        self.heals = 0
         self._typed_later: frozenset[str] | None = None
 
     def contents(self) -> Contents:
@@ -79,6 +80,7 @@ class LogReader:
 
     def look(self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None) -> Reading | None:
         """The next page; None if nothing was committed since `seen`. `file` is the one that was read last."""
+        self.heals += self._log.heal()
         version = self._log.version()
         if version == seen:
             return None
@@ -99,9 +101,9 @@ class LogReader:
             typed_later=self._typed_beyond(page),
         )
 
-    def reopen(self) -> bool:
-        """Open the log anew; True if the old connection had gone deaf."""
-        return self._log.reopen()
+    def reopen(self) -> None:
+        """Open the log anew: for a deafness that leaves no trace."""
+        self._log.reopen()
 
     def close(self) -> None:
         """Give up the log."""

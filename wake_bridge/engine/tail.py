@@ -192,16 +192,10 @@ class Tail:
 
     async def _look(self) -> None:
         if self._clock.now() - self._reopened_at >= REOPEN_EVERY:
-            await self._reopen()
+            self._reopened_at = self._clock.now()
+            await self._ask(self._reader.reopen)
         await self._to_the_tip()
         self._bookmark.save_if_due()
-
-    async def _reopen(self) -> None:
-        """A connection that went deaf gives no sign: a new one hears again (DESIGN §2)."""
-        self._reopened_at = self._clock.now()
-        if await self._ask(self._reader.reopen):
-            self.heals += 1
-            self._report.warning("reader_healed", heals=self.heals, hint="something opened the graph by path in here")
 
     async def _to_the_tip(self) -> None:
         while True:
@@ -209,6 +203,7 @@ class Tail:
             place = self._bookmark.place or Position(Epoch(0), LogId(0))
             reading = await self._ask(self._reader.look, place.cursor, place.fingerprint, self._file, self._seen)
             self.progressed_at = self._clock.now()
+            self._note_heals()
             if reading is None:
                 self._bookmark.rows_after = looked_at
                 return
@@ -261,6 +256,11 @@ class Tail:
                 hint="what was pruned is not seen",
             )
         self._warned_of_pruning_at = place.cursor
+
+    def _note_heals(self) -> None:
+        if self._reader.heals != self.heals:
+            self.heals = self._reader.heals
+            self._report.warning("reader_healed", heals=self.heals, hint="something in this process opened it by path")
 
     def _note_first_tip(self) -> None:
         if not self._was_at_tip:

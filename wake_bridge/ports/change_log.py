@@ -144,8 +144,11 @@ class ChangeLog(Protocol):
         Device and inode are those of the file at the path now; `reopen` is due when they changed.
         """
 
-    def reopen(self) -> bool:
-        """Open the file anew; True if the old connection had gone deaf (it saw less than the new one)."""
+    def heal(self) -> bool:
+        """Open the file anew if the connection has gone deaf; answers whether it had."""
+
+    def reopen(self) -> None:
+        """Open the file anew, in any case."""
 
     def subscriptions(self) -> list[tuple[str, Json]]:
         """Id and properties of every WAKE_SUBSCRIPTION node that can be read."""

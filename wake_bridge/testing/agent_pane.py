@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -42,15 +43,28 @@ class AgentPane:
         self.fake = FakeHarness(directory, name)
         self._tmux = tmux
         self._command = self.fake.command_before_shell(*options) if under_shell else self.fake.command(*options)
-        self.pane = self.moves_in()
+        self.pane = self._new_pane()
 
-    def moves_in(self) -> libtmux.Pane:
-        """Start the harness once more, in a new pane; what it received before stays in its log."""
+    def moves_in(self) -> None:
+        """Start the harness again, in a new pane; what it received before stays in its log."""
+        self.pane = self._new_pane()
+
+    def _new_pane(self) -> libtmux.Pane:
         starts = len(self.fake.events("started"))
-        self.pane = self._tmux.new_pane(self._command, session=self.session)
-        self.fake.waits_for("started", starts + 1, START_WITHIN)
+        pane = self._tmux.new_pane(self._command, session=self.session)
+        self._waits_until_up(starts + 1)
+        return pane
+
+    def respawns(self) -> None:
+        """Start the harness once more, in the same pane, whatever else runs there."""
+        starts = len(self.fake.events("started"))
+        line = self._command if isinstance(self._command, str) else f"exec {shlex.join(self._command)}"
+        self._tmux.run("respawn-pane", "-k", "-t", self.id, line)
+        self._waits_until_up(starts + 1)
+
+    def _waits_until_up(self, starts: int) -> None:
+        self.fake.waits_for("started", starts, START_WITHIN)
         self.fake.control(START_WITHIN)
-        return self.pane
 
     @property
     def id(self) -> str:

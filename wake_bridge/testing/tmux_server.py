@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 import libtmux
+import psutil
 
 from wake_bridge.testing.typist import Typist
 
@@ -93,7 +94,8 @@ class PrivateTmux:
     @property
     def socket_path(self) -> Path:
         """The socket's file; it exists while the server runs."""
-        return Path(self.run("display-message", "-p", "#{socket_path}").strip())
+        directory = Path(os.environ.get("TMUX_TMPDIR") or "/tmp").resolve()  # noqa: S108 - where tmux puts it
+        return directory / f"tmux-{os.getuid()}" / self.socket_name
 
     @property
     def server_pid(self) -> int:
@@ -192,19 +194,19 @@ class PrivateTmux:
             typist.close()
         self._typists.clear()
         pid = self.server_pid
-        if not pid:
-            return
-        self._call("kill-server")
-        deadline = time.monotonic() + 5
-        while _is_running(pid):
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
-            time.sleep(_POLL)
+        if pid:
+            self._call("kill-server")
+            deadline = time.monotonic() + 5
+            while _is_running(pid):
+                if time.monotonic() > deadline:
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(_POLL)
+        self.socket_path.unlink(missing_ok=True)  # tmux leaves it behind
 
 
 def _is_running(pid: int) -> bool:
+    """Whether the process lives; one that only waits to be reaped does not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return True

@@ -7,8 +7,8 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import libtmux
@@ -25,6 +25,7 @@ from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Nowhere, Place, Wake
 from wake_bridge.testing.fake_harness import FakeHarness
 from wake_bridge.testing.tmux_server import Look, PrivateTmux
+from wake_bridge.testing.typist import Typist
 
 QUIET = 2.0
 """Seconds of `typing_quiet` in these tests: the least there is."""
@@ -114,7 +115,8 @@ class Scene:
         session: str = "agents",
         shell: bool = False,
         script: bool = False,
-        **size: int,
+        width: int = 80,
+        height: int = 24,
     ) -> Resident:
         """A fake harness in a new window, up and idle.
 
@@ -126,15 +128,24 @@ class Scene:
             command = fake.command_before_shell(*options)
         if script:
             path = self.directory / f"start-{name}"
-            path.write_text(f"#!/bin/sh\n{shlex.join(command)}\nexit 0\n")
+            path.write_text(f"#!/bin/sh\n{shlex.join(fake.command(*options))}\nexit 0\n")
             path.chmod(0o755)
             command = [str(path)]
-        pane = self.tmux.new_pane(command, session=session, **size)
+        pane = self.tmux.new_pane(command, session=session, width=width, height=height)
         fake.control()
         return Resident(fake, pane, self.tmux)
 
-    def address(self, pane: str = "", **more: str) -> Address:
-        return Address(Identity("@agent"), pane=pane, **more)
+    def address(
+        self,
+        pane: str = "",
+        *,
+        harness: str = "",
+        socket: str = "",
+        suggested: str = "",
+        binding: Binding | None = None,
+        identity: str = "@agent",
+    ) -> Address:
+        return Address(Identity(identity), pane, socket, harness, suggested, binding)
 
     def resolve(self, address: Address) -> Place | Nowhere:
         return asyncio.run(self.adapter.resolve(address))
@@ -144,22 +155,50 @@ class Scene:
         assert isinstance(found, Place), found
         return found
 
-    def observe(self, pane: str, **more: str) -> Observation:
-        return asyncio.run(self.adapter.observe(self.place(pane), self.address(pane, **more)))
+    def observe(self, pane: str, *, harness: str = "") -> Observation:
+        return asyncio.run(self.adapter.observe(self.place(pane), self.address(pane, harness=harness)))
 
-    def verdict(self, pane: str, **more: str) -> Evidence:
-        return single_vote(self.observe(pane, **more).evidence)
+    def verdict(self, pane: str, *, harness: str = "") -> Evidence:
+        return single_vote(self.observe(pane, harness=harness).evidence)
 
-    def wake(self, progress: Progress = Progress.UNTOUCHED, fence: Binding | None = None, **more: str) -> Wake:
+    def wake(self, text: str = "") -> Wake:
+        """A wake nobody has tried yet; `{mark}` in `text` stands for its mark."""
         mark = str(ULID())
-        text = more.get("text", digest(mark))
-        return Wake("delivery", text, mark, progress, fence)
+        return Wake("delivery", (text or DIGEST).replace("{mark}", mark), mark)
 
-    def deliver(self, pane: str, wake: Wake, **more: str) -> AttemptOutcome:
-        return asyncio.run(self.deliver_at(self.place(pane), wake, **more))
+    def deliver(self, pane: str, wake: Wake) -> AttemptOutcome:
+        return self.deliver_at(self.place(pane), wake)
 
-    def deliver_at(self, place: Place, wake: Wake, **more: str) -> Awaitable[AttemptOutcome]:
-        return self.adapter.deliver(place, self.address(**more), wake, self.journal)
+    def deliver_at(self, place: Place, wake: Wake) -> AttemptOutcome:
+        async def attempt() -> AttemptOutcome:
+            return await self.adapter.deliver(place, self.address(), wake, self.journal)
+
+        return asyncio.run(attempt())
+
+    def go_on(self, pane: str, wake: Wake, progress: Progress) -> AttemptOutcome:
+        """A later attempt in the same place, after an earlier one got that far."""
+        place = self.place(pane)
+        return self.deliver_at(place, replace(wake, progress=progress, fence=wake.fence or place.fence))
+
+    def watcher(self, pane: str, *, session: str = "agents") -> Typist:
+        """A person attached to the session, the pane their current one, quiet for long enough."""
+        typist = self.tmux.attach(session)
+        typist.waits_until_shown()
+        self.tmux.run("select-window", "-t", pane, ";", "select-pane", "-t", pane)
+        self.waits_until_quiet()
+        return typist
+
+    def waits_until_quiet(self) -> None:
+        """Until no client pressed a key within the quiet time: tmux tells it in whole seconds."""
+        deadline = time.monotonic() + 10
+        while True:
+            now, *keys = self.tmux.run(
+                "display-message", "-p", "%s", ";", "list-clients", "-F", "#{client_activity}"
+            ).split()
+            if all(int(now) - int(key) > QUIET for key in keys):
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def leftovers(self) -> list[str]:
         """Buffers and locks of ours that somebody forgot."""
@@ -174,13 +213,12 @@ class Scene:
         ]
 
 
-def digest(mark: str) -> str:
-    """A wake as a terminal gets it."""
-    return (
-        '[WAKE] 2 events for @agent: 2 new messages (latest: "Review `$(id)` #1; ok" from @neo-opus)\n'
-        "Automated notice, not your user. Check your mailbox.\n"
-        f"Subscription: WAKE_SUB:1 (+1)   Window: 31s   Wake: {mark}"
-    )
+DIGEST = (
+    '[WAKE] 2 events for @agent: 2 new messages (latest: "Review `$(id)` #1; ok" from @neo-opus)\n'
+    "Automated notice, not your user. Check your mailbox.\n"
+    "Subscription: WAKE_SUB:1 (+1)   Window: 31s   Wake: {mark}"
+)
+"""A wake as a terminal gets it."""
 
 
 @pytest.fixture

@@ -73,7 +73,6 @@ def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite
                 copy = _copy_in_memory(connection, migrations)
                 connection.close()
                 return copy
-            connection.execute("PRAGMA query_only = 1")
         except BaseException:
             connection.close()
             raise

@@ -87,7 +87,6 @@ CREATE TABLE delivery (
 CREATE UNIQUE INDEX delivery_one_unfrozen ON delivery (identity) WHERE state IN ('PENDING', 'DISPATCHED');
 CREATE INDEX delivery_acting ON delivery (act_at) WHERE act_at IS NOT NULL;
 CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
-CREATE INDEX delivery_by_identity ON delivery (identity);
 CREATE INDEX delivery_by_state ON delivery (state, outcome, hold_reason);
 
 -- Every event a delivery's digest speaks of, also after the event went on to another delivery.

@@ -1,0 +1,236 @@
+"""One attempt: compare and paste, see it land, submit once, prove it (DESIGN §6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from adapters.tmux.lock import pane_lock
+from wake_bridge.domain.delivery import HoldReason, Proof, Step
+from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
+
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Scene
+
+PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
+
+
+def test_a_wake_is_pasted_in_one_frame_and_submitted_once(scene: Scene) -> None:
+    """DESIGN §6: one framed paste, one Enter, and a proof; the agent gets the text byte for byte."""
+    agent = scene.resident()
+    wake = scene.wake()
+
+    outcome = scene.deliver(agent.id, wake)
+
+    assert isinstance(outcome, Delivered)
+    assert outcome.proof is Proof.SUBMITTED
+    assert agent.fake.submits() == [wake.text]
+    assert agent.fake.bytes_received() == PASTE_START + wake.text.encode() + PASTE_END + b"\r"
+
+
+def test_each_step_is_written_down_before_the_key_it_stands_for(scene: Scene) -> None:
+    """DESIGN §8: `await journal(step, evidence)` returns after it is on disk; only then the key is sent."""
+    agent = scene.resident()
+    seen: dict[Step, bytes] = {}
+    for step in Step:
+        scene.journal.on[step] = lambda step=step: seen.update({step: agent.fake.bytes_received()})
+
+    scene.deliver(agent.id, scene.wake())
+
+    assert scene.journal.names == ["probed", "intent_stage", "staged", "intent_submit", "submitted"]
+    assert seen[Step.INTENT_STAGE] == b""
+    assert b"\r" not in seen[Step.INTENT_SUBMIT]
+    assert seen[Step.STAGED].endswith(PASTE_END)
+    assert seen[Step.SUBMITTED].endswith(b"\r")
+
+
+def test_no_other_pane_gets_a_byte(scene: Scene) -> None:
+    """DESIGN §6: the paste and Enter name their pane; tmux sends a key without one to whichever is current."""
+    agent = scene.resident("first", session="bill")
+    twin = scene.resident("twin", session="bill")
+    last = scene.resident("last", session="bill-2")
+    scene.tmux.run("select-window", "-t", twin.id)
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Delivered)
+    assert len(agent.fake.submits()) == 1
+    assert twin.is_untouched()
+    assert last.is_untouched()
+
+
+@pytest.mark.parametrize("failing", [Step.PROBED, Step.INTENT_STAGE])
+def test_a_journal_that_fails_before_the_paste_leaves_the_pane_untouched(scene: Scene, failing: Step) -> None:
+    """DESIGN §8: if the journal raises, no further key is sent."""
+    agent = scene.resident()
+
+    def fails() -> None:
+        raise OSError("disk full")
+
+    scene.journal.on[failing] = fails
+
+    with pytest.raises(OSError, match="disk full"):
+        scene.deliver(agent.id, scene.wake())
+
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("failing", [Step.STAGED, Step.INTENT_SUBMIT])
+def test_a_journal_that_fails_before_enter_leaves_the_text_unsent(scene: Scene, failing: Step) -> None:
+    """DESIGN §8: if the journal raises, no further key is sent."""
+    agent = scene.resident()
+
+    def fails() -> None:
+        raise OSError("disk full")
+
+    scene.journal.on[failing] = fails
+
+    with pytest.raises(OSError, match="disk full"):
+        scene.deliver(agent.id, scene.wake())
+
+    assert agent.enters() == 0
+    assert agent.fake.submits() == []
+
+
+@pytest.mark.parametrize("swallowed", [1, 3])
+def test_an_enter_that_was_swallowed_is_pressed_again(scene: Scene, swallowed: int) -> None:
+    """DESIGN §6.6: again, at most three times, while our own text provably still stands there."""
+    agent = scene.resident("fake", "--swallow-enter", str(swallowed))
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Delivered)
+    assert len(agent.fake.submits()) == 1
+    assert agent.enters() == swallowed + 1
+    assert scene.journal.names.count("intent_submit") == swallowed + 1
+
+
+def test_a_composer_that_swallows_every_enter_is_reported_and_left_alone(scene: Scene) -> None:
+    """DESIGN §6.6: at most three times again; what still stands there is `staged`, and a person is told."""
+    agent = scene.resident("fake", "--swallow-enter", "99")
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.STAGED
+    assert agent.enters() == 4
+    assert agent.fake.submits() == []
+
+
+def test_a_slow_paste_is_waited_for(scene: Scene) -> None:
+    """DESIGN §6.5: Enter comes the profile's gap after the text was seen to land, not after it was sent."""
+    agent = scene.resident("fake", "--paste-delay", "1000")
+    wake = scene.wake()
+
+    outcome = scene.deliver(agent.id, wake)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+
+
+def test_a_dialog_after_the_paste_gets_no_enter(scene: Scene) -> None:
+    """DESIGN §6.5: a composer that vanished means that a dialog came up, and Enter would approve it."""
+    agent = scene.resident("fake", "--dialog-after-paste")
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.STAGED
+    assert agent.enters() == 0
+    assert agent.fake.events("approved") == []
+
+
+def test_a_folded_paste_is_known_by_its_chip(scene: Scene) -> None:
+    """DESIGN §6.6: where the harness folds pastes, its chip stands for the mark."""
+    agent = scene.resident("fake", "--chip-lines", "3")
+    wake = scene.wake()
+
+    outcome = scene.deliver(agent.id, wake)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+
+
+@pytest.mark.parametrize("width", [200, 40, 24])
+def test_a_text_that_wraps_is_recognised(scene: Scene, width: int) -> None:
+    """DESIGN §6.5: our mark is found however the harness wraps it."""
+    agent = scene.resident(width=width, height=30)
+    wake = scene.wake()
+
+    outcome = scene.deliver(agent.id, wake)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+
+
+def test_a_pane_behind_a_zoomed_one_is_woken_all_the_same(scene: Scene) -> None:
+    """DESIGN §6: a pane is addressed by its id, seen or not."""
+    agent = scene.resident()
+    scene.tmux.run("split-window", "-t", agent.id, "cat", ";", "resize-pane", "-Z")
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Delivered)
+    assert len(agent.fake.submits()) == 1
+
+
+def test_an_attached_client_that_is_quiet_hinders_nothing(scene: Scene) -> None:
+    """DESIGN §6.4: `session_activity` unchanged since the first look is as good as no client."""
+    agent = scene.resident()
+    scene.watcher(agent.id)
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Delivered)
+    assert len(agent.fake.submits()) == 1
+
+
+def test_only_one_writer_at_a_time_has_a_pane(scene: Scene) -> None:
+    """DESIGN §6: one writer per pane; without the lock nothing is sent."""
+    agent = scene.resident()
+    place = scene.place(agent.id)
+    assert place.fence is not None
+
+    with pane_lock(place.fence.socket, place.fence.server_pid, agent.id):
+        outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.BUSY_PANE
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("text", ["{mark} \x1b[201~\r", "no mark at all", "tab\t{mark}"])
+def test_a_text_that_could_press_a_key_is_never_pasted(scene: Scene, text: str) -> None:
+    """DESIGN §4: C0 and ESC are removed before; if one ever came this far it would go no further."""
+    agent = scene.resident()
+
+    outcome = scene.deliver(agent.id, scene.wake(text))
+
+    assert isinstance(outcome, Failed)
+    assert not outcome.retryable
+    assert agent.is_untouched()
+
+
+def test_a_text_of_format_and_shell_signs_is_only_text(scene: Scene) -> None:
+    """DESIGN §6: the text goes through stdin into a buffer; no shell and no format ever sees it."""
+    agent = scene.resident()
+    wake = scene.wake("[WAKE] #{pid} #(touch x) $(touch x) `touch x` ; ' \" \\ %1 -t -- ~ {mark}")
+
+    outcome = scene.deliver(agent.id, wake)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+
+
+def test_a_crash_after_the_paste_gets_no_enter(scene: Scene) -> None:
+    """DESIGN §6.2: an agent that ended left its terminal to a shell, where Enter would run the text."""
+    agent = scene.resident(shell=True)
+    scene.journal.on[Step.STAGED] = lambda: agent.fake.shows("crash")
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Unknown)
+    assert agent.enters() == 0
+    assert "intent_submit" not in scene.journal.names
+    assert "not found" not in agent.look().text

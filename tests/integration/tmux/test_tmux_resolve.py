@@ -1,0 +1,267 @@
+"""An address is one pane or none, never a guess (DESIGN §§6.1–6.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.names import Identity
+from wake_bridge.ports.adapter import Nowhere, Place, Refused
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Scene
+
+
+def test_a_session_whose_name_is_only_a_prefix_is_never_hit(scene: Scene) -> None:
+    """DESIGN §6.2: names match by prefix in tmux; here `bill` is not `bill-2`."""
+    agent = scene.resident(session="bill-2")
+
+    found = scene.resolve(scene.address("bill"))
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.UNREACHABLE
+    assert agent.is_untouched()
+
+
+def test_a_window_of_that_name_in_another_session_is_never_hit(scene: Scene) -> None:
+    """DESIGN §6.1: names as session:window.pane, exact."""
+    agent = scene.resident(session="other")
+    scene.tmux.run("rename-window", "-t", agent.id, "claude")
+
+    assert isinstance(scene.resolve(scene.address("claude")), Nowhere)
+    assert isinstance(scene.resolve(scene.address("=claude")), Nowhere)
+    found = scene.resolve(scene.address("other:claude"))
+    assert isinstance(found, Place)
+    assert found.label == "other:0.0"
+
+
+@pytest.mark.parametrize("target", ["agents", "=agents", "agents:0", "agents:0.0", "%0"])
+def test_a_pane_is_found_by_every_exact_name(scene: Scene, target: str) -> None:
+    """CONTRACT: `pane` is %id, session, session:window or session:window.pane; always exact."""
+    agent = scene.resident()
+
+    found = scene.resolve(scene.address(target))
+
+    assert isinstance(found, Place)
+    assert found.key.endswith(f"|{agent.id}")
+    assert found.paper.max_lines == 10
+    assert found.fence is not None
+    assert found.fence.agent_pid == agent.pid
+
+
+def test_of_several_panes_the_only_one_with_an_agent_is_meant(scene: Scene) -> None:
+    """DESIGN §6.1: a session that is split beside its one agent still names it."""
+    agent = scene.resident()
+    scene.tmux.run("split-window", "-t", agent.id, "cat")
+
+    found = scene.resolve(scene.address("agents"))
+
+    assert isinstance(found, Place)
+    assert found.key.endswith(f"|{agent.id}")
+
+
+def test_several_agents_under_one_name_are_ambiguous(scene: Scene) -> None:
+    """DESIGN §6.1: none or several = hold `unreachable` / `ambiguous`, never a guess."""
+    scene.resident()
+    scene.resident("other")
+
+    found = scene.resolve(scene.address("agents"))
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.AMBIGUOUS
+    assert "agents:0.0 (%0), agents:1.0 (%1)" in found.detail
+
+
+def test_a_renamed_session_is_no_longer_found_by_its_old_name(scene: Scene) -> None:
+    """DESIGN §6.1: names are looked up at every attempt."""
+    agent = scene.resident()
+    scene.tmux.run("rename-session", "-t", "=agents", "team")
+
+    assert isinstance(scene.resolve(scene.address("agents")), Nowhere)
+    found = scene.resolve(scene.address("team"))
+    assert isinstance(found, Place)
+    assert found.key.endswith(f"|{agent.id}")
+
+
+def test_a_configured_target_is_not_replaced_by_anything(scene: Scene) -> None:
+    """DESIGN §6.1: `[targets]` comes first, and a target that is gone is not another one."""
+    agent = scene.resident()
+    asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity("@agent")))
+
+    found = scene.resolve(scene.address("elsewhere", suggested="agents"))
+
+    assert isinstance(found, Nowhere)
+    assert found.where == "elsewhere"
+
+
+def test_the_pane_that_says_whose_it_is_comes_before_the_subscription(scene: Scene) -> None:
+    """DESIGN §6.1: the live `@wake_identity` option of exactly one pane, then the binding, then the subscription."""
+    agent, other = scene.resident(), scene.resident("other")
+    asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity("@agent")))
+
+    found = scene.resolve(scene.address(suggested=other.id))
+
+    assert isinstance(found, Place)
+    assert found.key.endswith(f"|{agent.id}")
+
+
+def test_marking_a_pane_takes_the_mark_from_the_one_before(scene: Scene) -> None:
+    """DESIGN §1: one target at a time per identity."""
+    agent, other = scene.resident(), scene.resident("other")
+    for one in (agent, other):
+        asyncio.run(scene.adapter.mark_identity(scene.place(one.id), Identity("@agent")))
+
+    found = scene.resolve(scene.address())
+
+    assert isinstance(found, Place)
+    assert found.key.endswith(f"|{other.id}")
+    assert scene.tmux.run("show-options", "-p", "-v", "-t", other.id, "@wake_identity").strip() == "@agent"
+
+
+def test_two_panes_that_say_the_same_are_ambiguous(scene: Scene) -> None:
+    """DESIGN §6.1: exactly one pane, or a hold."""
+    for one in (scene.resident(), scene.resident("other")):
+        scene.tmux.run("set-option", "-p", "-t", one.id, "@wake_identity", "@agent")
+
+    found = scene.resolve(scene.address(suggested="%0"))
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.AMBIGUOUS
+
+
+def test_a_binding_leads_to_its_pane_while_the_fence_holds(scene: Scene) -> None:
+    """DESIGN §6.1: the ledger's binding counts with its fence intact."""
+    agent = scene.resident()
+    binding = scene.place(agent.id).fence
+
+    found = scene.resolve(scene.address(binding=binding))
+
+    assert isinstance(found, Place)
+    assert found.fence == binding
+
+
+def test_a_binding_does_not_survive_its_agent(scene: Scene) -> None:
+    """DESIGN §6.2: quitting an agent to its shell leaves `pane_pid` as it was."""
+    agent = scene.resident(shell=True)
+    binding = scene.place(agent.id).fence
+    agent.fake.shows("exit")
+    agent.tmux.waits_until(agent.pane, lambda look: not look.flags["pane_current_command"].startswith("python"))
+
+    found = scene.resolve(scene.address(binding=binding))
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.UNREACHABLE
+    assert "agent" in found.detail
+
+
+def test_a_binding_does_not_follow_a_pane_into_another_session_but_the_mark_does(scene: Scene) -> None:
+    """DESIGN §6.2: the session is part of the fence; the pane option moves with the pane."""
+    agent = scene.resident()
+    scene.resident("other", session="team")
+    place = scene.place(agent.id)
+    scene.tmux.run("move-window", "-s", agent.id, "-t", "=team:5")
+
+    moved = scene.resolve(scene.address(binding=place.fence))
+    asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity("@agent")))
+    marked = scene.resolve(scene.address(binding=place.fence))
+
+    assert isinstance(moved, Nowhere)
+    assert "session" in moved.detail
+    assert isinstance(marked, Place)
+    assert marked.label == "team:5.0"
+
+
+def test_a_window_linked_into_a_second_session_is_still_the_same_pane(scene: Scene) -> None:
+    """DESIGN §6.2: linking takes a window out of nothing."""
+    agent = scene.resident()
+    binding = scene.place(agent.id).fence
+    scene.tmux.run("new-session", "-d", "-s", "aaa", "cat")
+    scene.tmux.run("link-window", "-s", agent.id, "-t", "=aaa:9")
+
+    found = scene.resolve(scene.address(binding=binding))
+
+    assert isinstance(found, Place)
+    assert isinstance(scene.resolve(scene.address("aaa:9")), Place)
+
+
+def test_a_pane_id_of_a_restarted_server_is_another_pane(scene: Scene) -> None:
+    """DESIGN §6.2: pane ids restart with the server; the fence knows the server's pid."""
+    agent = scene.resident()
+    place = scene.place(agent.id)
+    with PrivateTmux() as again:
+        again.socket_name = scene.tmux.socket_name
+        scene.tmux.close()
+        stranger = scene.resident("stranger")
+        assert stranger.id == agent.id
+
+        resolved = scene.resolve(scene.address(binding=place.fence))
+        outcome = scene.deliver_at(place, scene.wake())
+        observed = asyncio.run(scene.adapter.observe(place, scene.address()))
+
+        assert isinstance(resolved, Nowhere)
+        assert "server" in resolved.detail
+        assert isinstance(outcome, Refused)
+        assert outcome.reason is HoldReason.UNREACHABLE
+        assert [one.hold for one in observed.evidence] == [HoldReason.UNREACHABLE]
+        assert stranger.is_untouched()
+
+
+def test_a_target_may_name_another_server(scene: Scene) -> None:
+    """CONTRACT: `socket = ""  # another tmux server`; a target is (socket, pane)."""
+    scene.resident()
+    with PrivateTmux() as other:
+        pane = other.new_pane(["cat"])
+        by_name = scene.resolve(scene.address(str(pane.pane_id), socket=other.socket_name))
+        by_path = scene.resolve(scene.address(str(pane.pane_id), socket=str(other.socket_path)))
+
+        assert isinstance(by_name, Place)
+        assert isinstance(by_path, Place)
+        assert by_name.key == by_path.key
+        assert str(other.server_pid) in by_name.key
+
+
+def test_without_a_server_the_target_is_unreachable(scene: Scene) -> None:
+    """DESIGN §6.1: none = hold `unreachable`, and it says where it looked."""
+    found = scene.resolve(scene.address("agents"))
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.UNREACHABLE
+    assert scene.tmux.socket_name in found.detail
+
+
+def test_bind_means_the_pane_it_is_run_in(scene: Scene) -> None:
+    """CONTRACT `bind`: without --pane it is the pane of `$TMUX` and `$TMUX_PANE`, on that very server."""
+    agent = scene.resident()
+    adapter = scene.new_adapter(socket_name="no-such-server")
+    inside = {"TMUX": f"{scene.tmux.socket_path},{scene.tmux.server_pid},0", "TMUX_PANE": agent.id}
+
+    place = asyncio.run(adapter.binding_for(None, inside))
+
+    assert place.fence is not None
+    assert place.fence.pane_id == agent.id
+    assert place.fence.agent_pid == agent.pid
+    with pytest.raises(NotFound, match="no tmux pane"):
+        asyncio.run(adapter.binding_for(None, {}))
+    with pytest.raises(NotFound):
+        asyncio.run(scene.adapter.binding_for("%99", {}))
+    assert asyncio.run(scene.adapter.binding_for(agent.id, {})).key == place.key
+
+
+def test_the_doctor_sees_program_server_and_locale(scene: Scene) -> None:
+    """CONTRACT `doctor`: tmux on PATH and new enough, the socket, UTF-8."""
+    scene.resident()
+    well = asyncio.run(scene.adapter.probe())
+    bare = asyncio.run(scene.new_adapter(PATH="/nonexistent").probe())
+    alone = asyncio.run(scene.new_adapter(socket_name="no-such-server").probe())
+
+    assert [(name, ok) for name, ok, _, _ in well] == [("tmux", True), ("tmux socket", True), ("tmux UTF-8", True)]
+    assert [ok for _, ok, _, _ in bare] == [False]
+    assert [ok for _, ok, _, _ in alone] == [True, False]
+    assert all(hint for _, ok, _, hint in [*bare, *alone] if ok is False)
+    assert os.environ["PATH"]

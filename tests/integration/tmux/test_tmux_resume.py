@@ -1,0 +1,181 @@
+"""Going on where an earlier attempt was cut off: look first, submit that very text or settle, never retype (DESIGN §3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wake_bridge.domain.delivery import HoldReason, Progress, Step
+from wake_bridge.ports.adapter import Delivered, Refused, Unknown, Wake
+
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Resident, Scene
+
+
+class Killed(Exception):
+    """The daemon was killed in this moment."""
+
+
+def cut_off(scene: Scene, agent: Resident, wake: Wake, step: Step) -> None:
+    """An attempt that ends the moment `step` is to be written down."""
+
+    def dies() -> None:
+        raise Killed
+
+    scene.journal.on[step] = dies
+    with pytest.raises(Killed):
+        scene.deliver(agent.id, wake)
+    scene.journal.on.clear()
+    scene.journal.steps.clear()
+
+
+AFTER = [
+    (Step.STAGED, Progress.MAYBE_STAGED),
+    (Step.INTENT_SUBMIT, Progress.STAGED),
+    (Step.SUBMITTED, Progress.MAYBE_SUBMITTED),
+]
+
+
+@pytest.mark.parametrize(("step", "progress"), AFTER)
+def test_an_attempt_that_was_cut_off_is_finished_without_a_second_paste(
+    scene: Scene, step: Step, progress: Progress
+) -> None:
+    """DESIGN §3: once text was staged the only next steps are to submit that text or to settle."""
+    agent = scene.resident()
+    wake = scene.wake()
+    cut_off(scene, agent, wake, step)
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+    assert len(agent.fake.events("paste")) == 1
+    assert scene.journal.names[-1] == "submitted"
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED])
+def test_a_text_that_is_nowhere_is_staged_again(scene: Scene, progress: Progress) -> None:
+    """DESIGN §3: stage again only if the composer is provably empty and the mark is in neither screen nor scrollback."""
+    agent = scene.resident()
+    wake = scene.wake()
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+    assert scene.journal.names == ["probed", "intent_stage", "staged", "intent_submit", "submitted"]
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_text_that_the_person_submitted_is_delivered(scene: Scene, progress: Progress) -> None:
+    """DESIGN §6.7: the mark in the transcript is the proof, whoever pressed Enter."""
+    agent = scene.resident()
+    wake = scene.wake()
+    cut_off(scene, agent, wake, Step.STAGED)
+    scene.tmux.run("send-keys", "-t", agent.id, "Enter")
+    agent.fake.waits_for("submit")
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Delivered)
+    assert scene.journal.names == ["submitted"]
+    assert agent.enters() == 1
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_text_with_a_persons_words_beside_it_is_left_to_the_person(scene: Scene, progress: Progress) -> None:
+    """DESIGN §11: staged, unsubmitted, reported; never submitted together."""
+    agent = scene.resident()
+    wake = scene.wake()
+    cut_off(scene, agent, wake, Step.STAGED)
+    scene.tmux.run("send-keys", "-t", agent.id, "-l", "and")
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.STAGED
+    assert agent.enters() == 0
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+@pytest.mark.parametrize("mode", ["approval", "busy"])
+def test_a_staged_text_waits_behind_a_dialog_or_a_turn(scene: Scene, progress: Progress, mode: str) -> None:
+    """DESIGN §6.6: Enter on an approval approves; a busy Codex would cut its answer."""
+    agent = scene.resident()
+    wake = scene.wake()
+    cut_off(scene, agent, wake, Step.STAGED)
+    agent.fake.shows(mode, keep=True)
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Refused)
+    assert agent.enters() == 0
+    assert agent.fake.events("approved") == []
+
+
+def test_enter_that_may_have_been_pressed_and_left_no_trace_is_unknown(scene: Scene) -> None:
+    """DESIGN §3: a crash after `intent_submit` is uncertain; if it cannot be decided, never type it again."""
+    agent = scene.resident()
+
+    outcome = scene.go_on(agent.id, scene.wake(), Progress.MAYBE_SUBMITTED)
+
+    assert isinstance(outcome, Unknown)
+    assert agent.is_untouched()
+
+
+def test_a_mark_that_scrolled_away_is_found_in_the_scrollback(scene: Scene) -> None:
+    """DESIGN §3: look for the mark on screen and in the scrollback."""
+    agent = scene.resident()
+    wake = scene.wake()
+    scene.tmux.run("set-option", "-w", "-t", agent.id, "alternate-screen", "off")
+    tty = scene.tmux.run("display-message", "-p", "-t", agent.id, "#{pane_tty}").strip()
+    with open(tty, "w", encoding="utf-8") as terminal:  # noqa: PTH123 - a terminal, not a file
+        terminal.write("\x1b[?1049l" + f"\x1b[24;1HWake: {wake.mark}\r\n" + "\r\n" * 40 + "\x1b[?1049h")
+    agent.fake.control(say="redrawn")
+    scene.tmux.run("resize-window", "-t", agent.id, "-x", "81", "-y", "24")
+    agent.tmux.waits_until(agent.pane, lambda look: "Ask the fake agent" in look.text and look.width == 81)
+
+    outcome = scene.go_on(agent.id, wake, Progress.MAYBE_SUBMITTED)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_another_agent_in_the_same_pane_is_not_the_one_that_was_typed_at(scene: Scene, progress: Progress) -> None:
+    """DESIGN §6.2: the fence holds the agent's process; behind a broken one nothing can be known."""
+    agent = scene.resident()
+    wake = scene.wake()
+    fence = scene.place(agent.id).fence
+    assert fence is not None
+
+    outcome = scene.go_on(agent.id, replace(wake, fence=replace(fence, agent_started="0")), progress)
+
+    assert isinstance(outcome, Unknown)
+    assert agent.is_untouched()
+
+
+def test_a_fresh_attempt_behind_a_broken_fence_is_refused(scene: Scene) -> None:
+    """DESIGN §6.2: all of the fence must hold; nothing was typed, so that the wake can go elsewhere."""
+    agent = scene.resident()
+    fence = scene.place(agent.id).fence
+    assert fence is not None
+
+    outcome = scene.deliver(agent.id, replace(scene.wake(), fence=replace(fence, pane_started="0")))
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.UNREACHABLE
+    assert agent.is_untouched()
+
+
+def test_a_wake_seen_submitted_is_not_touched_again(scene: Scene) -> None:
+    """DESIGN §3: never knowingly submitted twice."""
+    agent = scene.resident()
+
+    outcome = scene.go_on(agent.id, scene.wake(), Progress.SUBMITTED)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.is_untouched()
+    assert scene.journal.names == []

@@ -1,0 +1,190 @@
+"""kill -9 right before and right after every journalled step: what becomes of the wake (DESIGN §§3, 11).
+
+A trial sends a message, runs a daemon that dies at its point, then a plain one until the delivery has ended. Judged are
+what the agent received and what the ledger says, never what a daemon claims.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.torture.report import Table, Verdict
+from tests.torture.rig import POLL, Agent, Rig, since
+from wake_bridge.domain.delivery import Outcome, Proof
+from wake_bridge.testing.crash_points import STEPS, WHENS, Halt, Point
+from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.sandbox import DaemonProcess
+
+LEASE: Final = 4
+"""Seconds that the dead daemon's lease runs on."""
+
+DRAFT: Final = "half a thought"
+ONCE: Final = "submitted once"
+UNKNOWN: Final = "unknown"
+RESULTS: Final = (ONCE, UNKNOWN, "still held", "twice", "lost")
+
+Scene = Callable[[Rig, Agent, Point], list[str]]
+"""Brings a daemon to its death; answers the messages that were sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kind of death: at which point, in which scene, and what happens before the next daemon starts."""
+
+    point: Point
+    scene: Scene
+    aftermath: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.point.step} · {self.point.when}" + (f", then {self.aftermath}" if self.aftermath else "")
+
+    @property
+    def expected(self) -> str:
+        """What must come of it: nothing is left to find where the text was taken away after an intent to submit."""
+        return UNKNOWN if self.aftermath else ONCE
+
+
+def every_kill() -> list[Kill]:
+    """Each step, before and after; and the two that leave nothing to decide by."""
+    scenes = {"joined": joining, "acked": acknowledging, "refused": refusing, "released": refusing}
+    kills = [Kill(Point(step, when), scenes.get(step, plainly)) for step in STEPS for when in WHENS]
+    return [
+        *kills,
+        Kill(Point("intent_submit", "after"), plainly, "the composer is cleared"),
+        Kill(Point("submitted", "before"), plainly, "the transcript scrolls away"),
+    ]
+
+
+def table_of_kills() -> Table:
+    """An empty table."""
+    return Table("kill -9 at each journalled step", "step", RESULTS, map(str, every_kill()))
+
+
+def run_kill(rig: Rig, kill: Kill) -> tuple[str, Verdict]:
+    """One trial in a rig with one agent."""
+    (agent,) = rig.agents
+    agent.clear()
+    start = len(agent.fake.records())
+    messages = kill.scene(rig, agent, kill.point)
+    _come_after(agent, kill.aftermath)
+    daemon = rig.daemon()
+    wants_proof = Proof.ACKNOWLEDGED if kill.point.step == "acked" else Proof.NONE
+    for message in messages:
+        rig.waits_for(message, lambda one: one.is_settled and one.proof >= wants_proof, 30)
+    exit_code = daemon.stop()
+    verdict = judged(rig, agent, messages, start)
+    violations = list(verdict.violations)
+    if exit_code:
+        violations.append(f"the next daemon ended with {exit_code}:\n{daemon.log()[-2000:]}")
+    if not violations and verdict.result != kill.expected:
+        violations.append(f"{verdict.result}, not {kill.expected}:\n{_stories(rig, messages)}")
+    return str(kill), Verdict(verdict.result, tuple(violations))
+
+
+def judged(rig: Rig, agent: Agent, messages: Sequence[str], start: int) -> Verdict:
+    """What came of some messages to one agent, whose log stood at `start` before."""
+    violations = [why for message in messages for why in _wrongs(rig, agent, message)]
+    received = agent.fake.records()
+    stray = [one["event"] for kind in ("empty-enter", "shell", "approved") for one in since(received, start, kind)]
+    if stray:
+        violations.append(f"keys went astray: {stray}\n{_stories(rig, messages)}")
+    worst = max((_result(rig, agent, message) for message in messages), key=RESULTS.index)
+    return Verdict(worst, tuple(violations))
+
+
+def _result(rig: Rig, agent: Agent, message: str) -> str:
+    standing = rig.standing(message)
+    if standing is None:
+        return "lost"
+    submits = [agent.submits_of(one.id) for one in rig.tellers(message)]
+    if sum(submits) > 1:
+        return "twice"
+    delivery = standing.delivery
+    if delivery is None:
+        return "lost"
+    if not delivery.state.is_terminal:
+        return "still held"
+    if delivery.outcome is Outcome.UNKNOWN:
+        return UNKNOWN
+    return ONCE if delivery.outcome is Outcome.SUBMITTED and sum(submits) == 1 else "lost"
+
+
+def _wrongs(rig: Rig, agent: Agent, message: str) -> list[str]:
+    result = _result(rig, agent, message)
+    wrongs = [f"{result}:\n{rig.story(message)}"] if result in {"twice", "lost"} else []
+    for delivery in rig.tellers(message):
+        other = [text for text in agent.fake.submits() if delivery.id in text and text != delivery.digest]
+        wrongs += [f"submitted was not the digest but {text!r}" for text in other]
+    return wrongs
+
+
+def _stories(rig: Rig, messages: Sequence[str]) -> str:
+    return "\n".join(rig.story(message) for message in messages)
+
+
+# -- scenes ----------------------------------------------------------------------------------------------------------
+
+
+def plainly(rig: Rig, agent: Agent, point: Point) -> list[str]:
+    """A message to an idle agent."""
+    message = rig.send(agent, f"dies at {point}")
+    _dies(rig.dying(point), point)
+    return [message]
+
+
+def joining(rig: Rig, agent: Agent, point: Point) -> list[str]:
+    """A second message, while the first is held because the agent is at work."""
+    agent.fake.shows("busy")
+    first = rig.send(agent, f"first, dies at {point}")
+    daemon = rig.dying(point)
+    rig.waits_for(first, lambda standing: standing.hold == "active", 20)
+    second = rig.send(agent, f"second, dies at {point}")
+    _dies(daemon, point)
+    agent.clear()
+    return [first, second]
+
+
+def acknowledging(rig: Rig, agent: Agent, point: Point) -> list[str]:
+    """The mail is read after the wake."""
+    message = rig.send(agent, f"dies at {point}")
+    daemon = rig.dying(point)
+    rig.waits_until_settled(message)
+    with MemoryCore(rig.plain.graph) as core:
+        core.mark_read(message)
+    _dies(daemon, point)
+    return [message]
+
+
+def refusing(rig: Rig, agent: Agent, point: Point) -> list[str]:
+    """Somebody writes between the look and the paste, which is refused; the draft stays as it is until it is cleared."""
+    message = rig.send(agent, f"dies at {point}")
+    daemon, halt = rig.halting(Point("intent_stage", "after"), dying_at=point)
+    halt.waits_until_reached()
+    agent.fake.shows("draft", DRAFT)
+    halt.go()
+    _dies(daemon, point, halt)
+    left = agent.fake.state()["composer"]
+    assert left == DRAFT, f"the draft became {left!r}"
+    agent.clear()
+    return [message]
+
+
+def _dies(daemon: DaemonProcess, point: Point, halt: Halt | None = None) -> None:
+    deadline = time.monotonic() + 30
+    while daemon.process.poll() is None:
+        if halt is not None and halt.is_reached():
+            halt.go()
+        assert time.monotonic() < deadline, f"it never came to {point}:\n{daemon.log()[-3000:]}"
+        time.sleep(POLL)
+    assert daemon.process.returncode == -signal.SIGKILL, f"it ended otherwise:\n{daemon.log()[-3000:]}"
+
+
+def _come_after(agent: Agent, aftermath: str) -> None:
+    if aftermath == "the composer is cleared":
+        agent.clear()
+    elif aftermath == "the transcript scrolls away":
+        agent.fake.control(say="\n".join(f"answer {number}" for number in range(60)))

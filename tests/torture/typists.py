@@ -1,0 +1,270 @@
+"""A person at the keys while a wake comes in: the draft rule of DESIGN §11, at every moment of the wake.
+
+If the key precedes the condition, the draft is byte-identical and nothing of ours is there; if it follows the paste, our
+text is staged, unsubmitted, reported; the two are never submitted together. A key after Enter is the next draft.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.torture.report import Table, Verdict
+from tests.torture.rig import Agent, Rig, Standing, since
+from wake_bridge.domain.delivery import Outcome
+from wake_bridge.testing.crash_points import Halt, Point
+from wake_bridge.testing.fake_harness.keys import PASTE_START
+from wake_bridge.testing.typist import Typist
+
+REFUSED: Final = "refused, draft intact"
+STAGED: Final = "staged, unsubmitted, reported"
+AFTER: Final = "submitted alone, key after it"
+BY_PERSON: Final = "the person's Enter sent ours"
+RESULTS: Final = (REFUSED, STAGED, AFTER, BY_PERSON, "broken rule")
+
+QUIET: Final = 3.6
+"""Seconds without a key after which a wake of an idle, watched pane goes out at once."""
+
+LONGEST_WAKE: Final = 0.9
+"""Seconds from a committed message to what follows its Enter, in a pane that is watched."""
+
+SETTLED_DOWN: Final = 0.8
+"""Seconds after the key from which on a hold counts as the answer to it."""
+
+POINTS: Final = {
+    "between look and paste": Point("intent_stage", "after"),
+    "between paste and the last look": Point("staged", "after"),
+    "between the last look and Enter": Point("intent_submit", "after"),
+    "right after Enter": Point("submitted", "before"),
+}
+HEAD_STARTS: Final = (0.0, 0.002, 0.02, 0.3)
+"""Seconds between the key and tmux's next command: less than a key takes, about as much, and much more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What a person does during one wake.
+
+    Attributes:
+        after: seconds after the message was committed, or before the daemon goes on where it stands still.
+        keys: what is typed, at once.
+        echo_delay: milliseconds until the agent shows it.
+        aim: the moment at which the daemon stands still; empty for none.
+    """
+
+    after: float
+    keys: str
+    echo_delay: int = 0
+    aim: str = ""
+
+    @property
+    def visible(self) -> str:
+        """What of the keys is text."""
+        return self.keys if self.keys.isalpha() else ""
+
+
+@dataclass(slots=True)
+class Seat:
+    """An agent, and a person at a client of its session. `halt` is where its daemon stands still, if it does."""
+
+    rig: Rig
+    agent: Agent
+    typist: Typist
+    halt: Halt | None = None
+
+
+def random_attacks(count: int, chance: random.Random) -> list[Attack]:
+    """Keys at random phases of the wake; a third of them shown late."""
+    return [
+        Attack(
+            after=chance.uniform(0.0, LONGEST_WAKE),
+            keys=_keys(chance),
+            echo_delay=chance.choice((200, 800, 1500)) if number % 3 == 0 else 0,
+        )
+        for number in range(count)
+    ]
+
+
+def aimed_attacks(count: int, aim: str, chance: random.Random) -> list[Attack]:
+    """Keys right before the daemon's next command at one of `POINTS`."""
+    return [Attack(HEAD_STARTS[number % len(HEAD_STARTS)], _keys(chance), aim=aim) for number in range(count)]
+
+
+def _keys(chance: random.Random) -> str:
+    """Mostly a few letters; now and then a key that leaves nothing to see, or the person's own Enter."""
+    if chance.random() < 0.15:
+        return chance.choice(("\r", "\x1b[D", "\x1b[A"))
+    return "".join(chance.choice("bcdfghjklmpqrstvwxz") for _ in range(chance.randint(1, 6)))
+
+
+def table_of_typists() -> Table:
+    """An empty table."""
+    return Table("A typist at random and at chosen moments of the wake", "the key", RESULTS)
+
+
+def run_attack(seat: Seat, attack: Attack) -> tuple[str, Verdict]:
+    """One wake with a person at the keys, and then without: in the end it must have been submitted once."""
+    agent, rig = seat.agent, seat.rig
+    agent.fake.turn(echo_delay=attack.echo_delay)
+    time.sleep(QUIET)
+    start = len(agent.fake.records())
+    message = rig.send(agent, f"typed {attack.keys!r}")
+    if seat.halt is not None:
+        seat.halt.waits_until_reached()
+        pressed = seat.typist.types(attack.keys)
+        time.sleep(attack.after)
+        seat.halt.go()
+    else:
+        time.sleep(attack.after)
+        pressed = seat.typist.types(attack.keys)
+    standing = _answer(seat, message, pressed, attack)
+    received = agent.fake.records()[start:]
+    composer = agent.fake.state()["composer"]
+    result, wrongs = judge(attack, received, composer, standing)
+    row = attack.aim or _phase(attack, received)
+    if attack.echo_delay:
+        row += ", shown late"
+    wrongs += _afterwards(seat, message)
+    shown = [f"{one}\n  composer {composer!r}\n{_told(received)}\n{rig.story(message)}" for one in wrongs]
+    return row, Verdict("broken rule" if wrongs else result, tuple(shown))
+
+
+def judge(
+    attack: Attack, received: Sequence[Mapping[str, Any]], composer: str, standing: Standing | None
+) -> tuple[str, list[str]]:
+    """What came of it by the draft rule, and how the rule was broken.
+
+    Args:
+        attack: what the person did.
+        received: the agent's log of this wake.
+        composer: what stands in the composer.
+        standing: what the ledger says.
+    """
+    pastes = since(received, 0, "paste")
+    submits = [one["text"] for one in since(received, 0, "submit")]
+    ours = {one["text"] for one in pastes}
+    hold = standing.hold if standing else "lost"
+    wrongs = [f"pasted over {one['composer']!r}" for one in pastes if one["composer"]]
+    wrongs += [f"submitted together: {text!r}" for text in submits if text not in ours]
+    if len(submits) > 1:
+        wrongs.append("submitted more than once")
+    if submits:
+        if composer != attack.visible:
+            wrongs.append(f"after the submit there stands {composer!r}")
+        return (BY_PERSON if attack.keys == "\r" and _person_sent_it(received) else AFTER), wrongs
+    if pastes:
+        (text,) = ours
+        if composer.replace(text, "", 1) != attack.visible or text not in composer:
+            wrongs.append(f"neither ours and the key's nor anything like it: {composer!r}")
+        if hold != "staged":
+            wrongs.append(f"staged, but reported as {hold!r}")
+        return STAGED, wrongs
+    if composer != attack.visible:
+        wrongs.append(f"the draft became {composer!r}")
+    if hold not in {"userTyping", "active", "unknown"}:
+        wrongs.append(f"refused, but reported as {hold!r}")
+    return REFUSED, wrongs
+
+
+def _person_sent_it(received: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one Enter came in, and no second that found nothing to send."""
+    return not since(received, 0, "empty-enter")
+
+
+def _answer(seat: Seat, message: str, pressed: float, attack: Attack) -> Standing | None:
+    """How the message stands once the bridge has had its say about the key."""
+    earliest = pressed + SETTLED_DOWN + attack.echo_delay / 1000
+
+    def is_said(standing: Standing) -> bool:
+        return time.time() > earliest and (standing.is_settled or standing.hold in {"userTyping", "staged"})
+
+    with going_on(seat.halt):
+        return seat.rig.waits_for(message, is_said, 12)
+
+
+def _afterwards(seat: Seat, message: str) -> list[str]:
+    """The person goes away and leaves an empty composer: now the wake must come, or have come, once."""
+    agent = seat.agent
+    with going_on(seat.halt):
+        agent.clear()
+        agent.fake.turn(echo_delay=0)
+        standing = seat.rig.waits_until_settled(message)
+    agent.clear()
+    delivery = standing.delivery if standing else None
+    if delivery is None or delivery.outcome is not Outcome.SUBMITTED:
+        return [f"in the end it is {delivery.outcome if delivery else 'lost'}"]
+    times = agent.submits_of(delivery.id)
+    return [] if times == 1 else [f"in the end it was submitted {times} times"]
+
+
+@contextmanager
+def going_on(halt: Halt | None) -> Iterator[None]:
+    """Let the daemon go on wherever it stands still meanwhile."""
+    ended = threading.Event()
+
+    def let_go() -> None:
+        while halt is not None and not ended.wait(0.005):
+            if halt.is_reached():
+                halt.go()
+
+    helper = threading.Thread(target=let_go)
+    helper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        helper.join()
+
+
+def _phase(attack: Attack, received: Sequence[Mapping[str, Any]]) -> str:
+    """Where among our bytes the key came in."""
+    stream = b"".join(bytes.fromhex(one["hex"]) for one in since(received, 0, "bytes"))
+    if attack.keys == "\r":
+        return "the person's Enter"
+    key, paste = stream.find(attack.keys.encode()), stream.find(PASTE_START)
+    enter = stream.find(b"\r", paste) if paste >= 0 else -1
+    if paste < 0 or key < paste:
+        return "before the paste"
+    return "after the paste, before Enter" if enter < 0 or key < enter else "after Enter"
+
+
+def _told(received: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(f"  {one}" for one in received)
+
+
+# -- a person in another pane ----------------------------------------------------------------------------------------
+
+
+def run_beside(seat: Seat, trial: int) -> tuple[str, Verdict]:
+    """One wake while a person types without a pause in another pane of the same window: it arrives all the same."""
+    message = seat.rig.send(seat.agent, f"beside {trial}")
+    with _typing(seat.typist):
+        standing = seat.rig.waits_until_settled(message, 15)
+    delivery = standing.delivery if standing else None
+    arrived = delivery is not None and delivery.outcome is Outcome.SUBMITTED
+    times = seat.agent.submits_of(delivery.id) if delivery is not None else 0
+    if arrived and times == 1:
+        return "in another pane of the window", Verdict("submitted alone, key elsewhere")
+    return "in another pane of the window", Verdict("broken rule", (f"{times} submits\n{seat.rig.story(message)}",))
+
+
+@contextmanager
+def _typing(typist: Typist) -> Iterator[None]:
+    ended = threading.Event()
+
+    def type_on() -> None:
+        while not ended.wait(0.12):
+            typist.types("word ")
+
+    hand = threading.Thread(target=type_on)
+    hand.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        hand.join()

@@ -14,7 +14,7 @@ from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
 from wake_bridge.edges.config import Settings, load_settings, validate_adapter_tables
 from wake_bridge.edges.cursor_file import LastSyncId
@@ -99,6 +99,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
             )
             for name, table in config.targets.items()
         },
+        targets_written=_written(settings),
         fallback_pane=settings.fallback_pane,
         limits=Limits(
             refractory=config.coalesce.refractory,
@@ -146,6 +147,11 @@ def needs_restart(old: Settings, new: Settings) -> list[str]:
 
 def _milliseconds(seconds: float) -> int:
     return int(seconds * 1000)
+
+
+def _written(settings: Settings) -> Instant:
+    """When the configuration was last written; long ago if there is none."""
+    return Instant(max((_milliseconds(file.stat().st_mtime) for file in settings.source_files), default=EPOCH_START))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ IDENTITY_OPTION: Final = "@wake_identity"
 
 _NAMES: Final = (
     "pid",
+    "start_time",
     "pane_id",
     "session_id",
     "window_id",
@@ -64,6 +65,11 @@ class Pane:
         return int(self.values["pid"])
 
     @property
+    def server_started(self) -> int:
+        """When the server began to give out ids, UTC in whole seconds."""
+        return int(self.values["start_time"])
+
+    @property
     def pane_pid(self) -> int:
         """The process the pane was started with."""
         return int(self.values["pane_pid"] or 0)
@@ -104,7 +110,7 @@ def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:
     A window is given by its index or its whole name. A pane is listed once, however many sessions show it.
     """
     name = target.removeprefix("=")
-    if name.startswith("%"):
+    if is_id(name):
         return _each_once(pane for pane in panes if pane.pane_id == name)
     session, _, inside = name.partition(":")
     there = [pane for pane in panes if pane.values["session_name"] == session]
@@ -114,6 +120,11 @@ def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:
         return _each_once(whole)
     window, _, index = inside.rpartition(".")
     return _each_once(pane for pane in there if _is_window(pane, window) and pane.values["pane_index"] == index)
+
+
+def is_id(target: str) -> bool:
+    """Whether a target is a pane's id: such ids begin anew with every server."""
+    return target.removeprefix("=").startswith("%")
 
 
 def panes_claimed_by(panes: Iterable[Pane], identity: str) -> list[Pane]:

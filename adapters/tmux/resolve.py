@@ -11,9 +11,10 @@ from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import breach, fence_around
 from adapters.tmux.occupants import Agent, Occupants
-from adapters.tmux.panes import Pane, panes_claimed_by, panes_named, panes_of, sessions_with
+from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, panes_of, sessions_with
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.ports.adapter import Nowhere, Paper, Place
 
@@ -65,10 +66,13 @@ class Resolver:
         self._occupants = occupants
 
     async def resolve(self, address: Address) -> Place | Nowhere:
-        """The configured target; else the pane that says so itself; else the binding; else the subscription's."""
+        """The configured target; else the pane that says so itself; else the binding; else the subscription's.
+
+        A configured id of a server that is gone says nothing; the subscription's does not stand in for it.
+        """
         usual = self._socket_of(address.socket)
         sockets = [usual]
-        if address.binding and not address.pane and address.binding.socket != usual:
+        if address.binding and address.binding.socket != usual:
             sockets.append(address.binding.socket)
         seen = {socket: await self._panes(socket) for socket in sockets}
         return await asyncio.to_thread(self._choose, address, usual, seen)
@@ -79,7 +83,8 @@ class Resolver:
         return await panes_of(self._server_of(socket))
 
     def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
-        if address.pane:
+        outlived = _outlived(address.pane, address.pane_written, seen[usual])
+        if address.pane and outlived is None:
             return self._named(address.pane, usual, seen[usual], address.harness)
         claims = [
             _Located(socket, panes, pane)
@@ -95,8 +100,12 @@ class Resolver:
         bound = self._bound(address.binding, seen, address.harness) if address.binding else None
         if isinstance(bound, Place):
             return bound
+        if outlived is not None:
+            return outlived
         if address.suggested:
-            return self._named(address.suggested, usual, seen[usual], address.harness)
+            return _outlived(address.suggested, address.suggested_written, seen[usual]) or self._named(
+                address.suggested, usual, seen[usual], address.harness
+            )
         return bound or Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
 
     def _named(self, target: str, socket: str, panes: list[Pane] | NoPane, harness: str) -> Place | Nowhere:
@@ -154,6 +163,15 @@ class Resolver:
         pane = located.pane
         occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
         return occupant if isinstance(occupant, Agent) else None
+
+
+def _outlived(target: str, written: Instant | None, panes: Sequence[Pane] | NoPane) -> Nowhere | None:
+    """Why an id that was written down means no pane of today: the server began after it, and counts anew."""
+    if not is_id(target) or written is None or isinstance(panes, NoPane) or not panes:
+        return None
+    if panes[0].server_started * 1000 <= written:
+        return None
+    return Nowhere(HoldReason.UNREACHABLE, f"{target} was a pane of an earlier tmux server; its ids began anew", target)
 
 
 def _listed(panes: Sequence[Pane]) -> str:

@@ -85,9 +85,7 @@ OBSTACLES: Final = {
         "{where} is in copy mode: press q there",
     ),
     "dead": Obstacle(_dies, _comes_again, "pane_dead", "the program in {where} has ended"),
-    "shell": Obstacle(
-        _leaves_to_its_shell, _comes_again, "no_agent", "start the agent in {where}", under_shell=True
-    ),
+    "shell": Obstacle(_leaves_to_its_shell, _comes_again, "no_agent", "start the agent in {where}", under_shell=True),
     "gone": Obstacle(_goes_for_good, _moves_in_again, "unreachable", "open gone again"),
     "prefix": Obstacle(_is_called_otherwise, _has_its_name_again, "unreachable", "open prefix again"),
     "deaf": Obstacle(
@@ -99,6 +97,10 @@ OBSTACLES: Final = {
 }
 
 
+QUIET: Final = ("draft", "dialog", "copymode", "dead", "shell", "prefix", "deaf")
+"""Where nothing moves by itself: whatever reaches such a pane shows, also where no harness writes it down."""
+
+
 @dataclass
 class Seen:
     """What was seen of one obstacle: the delivery and the bytes while it stood, and after it went."""
@@ -106,6 +108,7 @@ class Seen:
     where: str = ""
     held: dict[str, Any] = field(default_factory=dict)
     bytes_while_held: bytes = b""
+    screens: tuple[str, str] = ("", "")
     composer: str = ""
     after: list[dict[str, Any]] = field(default_factory=list)
     submits: list[str] = field(default_factory=list)
@@ -144,6 +147,7 @@ def _run_course(world: Playground) -> Course:
     seen = {name: Seen(where=world.agents[name].label) for name in OBSTACLES}
     for name, obstacle in OBSTACLES.items():
         obstacle.put(world, world.agents[name])
+    before = {name: world.agents[name].screen() for name in QUIET}
     for name in OBSTACLES:
         sandbox.send(f"@{name}", f"mail for {name}")
 
@@ -153,6 +157,8 @@ def _run_course(world: Playground) -> Course:
         seen[name].held = one
         seen[name].bytes_while_held = world.agents[name].fake.bytes_received()
         journals[name] = [entry["step"] for entry in sandbox.ask("deliveries", "show", one["id"])["journal"]]
+    for name in QUIET:
+        seen[name].screens = (before[name], world.agents[name].screen())
     seen["draft"].composer = world.agents["draft"].fake.state()["composer"]
     bystander = world.bystander_bytes()
 
@@ -194,6 +200,14 @@ def test_no_byte_reaches_a_pane_with_an_obstacle(course: Course, name: str) -> N
     """DESIGN §6: never over a draft, into a dialog, a reader's copy mode, a shell or somebody else's pane."""
     assert course.seen[name].held
     assert course.seen[name].bytes_while_held == b""
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_nothing_changes_on_the_screen_of_a_pane_with_an_obstacle(course: Course, name: str) -> None:
+    """DESIGN §6: a shell would echo what is typed into it, and tmux itself answers keys in its modes."""
+    before, while_held = course.seen[name].screens
+    assert before.strip()
+    assert while_held == before
 
 
 def test_a_draft_stays_as_it_was_while_the_wake_waits(course: Course) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.edges import sqlite_graph
 from wake_bridge.edges.graph_schema import create_embedded_graph
 from wake_bridge.edges.sqlite_graph import SqliteGraph
 from wake_bridge.ports.change_log import BrokenRow, LogEntry, MailState
@@ -379,3 +380,17 @@ def test_a_read_only_directory_without_an_index_says_what_is_needed(tmp_path: Pa
     assert said.startswith("SourceUnavailable")
     assert "-shm" in said
     assert "write the directory" in said
+
+
+def test_a_page_of_endless_messages_is_cut_short(
+    core: MemoryCore, graph: SqliteGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DESIGN §2: whole pages, and yet bounded memory: a cut page says that there is more."""
+    sent = [core.send("@b", "@a", "s" * 100_000) for _ in range(10)]
+    monkeypatch.setattr(sqlite_graph, "PAGE_BYTES", 250_000)
+    page = graph.read_after(LogId(0), 1000)
+    assert page.examined == 1000
+    assert page.fingerprint == f"edges:{page.entries[-1].entity_id}"
+    found = [entry.edge.source for entry in read_all(graph)[0] if entry.edge]
+    assert found == sent
+    assert len(page.entries) < len(read_all(graph)[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges import inotify_signal, sqlite_signal
+from wake_bridge.edges import inotify_signal
 from wake_bridge.edges.inotify_signal import InotifySignal
 from wake_bridge.edges.sqlite_graph import SqliteGraph
 from wake_bridge.edges.sqlite_signal import SilentSignal, WatchfilesSignal, signal_for
@@ -138,7 +138,7 @@ async def test_hints_can_be_had_or_not(path: Path, monkeypatch: pytest.MonkeyPat
     """CONTRACT `graph.watch`; DESIGN §2: macOS reports no WAL writes."""
     assert isinstance(signal_for(path, print, enabled=False), SilentSignal)
     for platform, kind in (("darwin", SilentSignal), ("linux", InotifySignal), ("freebsd14", WatchfilesSignal)):
-        monkeypatch.setattr(sqlite_signal.sys, "platform", platform)
+        monkeypatch.setattr(sys, "platform", platform)
         assert isinstance(signal_for(path, print, enabled=True), kind)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from wake_bridge.domain.names import LogId
 from wake_bridge.testing.memory_core import MemoryCore
@@ -49,7 +50,7 @@ def woken(rig: TailRig) -> list[str]:
     return [str(getattr(event.detail, "subject", "")) for event in rig.woken]
 
 
-def warnings(logs: list[dict[str, object]]) -> list[object]:
+def warnings(logs: list[EventDict]) -> list[str]:
     return [line["event"] for line in logs if line["log_level"] == "warning"]
 
 

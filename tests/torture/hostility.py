@@ -8,7 +8,6 @@ import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from tests.torture.report import Table, Verdict
@@ -58,11 +57,14 @@ def table_of_hostility() -> Table:
 
 @dataclass(slots=True)
 class Mailbox:
-    """An agent in a rig with several, and the directory its pane works in."""
+    """An agent in a rig with several."""
 
     rig: Rig
     agent: Agent
-    directory: Path
+
+    def traces(self) -> list[str]:
+        """What a command that was run would have left behind, where the agent works and where the bridge does."""
+        return [one.name for one in (*self.rig.work.iterdir(), *self.rig.plain.home.glob("owned*"))]
 
 
 def run_subject(box: Mailbox, subject: Subject) -> tuple[str, Verdict]:
@@ -93,7 +95,7 @@ def run_after_exit(box: Mailbox, subject: Subject) -> tuple[str, Verdict]:
         wrongs.append(f"held as {standing.hold if standing else 'lost'}")
     if before != after:
         wrongs.append(f"the shell shows\n{after}")
-    if left := [one.name for one in box.directory.iterdir()]:
+    if left := box.traces():
         wrongs.append(f"a command was run: {left}")
     shown = tuple(f"{one}\n  subject {subject.text[:400]!r}" for one in wrongs)
     return "to an agent that left to its shell", Verdict("harm" if wrongs else NOT_A_BYTE, shown)
@@ -144,5 +146,5 @@ def _wrongs(box: Mailbox, start: int) -> Iterator[str]:
             yield f"the agent saw a {event!r}"
     if len(since(received, 0, "submit")) != 1:
         yield f"{len(since(received, 0, 'submit'))} submits"
-    if left := [one.name for one in box.directory.iterdir()]:
+    if left := box.traces():
         yield f"a command was run: {left}"

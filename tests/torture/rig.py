@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import sys
 import time
@@ -95,6 +96,8 @@ class Standing:
 class Rig:
     """One person's set-up: a HOME of its own, a graph, some agents in sessions of their own, and at most one daemon.
 
+    All panes work in `work`, an empty directory.
+
     Args:
         directory: an empty directory.
         tmux: the server its agents live in; may be shared.
@@ -102,6 +105,7 @@ class Rig:
         lease: seconds until a delivery left LOCKED by a dead daemon is taken up again.
         options: how the fake harnesses are started.
         before_shell: they are started so that a shell takes over when they end.
+        guests: agents of another rig that this one is to wake as well.
     """
 
     def __init__(
@@ -113,13 +117,16 @@ class Rig:
         lease: int = 30,
         options: Sequence[str] = (),
         before_shell: bool = False,
+        guests: Sequence[Agent] = (),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
+        self.work = directory / "work"
+        self.work.mkdir()
         self.tmux = tmux
         self.plain = Sandbox(directory, tmux.socket_name)
         self.watched = Sandbox(directory, tmux.socket_name, (sys.executable, *COMMAND))
-        self.agents = [self._agent(name, options, before_shell=before_shell) for name in names]
+        self.agents = [*(self._agent(name, options, before_shell=before_shell) for name in names), *guests]
         targets = "\n".join(f'[targets."{one.identity}"]\npane = "{one.pane_id}"\n' for one in self.agents)
         self.plain.configure(IMPATIENT.format(lease=lease, timeout=min(10, lease - 1)) + targets)
         self.plain.run("init")
@@ -134,8 +141,9 @@ class Rig:
 
     def _agent(self, name: str, options: Sequence[str], *, before_shell: bool) -> Agent:
         fake = FakeHarness(self.directory, name)
-        command = fake.command_before_shell(*options) if before_shell else fake.command(*options)
-        pane = self.tmux.new_pane(command, session=name, width=100, height=24)
+        command = fake.command_before_shell(*options) if before_shell else f"exec {shlex.join(fake.command(*options))}"
+        line = f"cd {shlex.quote(str(self.work))}; {command}"
+        pane = self.tmux.new_pane(line, session=name, width=100, height=24)
         return Agent(f"@{name}", name, fake, pane)
 
     def __enter__(self) -> Self:

@@ -18,7 +18,7 @@ from tests.torture.report import Table, Verdict
 from tests.torture.rig import Agent, Rig, Standing, since
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.testing.crash_points import Halt, Point
-from wake_bridge.testing.fake_harness.keys import PASTE_START
+from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
 from wake_bridge.testing.typist import Typist
 
 REFUSED: Final = "refused, draft intact"
@@ -42,8 +42,8 @@ POINTS: Final = {
     "between the last look and Enter": Point("intent_submit", "after"),
     "right after Enter": Point("submitted", "before"),
 }
-HEAD_STARTS: Final = (0.0, 0.002, 0.02, 0.3)
-"""Seconds between the key and tmux's next command: less than a key takes, about as much, and much more."""
+HEAD_STARTS: Final = (-0.012, -0.004, 0.0, 0.004, 0.03, 0.3)
+"""Seconds between the key and the daemon's going on: a race that either may win, then one that the key wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Attack:
     """What a person does during one wake.
 
     Attributes:
-        after: seconds after the message was committed, or before the daemon goes on where it stands still.
+        after: seconds from the committed message to the keys; or, where the daemon stands still, from the keys to its
+            going on, negative for keys that come after that.
         keys: what is typed, at once.
         echo_delay: milliseconds until the agent shows it.
         aim: the moment at which the daemon stands still; empty for none.
@@ -104,7 +105,7 @@ def _keys(chance: random.Random) -> str:
 
 def table_of_typists() -> Table:
     """An empty table."""
-    return Table("A typist at random and at chosen moments of the wake", "the key", RESULTS)
+    return Table("A typist at random and at chosen moments of the wake", "the key came in", RESULTS)
 
 
 def run_attack(seat: Seat, attack: Attack) -> tuple[str, Verdict]:
@@ -116,9 +117,7 @@ def run_attack(seat: Seat, attack: Attack) -> tuple[str, Verdict]:
     message = rig.send(agent, f"typed {attack.keys!r}")
     if seat.halt is not None:
         seat.halt.waits_until_reached()
-        pressed = seat.typist.types(attack.keys)
-        time.sleep(attack.after)
-        seat.halt.go()
+        pressed = _race(seat.typist, seat.halt, attack)
     else:
         time.sleep(attack.after)
         pressed = seat.typist.types(attack.keys)
@@ -132,6 +131,18 @@ def run_attack(seat: Seat, attack: Attack) -> tuple[str, Verdict]:
     wrongs += _afterwards(seat, message)
     shown = [f"{one}\n  composer {composer!r}\n{_told(received)}\n{rig.story(message)}" for one in wrongs]
     return row, Verdict("broken rule" if wrongs else result, tuple(shown))
+
+
+def _race(typist: Typist, halt: Halt, attack: Attack) -> float:
+    """Press the keys shortly before or after the daemon goes on; when they were pressed."""
+    if attack.after < 0:
+        halt.go()
+        time.sleep(-attack.after)
+        return typist.types(attack.keys)
+    pressed = typist.types(attack.keys)
+    time.sleep(attack.after)
+    halt.go()
+    return pressed
 
 
 def judge(
@@ -226,11 +237,11 @@ def _phase(attack: Attack, received: Sequence[Mapping[str, Any]]) -> str:
     stream = b"".join(bytes.fromhex(one["hex"]) for one in since(received, 0, "bytes"))
     if attack.keys == "\r":
         return "the person's Enter"
-    key, paste = stream.find(attack.keys.encode()), stream.find(PASTE_START)
-    enter = stream.find(b"\r", paste) if paste >= 0 else -1
-    if paste < 0 or key < paste:
+    before, pasted, rest = stream.partition(PASTE_START)
+    if not pasted or attack.keys.encode() in before:
         return "before the paste"
-    return "after the paste, before Enter" if enter < 0 or key < enter else "after Enter"
+    gap = rest.partition(PASTE_END)[2].partition(b"\r")[0]
+    return "after the paste, before Enter" if attack.keys.encode() in gap else "after Enter"
 
 
 def _told(received: Sequence[Mapping[str, Any]]) -> str:

@@ -42,7 +42,8 @@ class Address:
     """All that is configured or known about where an identity can be reached.
 
     The adapter resolves it, in the order of DESIGN §6.1, to exactly one place. `suggested` comes from the newest
-    active subscription's metadata; `binding` from an earlier `bind`.
+    active subscription's metadata; `binding` from an earlier `bind`. `pane_written` and `suggested_written` say when
+    each was written down, None for now: an id that begins anew with its server means only what it meant then.
     """
 
     identity: Identity
@@ -51,6 +52,8 @@ class Address:
     harness: str = ""
     suggested: str = ""
     binding: Binding | None = None
+    pane_written: Instant | None = None
+    suggested_written: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ from wake_bridge.ports.change_log import (
     Page,
 )
 
+PAGE_BYTES: Final = 16 * 1024 * 1024
+"""What one page may hold in memory: a thousand messages of a megabyte each must not."""
+
 _EDGE_TYPES: Final = ", ".join(f"'{name}'" for name in sorted(EDGE_TYPES))
 
 # json_extract fails the whole statement on one broken row: it stands behind json_valid, inside a CASE
@@ -85,16 +88,17 @@ class SqliteGraph:
             )
             if not examined:
                 return Page((), (), cursor, "", 0)
-            rows = self._source.query(query, cursor, last)
-            fingerprint = self.fingerprint_at(last)
+            rows, are_all = self._source.query_within(PAGE_BYTES, query, cursor, last)
+            upto = LogId(last if are_all else rows[-1][0])
+            fingerprint = self.fingerprint_at(upto)
         reader = RowReader()
         entries = [reader.entry(row) for row in rows]
         return Page(
             entries=tuple(entry for entry in entries if isinstance(entry, LogEntry)),
             broken=tuple(entry for entry in entries if isinstance(entry, BrokenRow)),
-            upto=LogId(last),
+            upto=upto,
             fingerprint=fingerprint or "",
-            examined=examined,
+            examined=examined if are_all else limit,
         )
 
     def bounds(self) -> LogBounds:

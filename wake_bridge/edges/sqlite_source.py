@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,9 +69,27 @@ class SqliteSource:
             try:
                 return self._run(self._open_connection(), statement, values)
             except SourceError as error:
-                if not _is_busy(error.__cause__):
+                if not is_busy(error.__cause__):
                     self.close()
                 raise
+
+    def query_within(self, most_bytes: int, statement: str, *values: object) -> tuple[Rows, bool]:
+        """The first rows of a query, as many as fit into `most_bytes` and one at least; whether these are all."""
+        with self._family.turn:
+            connection = self._open_connection()
+            rows: Rows = []
+            size = 0
+            try:
+                with closing(connection.execute(statement, values)) as cursor:
+                    for row in cursor:
+                        rows.append(row)
+                        size += sum(len(value) for value in row if isinstance(value, bytes))
+                        if size > most_bytes:
+                            return rows, False
+            except sqlite3.Error as error:
+                self.close()
+                raise self._explained(error) from error
+            return rows, True
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -228,6 +246,7 @@ class SqliteSource:
         return SourceUnavailable(f"the graph cannot be read now ({error})", str(self.path), hint=hint)
 
 
-def _is_busy(error: BaseException | None) -> bool:
+def is_busy(error: BaseException | None) -> bool:
+    """Whether SQLite says that somebody else holds the file for the moment."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     return code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

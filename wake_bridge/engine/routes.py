@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.instants import parse_instant
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Route
 from wake_bridge.domain.subscriptions import HEARTBEAT_TARGETS, Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
@@ -63,7 +64,11 @@ class Routes:
         return (newest.adapter if newest else "") or self._current.settings.default_adapter
 
     def _address(self, identity: Identity, target: TargetSettings | None, newest: Subscription | None) -> Address:
-        suggested = (newest.pane if newest else "") or self._current.settings.fallback_pane
+        settings = self._current.settings
+        # nobody knows when a variable of the environment was set
+        suggested, suggested_written = settings.fallback_pane, EPOCH_START
+        if newest is not None and newest.pane:
+            suggested, suggested_written = newest.pane, _written(newest)
         return Address(
             identity=identity,
             pane=target.pane if target else "",
@@ -71,4 +76,11 @@ class Routes:
             harness=target.harness if target else "",
             suggested=suggested,
             binding=self._binding_of(identity),
+            pane_written=settings.targets_written,
+            suggested_written=suggested_written,
         )
+
+
+def _written(subscription: Subscription) -> Instant:
+    """When a subscription took its present form; long ago if it does not say."""
+    return parse_instant(subscription.updated_at) or parse_instant(subscription.created_at) or EPOCH_START

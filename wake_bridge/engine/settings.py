@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.guards import Limits, QuietHours
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,13 @@ class TargetSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Everything the engine decides by. Times are in milliseconds, counts are counts."""
+    """Everything the engine decides by. Times are in milliseconds, counts are counts.
+
+    `targets_written` is when `targets` were written down.
+    """
 
     targets: Mapping[Identity, TargetSettings] = field(default_factory=dict)
+    targets_written: Instant = EPOCH_START
     fallback_pane: str = ""
     limits: Limits = field(default_factory=Limits)
     quiet_hours: QuietHours | None = None

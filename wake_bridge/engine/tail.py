@@ -219,11 +219,14 @@ class Tail:
     async def _take(self, reading: Reading, place: Position, looked_at: Instant) -> bool:
         """Store what one page yields and move on; answers whether the tip is reached."""
         self.tip = reading.bounds.highest
-        if reading.version[:2] != self._file:
-            await self._take_other_file(reading)
+        is_other_file = reading.version[:2] != self._file
+        if is_other_file:
+            self._report.warning("graph_replaced", cursor=self.cursor, reason=reading.standing.value)
         if not reading.standing.is_same_epoch:
             await self._begin_epoch(Loss(reading.standing.value))
             return False
+        if is_other_file:
+            await self._take_contents()
         if reading.standing is Standing.PRUNED:
             self._warn_of_pruning(place, reading)
         stretch = Stretch(place.epoch, self._bookmark.rows_after, reading.with_audience, reading.typed_later)
@@ -234,12 +237,8 @@ class Tail:
         await self._tidings.tell(new)
         return reading.reaches_tip
 
-    async def _take_other_file(self, reading: Reading) -> None:
-        """A replaced file may hold another graph; whether it is another epoch, its log tells."""
-        self._report.warning("graph_replaced", cursor=self.cursor, reason=reading.standing.value)
-        await self._take_contents()
-
     async def _take_contents(self) -> None:
+        """Learn who listens in the file as it is now."""
         self._open(await self._ask(self._reader.contents))
 
     def _open(self, contents: Contents) -> None:

@@ -73,7 +73,8 @@ class Sandbox:
         self.graph = self.home / ".local/share/wake-bridge/graph.sqlite"
         self.state_dir = self.home / ".local/state/wake-bridge"
         self._socket_name = socket_name
-        self._daemons: list[DaemonProcess] = []
+        self.daemons: list[DaemonProcess] = []
+        """Every daemon that was started, oldest first."""
 
     def configure(self, text: str = "") -> None:
         """Write the configuration: the tmux server, and `text` (TOML) after it."""
@@ -138,7 +139,7 @@ class Sandbox:
     def daemon(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
         """Start `wake-bridge run` with options and wait until it tails, or has ended."""
         daemon = DaemonProcess([*self.command, "run", *options], {**self.environment, **(environment or {})}, self)
-        self._daemons.append(daemon)
+        self.daemons.append(daemon)
         daemon.waits_until_tailing()
         return daemon
 
@@ -155,7 +156,7 @@ class Sandbox:
             if found:
                 return found
             if time.monotonic() > deadline:
-                logs = "\n".join(daemon.log() for daemon in self._daemons)
+                logs = "\n".join(daemon.log() for daemon in self.daemons)
                 standing = json.dumps(self.deliveries(), indent=1)
                 raise TimeoutError(f"waited {timeout} s for {what}\n{standing}\n{logs[-6000:]}")
             # a look that runs a command is a load of its own: rest as long as it took
@@ -172,7 +173,7 @@ class Sandbox:
 
     def close(self) -> None:
         """End every daemon that still runs."""
-        for daemon in self._daemons:
+        for daemon in self.daemons:
             daemon.stop()
 
     def __enter__(self) -> Self:

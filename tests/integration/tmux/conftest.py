@@ -48,7 +48,7 @@ class Journal:
     """Keeps every step in memory; `on` runs something in the moment a step is written."""
 
     steps: list[tuple[Step, Mapping[str, str]]] = field(default_factory=list)
-    on: dict[Step, Callable[[], None]] = field(default_factory=dict)
+    on: dict[Step, Callable[[], object]] = field(default_factory=dict)
 
     async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
         self.steps.append((step, evidence))
@@ -97,6 +97,9 @@ class Scene:
         self.directory = directory
         self.journal = Journal()
         self.adapter = self.new_adapter()
+
+    def new_journal(self) -> Journal:
+        return Journal()
 
     def new_adapter(self, *, timeout: float = 10.0, socket_name: str = "", **environment: str) -> TmuxAdapter:
         context = AdapterContext(
@@ -180,11 +183,16 @@ class Scene:
         place = self.place(pane)
         return self.deliver_at(place, replace(wake, progress=progress, fence=wake.fence or place.fence))
 
-    def watcher(self, pane: str, *, session: str = "agents") -> Typist:
-        """A person attached to the session, the pane their current one, quiet for long enough."""
+    def attached(self, pane: str, *, session: str = "agents") -> Typist:
+        """A person attached to the session, the pane their current one."""
         typist = self.tmux.attach(session)
         typist.waits_until_shown()
         self.tmux.run("select-window", "-t", pane, ";", "select-pane", "-t", pane)
+        return typist
+
+    def watcher(self, pane: str, *, session: str = "agents") -> Typist:
+        """The same, quiet for long enough."""
+        typist = self.attached(pane, session=session)
         self.waits_until_quiet()
         return typist
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,8 +34,11 @@ def test_each_step_is_written_down_before_the_key_it_stands_for(scene: Scene) ->
     """DESIGN §8: `await journal(step, evidence)` returns after it is on disk; only then the key is sent."""
     agent = scene.resident()
     seen: dict[Step, bytes] = {}
-    for step in Step:
-        scene.journal.on[step] = lambda step=step: seen.update({step: agent.fake.bytes_received()})
+
+    def remembers(step: Step) -> Callable[[], object]:
+        return lambda: seen.update({step: agent.fake.bytes_received()})
+
+    scene.journal.on = {step: remembers(step) for step in Step}
 
     scene.deliver(agent.id, scene.wake())
 

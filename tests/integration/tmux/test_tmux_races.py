@@ -6,6 +6,7 @@ Every race is played in its worst moment: between the last look and the guarded 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -265,10 +266,13 @@ def test_an_agent_that_dies_of_enter_is_unknown(scene: Scene) -> None:
     """DESIGN §6.7: without proof it is unknown, and never typed again."""
     agent = scene.resident(shell=True)
 
+    def kills_it(after: int) -> None:
+        agent.fake.waits_for("bytes", after)
+        os.kill(agent.pid, signal.SIGKILL)
+
     def dies_once_enter_is_read() -> None:
         agent.fake.turn(echo_delay=5000)
-        before = len(agent.fake.events("bytes"))
-        threading.Thread(target=lambda: agent.fake.waits_for("bytes", before + 1) and os.kill(agent.pid, 9)).start()
+        threading.Thread(target=kills_it, args=(len(agent.fake.events("bytes")) + 1,)).start()
 
     scene.journal.on[Step.INTENT_SUBMIT] = dies_once_enter_is_read
 

@@ -129,7 +129,6 @@ def test_a_mark_that_scrolled_away_is_found_in_the_scrollback(scene: Scene) -> N
     """DESIGN §3: look for the mark on screen and in the scrollback."""
     agent = scene.resident()
     wake = scene.wake()
-    scene.tmux.run("set-option", "-w", "-t", agent.id, "alternate-screen", "off")
     tty = scene.tmux.run("display-message", "-p", "-t", agent.id, "#{pane_tty}").strip()
     with open(tty, "w", encoding="utf-8") as terminal:  # noqa: PTH123 - a terminal, not a file
         terminal.write("\x1b[?1049l" + f"\x1b[24;1HWake: {wake.mark}\r\n" + "\r\n" * 40 + "\x1b[?1049h")

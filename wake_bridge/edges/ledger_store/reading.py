@@ -45,7 +45,7 @@ class DeliveryReading(LedgerPart):
         """See `Ledger.unacknowledged`."""
         return self._deliveries(
             "SELECT * FROM delivery WHERE settled_at >= ? AND outcome IN ('submitted', 'unknown') AND proof < 3"
-            " ORDER BY seq",
+            " ORDER BY settled_at",
             (since,),
         )
 

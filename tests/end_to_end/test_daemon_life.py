@@ -1,0 +1,321 @@
+"""The daemon's life as a process: one instance, stop, reload, `--once`, `--dry-run`, the service manager, `status`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.testing import stuck_tail
+from wake_bridge.testing.playground import Playground
+from wake_bridge.testing.sandbox import QUICK, DaemonProcess
+from wake_bridge.testing.service_manager import NotifyListener
+
+STOPS_WITHIN = 5.0
+"""Seconds (CONTRACT, `run`)."""
+
+
+@pytest.fixture
+def world(playground: Playground) -> Playground:
+    """An embedded graph and nobody in it yet."""
+    playground.sandbox.run("init")
+    return playground
+
+
+def _terminate(daemon: DaemonProcess) -> tuple[int, float]:
+    """End it with SIGTERM; its exit code and the seconds it took."""
+    began = time.monotonic()
+    code = daemon.stop(STOPS_WITHIN + 5)
+    return code, time.monotonic() - began
+
+
+def _steps(world: Playground, delivery: dict[str, Any]) -> list[str]:
+    return [entry["step"] for entry in world.sandbox.ask("deliveries", "show", str(delivery["id"]))["journal"]]
+
+
+def _bytes_of(directory: Path) -> dict[str, bytes]:
+    """Ledger and cursor, byte for byte."""
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(directory.glob("*"))
+        if path.name.startswith("state.sqlite") or path.name == "lastSyncId"
+    }
+
+
+# -- one instance ----------------------------------------------------------------------------------------------------
+
+
+def test_a_second_daemon_exits_5_naming_the_first_which_goes_on(world: Playground) -> None:
+    """DESIGN §9: one instance by an OS lock held for life; a second says who holds it, and kills nobody."""
+    agent = world.enlisted("a")
+    first = world.sandbox.daemon()
+
+    second = world.sandbox.run("run", expect=5)
+
+    assert f"error: another wake-bridge serves this state directory: pid {first.pid} on " in second.stderr
+    assert "hint: " in second.stderr
+    assert str(world.sandbox.state_dir) in second.stderr
+    world.sandbox.send("@a", "still there?")
+    assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+
+
+# -- stopping --------------------------------------------------------------------------------------------------------
+
+
+def test_a_stop_is_clean_and_the_next_start_goes_on_where_it_ended(world: Playground) -> None:
+    """CONTRACT `run`: SIGTERM is a clean stop; DESIGN §2: `lastSyncId` is what was handled."""
+    agent = world.enlisted("a")
+    daemon = world.sandbox.daemon()
+    world.sandbox.run("agent", "add", "@b")
+    world.sandbox.waits_for(lambda: world.sandbox.ask("status")["lag"] == 0)
+    code, seconds = _terminate(daemon)
+
+    tip = world.sandbox.ask("status")["tip"]
+    assert (code, seconds <= STOPS_WITHIN) == (0, True)
+    assert (world.sandbox.state_dir / "lastSyncId").read_text().strip() == str(tip)
+    assert not (world.sandbox.state_dir / "daemon.sock").exists()
+    world.sandbox.send("@a", "while nobody looked")
+    world.sandbox.daemon()
+    assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+
+
+def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Playground) -> None:
+    """CONTRACT `run`: SIGTERM ≤ 5 s, no half injection; journal and screen agree, the next start finishes exactly once."""
+    agents = {
+        "slow": world.enlisted("slow", "--paste-delay", "1500"),
+        "late": world.enlisted("late", "--paste-delay", "2900"),
+        "stubborn": world.enlisted("stubborn", "--swallow-enter", "100"),
+    }
+    daemon = world.sandbox.daemon()
+    for name in agents:
+        world.sandbox.send(f"@{name}", f"mail for {name}")
+    for name, event in {"slow": "bytes", "late": "bytes", "stubborn": "swallowed"}.items():
+        agents[name].fake.waits_for(event, timeout=20)
+    code, seconds = _terminate(daemon)
+
+    assert (code, seconds <= STOPS_WITHIN) == (0, True)
+    time.sleep(max(0, 3.0 - seconds))  # a paste that is under way shows after the harness's own delay
+    for name, agent in agents.items():
+        (one,) = world.sandbox.deliveries("--target", f"@{name}")
+        steps = _steps(world, one)
+        composer = agent.fake.state()["composer"]
+        if "submitted" in steps:
+            assert (len(agent.fake.submits()), composer) == (1, ""), name
+        else:
+            assert (agent.fake.submits(), composer) == ([], one["digest"]), (name, steps)
+            assert one["state"] == "LOCKED"
+    assert agents["stubborn"].fake.submits() == []
+
+    agents["stubborn"].fake.turn(swallow_enter=0)
+    world.sandbox.daemon()
+    for name, agent in agents.items():
+        agent.fake.waits_for("submit", timeout=20)
+        one = world.sandbox.waits_for_delivery(target=f"@{name}", state="DELIVERED", outcome="submitted")
+        assert [one["id"] in text for text in agent.fake.submits()] == [True]
+        assert agent.fake.events("paste") == agent.fake.events("paste")[:1]
+
+
+# -- reload ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reload_takes_over_targets_and_log_level_and_says_what_needs_a_restart(world: Playground) -> None:
+    """DESIGN §9: graph, daemon and sockets need a restart, which is said; all else is in force from the next decision."""
+    old, new = world.enlisted("old"), world.agent("new")
+    daemon = world.sandbox.daemon()
+    targets = f'[targets."@old"]\npane = "{new.session}"\n'
+    world.sandbox.configure(f'{QUICK}daemon.log_level = "warning"\ngraph.poll_interval = 2.0\n{targets}')
+
+    daemon.reload()
+    (said,) = daemon.waits_for_log("config_needs_restart")
+    lines = len(daemon.entries())
+    world.sandbox.send("@old", "to your new home")
+    new.fake.waits_for("submit", timeout=20)
+
+    assert said["keys"] == ["graph.poll_interval"]
+    assert daemon.entries("config_reloaded") == []
+    assert [entry["event"] for entry in daemon.entries()[lines:] if entry["level"] == "info"] == []
+    assert old.fake.bytes_received() == b""
+
+
+def test_a_broken_file_keeps_the_old_configuration_and_stops_nothing(world: Playground) -> None:
+    """DESIGN §9: a bad file keeps the old one; what is wrong is logged, all of it."""
+    agent = world.enlisted("a")
+    daemon = world.sandbox.daemon()
+    whole = world.sandbox.config_file.read_text()
+
+    world.sandbox.configure('coalesce.window = "soon"\nlimits.strom = 3\n')
+    daemon.reload()
+    (refused,) = daemon.waits_for_log("config_refused")
+    world.sandbox.config_file.write_text("this is = no [toml")
+    daemon.reload()
+    daemon.waits_for_log("config_refused", count=2)
+    world.sandbox.config_file.write_text(whole)
+    world.sandbox.send("@a", "does it still work?")
+
+    assert len(refused["problems"]) == 2
+    assert any("coalesce.window" in problem for problem in refused["problems"])
+    assert any("limits.strom" in problem and "storm" in problem for problem in refused["problems"])
+    assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+    assert daemon.process.poll() is None
+
+
+# -- once, dry run ---------------------------------------------------------------------------------------------------
+
+
+def test_once_delivers_what_can_be_delivered_and_leaves_the_rest_open(world: Playground) -> None:
+    """CONTRACT `run --once`: waits for windows, looks at each held delivery, exits 0; open ones stay."""
+    free, windowed, drafting = world.enlisted("free"), world.enlisted("windowed", window=1), world.enlisted("drafting")
+    drafting.fake.shows("draft", "wait")
+    for name in ("free", "windowed", "drafting"):
+        world.sandbox.send(f"@{name}", f"for {name}")
+
+    world.sandbox.run("run", "--once")
+
+    assert len(free.fake.submits()) == 1
+    assert len(windowed.fake.submits()) == 1
+    assert drafting.fake.bytes_received() == b""
+    (held,) = world.sandbox.deliveries("--target", "@drafting")
+    assert (held["state"], held["hold_reason"]) == ("DISPATCHED", "userTyping")
+    drafting.fake.shows("idle")
+    world.sandbox.run("run", "--once")
+    assert len(drafting.fake.submits()) == 1
+    assert [len(free.fake.submits()), len(windowed.fake.submits())] == [1, 1]
+
+
+def test_once_exits_1_when_a_delivery_failed_in_this_run_and_retry_opens_it_again(world: Playground) -> None:
+    """CONTRACT `run --once`, `deliveries retry`: 0 unless one FAILED; its events are not lost."""
+    agent = world.enlisted("a")
+    world.sandbox.configure(f"{QUICK}delivery.max_attempts = 2\n")
+    world.sandbox.send("@a", "third time lucky")
+    broken = {"PATH": f"{_tmux_that_cannot_paste(world)}:{world.sandbox.environment['PATH']}"}
+
+    world.sandbox.run("run", "--once", expect=0, environment=broken)
+    world.sandbox.run("run", "--once", expect=1, environment=broken)
+
+    (failed,) = world.sandbox.deliveries("--state", "FAILED")
+    assert (failed["outcome"], failed["attempts"]) == ("failed", 2)
+    assert agent.fake.bytes_received() == b""
+    assert world.sandbox.ask("status")["failed"] == 1
+    world.sandbox.run("run", "--once")
+    assert agent.fake.submits() == []
+    again = world.sandbox.ask("deliveries", "retry", failed["id"])
+    assert again["events"] == failed["events"]
+    world.sandbox.run("run", "--once")
+    assert [again["id"] in text for text in agent.fake.submits()] == [True]
+
+
+def _tmux_that_cannot_paste(world: Playground) -> Path:
+    """A directory with a `tmux` that does everything but load a buffer."""
+    directory = world.directory / "broken"
+    directory.mkdir()
+    script = directory / "tmux"
+    real = shutil.which("tmux")
+    script.write_text(
+        f'#!/bin/sh\nfor word; do [ "$word" = load-buffer ] && echo no buffers today >&2 && exit 1; done\nexec {real} "$@"\n'
+    )
+    script.chmod(0o755)
+    return directory
+
+
+def test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical(world: Playground) -> None:
+    """CONTRACT `run --dry-run`: decides and logs; also beside a running daemon, which it does not disturb."""
+    agent = world.enlisted("a")
+    first = world.sandbox.daemon()
+    world.sandbox.send("@a", "before")
+    agent.fake.waits_for("submit", timeout=20)
+    world.sandbox.waits_for_delivery(state="DELIVERED")
+    first.stop()
+    world.sandbox.send("@a", "decide on this one")
+    before, received = _bytes_of(world.sandbox.state_dir), agent.fake.bytes_received()
+
+    once = world.sandbox.run("run", "--once", "--dry-run")
+    going = world.sandbox.daemon("--dry-run")
+    (decided,) = going.waits_for_log("would_deliver")
+    code, _ = _terminate(going)
+
+    assert '"would_deliver"' in once.stdout
+    assert '"decide on this one"' in "".join(decided["lines"])
+    assert code == 0
+    assert _bytes_of(world.sandbox.state_dir) == before
+    assert agent.fake.bytes_received() == received
+
+
+def test_a_dry_run_beside_the_daemon_disturbs_nothing(world: Playground) -> None:
+    """DESIGN §9: one instance serves the state directory; a rehearsal is none, and takes neither lock nor socket."""
+    agent = world.enlisted("a")
+    daemon = world.sandbox.daemon()
+    going = world.sandbox.daemon("--dry-run")
+    status = world.sandbox.ask("status")
+    assert (status["running"], status["pid"]) == ("yes", daemon.pid)
+    _terminate(going)
+
+    assert world.sandbox.ask("presence", "@a")["state"] == "idle"
+    world.sandbox.run("presence", "@nobody", expect=None)
+    assert (world.sandbox.state_dir / "daemon.sock").exists()
+    world.sandbox.send("@a", "you are the real one")
+    assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+
+
+# -- the service manager ---------------------------------------------------------------------------------------------
+
+
+def test_the_service_manager_hears_ready_signs_of_life_a_reload_and_the_stop(world: Playground) -> None:
+    """DESIGN §9: `Type=notify`, the watchdog fed at least twice in its interval."""
+    with NotifyListener(watchdog=1.0) as manager:
+        daemon = world.sandbox.daemon(environment=manager.environment)
+        ready = manager.waits_for("READY=1")
+        fed = manager.waits_for("WATCHDOG=1", count=3)
+        daemon.reload()
+        manager.waits_for("RELOADING=1")
+        manager.waits_for("READY=1", count=2)
+        assert manager.said("STOPPING=1") == []
+        daemon.stop()
+
+        assert fed - ready <= 3.0
+        assert len(manager.said("STOPPING=1")) == 1
+
+
+def test_the_watchdog_starves_while_the_tail_is_stuck(world: Playground) -> None:
+    """DESIGN §9: the watchdog is fed by the tail's progress, not by the process being there."""
+    stuck = world.directory / "stuck"
+    with NotifyListener(watchdog=0.6) as manager:
+        world.sandbox.command = (sys.executable, *stuck_tail.COMMAND)
+        daemon = world.sandbox.daemon(environment={**manager.environment, stuck_tail.STUCK: str(stuck)})
+        manager.waits_for("WATCHDOG=1", count=2)
+        stuck.touch()
+        manager.waits_for("STATUS=the tail is stuck")
+        silent_since = len(manager.said("WATCHDOG=1"))
+        manager.waits_for("STATUS=the tail is stuck", count=4)
+        assert len(manager.said("WATCHDOG=1")) == silent_since
+        stuck.unlink()
+        manager.waits_for("WATCHDOG=1", count=silent_since + 2)
+        assert daemon.process.poll() is None
+
+
+# -- status ----------------------------------------------------------------------------------------------------------
+
+
+def test_status_tells_running_not_running_and_cannot_tell(world: Playground) -> None:
+    """CONTRACT `status`: `yes|no|cannot_tell`, exit 0 in each; without the daemon the ledger tells."""
+    sandbox = world.sandbox
+    never = sandbox.ask("status")
+    assert (never["running"], never["cursor"], never["pid"]) == ("no", None, None)
+    world.enlisted("a")
+    daemon = sandbox.daemon()
+    up = sandbox.waits_for(lambda: now if (now := sandbox.ask("status"))["lag"] == 0 else None)
+    assert (up["running"], up["pid"], up["active_routes"], up["epoch"]) == ("yes", daemon.pid, 1, 1)
+    assert up["cursor"] == up["tip"] > 0
+    daemon.stop()
+
+    down = sandbox.ask("status")
+    assert (down["running"], down["pid"], down["cursor"], down["epoch"]) == ("no", None, up["cursor"], 1)
+    lock = sandbox.state_dir / "daemon.lock"
+    lock.unlink()
+    lock.symlink_to(lock.name)
+    unclear = sandbox.ask("status")
+    assert (unclear["running"], unclear["cursor"]) == ("cannot_tell", up["cursor"])
+    assert "cannot tell" in sandbox.run("status").stdout

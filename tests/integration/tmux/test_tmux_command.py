@@ -1,0 +1,188 @@
+"""Every tmux call is bounded, and what is left of it is killed with its group (DESIGN §6)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from adapters.tmux.command import NOT_FOUND, TmuxServer
+from adapters.tmux.facts import NoPane, look_at, scrollback_of
+from adapters.tmux.guarded import Verdict, if_still
+from adapters.tmux.lock import PaneIsTaken, lock_path, pane_lock
+from wake_bridge.domain.delivery import HoldReason, Progress, Step
+from wake_bridge.ports.adapter import Nowhere, Refused, Unknown
+
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Scene
+
+
+def stub(directory: Path, script: str) -> str:
+    """A PATH on which `tmux` is this script; the rest stays."""
+    program = directory / "bin" / "tmux"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return f"{program.parent}:{os.environ['PATH']}"
+
+
+def test_a_hanging_tmux_is_killed_with_everything_it_started(tmp_path: Path) -> None:
+    """DESIGN §6: every external call is bounded by `adapter_timeout`."""
+    path = stub(tmp_path, f"sleep 300 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/self; wait")
+    server = TmuxServer("/nowhere", 1.0, {"PATH": path})
+
+    start = time.monotonic()
+    answer = asyncio.run(server.ask(["list-panes"]))
+
+    assert answer.timed_out
+    assert not answer.is_well
+    assert time.monotonic() - start < 5
+    for name in ("child", "self"):
+        pid = int((tmp_path / name).read_text())
+        deadline = time.monotonic() + 5
+        while _is_alive(pid):
+            assert time.monotonic() < deadline, f"{name} {pid} survived"
+            time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_missing_tmux_is_an_answer_not_an_exception() -> None:
+    """DESIGN §8: outcomes are values."""
+    answer = asyncio.run(TmuxServer("/nowhere", 1.0, {"PATH": "/nonexistent"}).ask(["list-panes"]))
+
+    assert answer.returncode == NOT_FOUND
+    assert "PATH" in answer.complaint
+
+
+def test_the_socket_is_the_one_named_whatever_the_environment_says(scene: Scene) -> None:
+    """DESIGN §6.1: `$TMUX` of the process that started us is another server."""
+    agent = scene.resident()
+    server = TmuxServer(str(scene.tmux.socket_path), 5.0, {**os.environ, "TMUX": "/other,1,0", "TMUX_PANE": "%77"})
+
+    answer = asyncio.run(server.ask(["display-message", "-p", "-t", agent.id, "#{pid}"]))
+
+    assert int(answer.stdout) == scene.tmux.server_pid
+
+
+def test_a_server_that_hangs_is_unreachable_and_nothing_is_typed(scene: Scene) -> None:
+    """DESIGN §6: a time-out before the first key leaves everything as it was."""
+    agent = scene.resident()
+    place = scene.place(agent.id)
+    path = stub(scene.directory, "sleep 60")
+    scene.adapter = scene.new_adapter(timeout=0.5, PATH=path)
+
+    outcome = scene.deliver_at(place, scene.wake())
+
+    assert isinstance(scene.resolve(scene.address(agent.id)), Nowhere)
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.UNREACHABLE
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("step", [Step.INTENT_STAGE, Step.INTENT_SUBMIT])
+def test_a_server_that_hangs_in_the_middle_leaves_the_attempt_open(scene: Scene, step: Step) -> None:
+    """DESIGN §6: a time-out after `intent_submit` is `unknown`; after a paste it is looked at again."""
+    agent = scene.resident()
+    real = os.environ["PATH"]
+    hang = scene.directory / "hang"
+    path = stub(scene.directory, f'[ -e {hang} ] && exec sleep 60\nPATH="{real}" exec tmux "$@"')
+    scene.adapter = scene.new_adapter(timeout=1.0, PATH=path)
+    scene.journal.on[step] = hang.touch
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert scene.journal.names[-1] == step.value
+    if step is Step.INTENT_STAGE:
+        assert isinstance(outcome, Refused)
+        assert outcome.reason is HoldReason.UNREACHABLE
+    else:
+        assert isinstance(outcome, Unknown)
+    assert agent.enters() == 0
+
+
+def test_an_attempt_that_met_a_hanging_server_is_finished_later(scene: Scene) -> None:
+    """DESIGN §3: what may have been pasted is looked for; the composer is empty, so it is staged again."""
+    agent = scene.resident()
+    wake = scene.wake()
+
+    outcome = scene.go_on(agent.id, wake, Progress.MAYBE_STAGED)
+
+    assert agent.fake.submits() == [wake.text], outcome
+
+
+def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:
+    """DESIGN §6.4: the verdict is printed; exit 0 proves nothing."""
+    agent = scene.resident()
+    server = TmuxServer(str(scene.tmux.socket_path), 5.0, os.environ)
+
+    async def verdicts() -> list[Verdict]:
+        said = "display-message -p x"
+        return [
+            (await if_still(server, agent.id, "1", then=said)).verdict,
+            (await if_still(server, agent.id, "0", then=said)).verdict,
+            (await if_still(server, agent.id, "1", then=said, before=[["no-such-command"]])).verdict,
+            (await if_still(server, agent.id, "1", then="paste-buffer -b no-such-buffer")).verdict,
+        ]
+
+    assert asyncio.run(verdicts()) == [Verdict.DONE, Verdict.REFUSED, Verdict.NOT_REACHED, Verdict.SILENT]
+
+
+def test_a_guard_for_a_pane_that_is_gone_never_holds(scene: Scene) -> None:
+    """DESIGN §6.4: tmux evaluates a condition for a missing target all the same, without a pane."""
+    agent, gone = scene.resident(), scene.resident("gone")
+    server = TmuxServer(str(scene.tmux.socket_path), 5.0, os.environ)
+    scene.tmux.run("kill-pane", "-t", gone.id)
+
+    guarded = asyncio.run(if_still(server, gone.id, f"#{{==:#{{pane_id}},{gone.id}}}", then="display-message -p x"))
+
+    assert guarded.verdict is Verdict.REFUSED
+    assert isinstance(asyncio.run(look_at(server, gone.id)), NoPane)
+    assert isinstance(asyncio.run(scrollback_of(server, gone.id)), NoPane)
+    assert agent.is_untouched()
+
+
+def test_a_lock_is_one_file_for_every_spelling_of_the_socket(tmp_path: Path) -> None:
+    """DESIGN §6: one writer per pane, across all processes of the user."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    first, second = str(tmp_path / "real/s"), str(tmp_path / "link/s")
+
+    assert lock_path(first, 1, "%1") == lock_path(second, 1, "%1")
+    assert len({lock_path(first, 1, "%1"), lock_path(first, 2, "%1"), lock_path(first, 1, "%2")}) == 3
+    with pane_lock(first, 1, "%1"), pytest.raises(PaneIsTaken), pane_lock(second, 1, "%1"):
+        pass
+    with pane_lock(second, 1, "%1"):
+        pass
+    assert list((tmp_path / "real").iterdir()) == []
+
+
+def test_without_a_lock_nothing_goes_on(tmp_path: Path) -> None:
+    """DESIGN §6: on failure to lock nothing is sent."""
+    taken = lock_path(str(tmp_path / "s"), 1, "%1")
+    taken.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(PaneIsTaken), pane_lock(str(tmp_path / "s"), 1, "%1"):
+        pass
+    with pytest.raises(PaneIsTaken), pane_lock("/nonexistent/s", 1, "%1"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_lock_left_by_a_killed_process_is_free(tmp_path: Path) -> None:
+    """DESIGN §6: the kernel gives up a dead holder's lock; its file is only a name."""
+    path = lock_path(str(tmp_path / "s"), 1, "%1")
+    path.touch()
+
+    with pane_lock(str(tmp_path / "s"), 1, "%1"):
+        assert path.exists()
+    assert not path.exists()

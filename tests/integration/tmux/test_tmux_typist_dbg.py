@@ -1,0 +1,101 @@
+"""A person types at a random moment of a wake: the draft rule of DESIGN §11 holds in every trial."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Wake
+from wake_bridge.testing.typist import Typist
+
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Journal, Resident, Scene
+
+QUICK, FULL = 20, 200
+AT_ONCE = 5
+"""Trials side by side, each with an agent, a session and a client of its own."""
+
+
+KEY = "|"
+"""A key that stands in no wake, nor in the frame around a paste."""
+
+
+@dataclass
+class Trial:
+    """One wake, and one key at some moment of it."""
+
+    agent: Resident
+    typist: Typist
+    journal: Journal
+    wake: Wake
+    delay: float
+
+    def story(self, outcome: AttemptOutcome) -> str:
+        """What became of it; `VIOLATION` if the draft rule was broken."""
+        received = self.agent.fake.bytes_received()
+        submits, composer = self.agent.fake.submits(), self.agent.composer()
+        names = self.journal.names
+        if isinstance(outcome, Delivered):
+            return "submitted, then the key" if submits == [self.wake.text] and composer == KEY else "VIOLATION"
+        if not isinstance(outcome, Refused) or submits:
+            return "VIOLATION"
+        if "intent_stage" not in names or (names[-1] == "refused" and "staged" not in names):
+            return "nothing of ours" if received == KEY.encode() and composer == KEY else "VIOLATION"
+        is_reported = outcome.reason is HoldReason.STAGED and b"\r" not in received
+        return "staged, unsent" if is_reported and self.wake.mark in composer else "VIOLATION"
+
+
+async def play(scene: Scene, trial: Trial) -> str:
+    place = await scene.adapter.resolve(scene.address(trial.agent.id))
+
+    async def types() -> None:
+        await asyncio.sleep(trial.delay)
+        await asyncio.to_thread(trial.typist.types, KEY)
+
+    outcome, _ = await asyncio.gather(
+        scene.adapter.deliver(place, scene.address(), trial.wake, trial.journal),  # type: ignore[arg-type]
+        types(),
+    )
+    while KEY.encode() not in trial.agent.fake.bytes_received():  # noqa: ASYNC110 - a log file, no event
+        await asyncio.sleep(0.02)
+    return trial.story(outcome)
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        QUICK,
+        pytest.param(FULL, marks=[pytest.mark.torture, pytest.mark.timeout(1800)]),
+    ],
+)
+def test_a_typist_at_any_moment_never_has_a_word_submitted(scene: Scene, trials: int) -> None:
+    """DESIGN §11: before the condition the draft is untouched, after it our text is staged; never both submitted."""
+    chance = random.Random(4711)
+    stories: Counter[str] = Counter()
+    for at in range(0, trials, AT_ONCE):
+        import time; t=time.time()
+        residents = [scene.resident(f"a{at + n}", session=f"s{at + n}") for n in range(AT_ONCE)]
+        print('residents',time.time()-t)
+        typists = [scene.watcher(one.id, session=f"s{at + n}") for n, one in enumerate(residents)]
+        played = [
+            Trial(resident, typist, scene.new_journal(), scene.wake(), chance.choice([0.06, 0.6]) * chance.random())
+            for resident, typist in zip(residents, typists, strict=True)
+        ]
+
+        async def round_of(trials: list[Trial] = played) -> list[str]:
+            return await asyncio.gather(*(play(scene, trial) for trial in trials))
+
+        stories.update(asyncio.run(round_of())); print('played',time.time()-t)
+        for resident in residents:
+            resident.fake.shows("exit"); print("ex",time.time()-t)
+    print(dict(stories))
+
+    assert sum(stories.values()) == trials
+    assert stories["VIOLATION"] == 0
+    assert stories["staged, unsent"] > 0

@@ -1,0 +1,45 @@
+"""A graph that does not answer for a while, as on a network file system that hangs: for the watchdog's test.
+
+    WAKE_BRIDGE_TEST_STUCK=FILE python -m wake_bridge.testing.stuck_tail run
+
+runs the command line as it is, but its daemon reads nothing while FILE exists, and takes a second for stuck already.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+import wake_bridge.daemon
+import wake_bridge.wiring
+from wake_bridge.cli.app import main
+from wake_bridge.edges.sqlite_graph import SqliteGraph
+
+STUCK: Final = "WAKE_BRIDGE_TEST_STUCK"
+COMMAND: Final = ("-m", "wake_bridge.testing.stuck_tail")
+"""What an interpreter is given to run the command line through here."""
+
+_POLL: Final = 0.02
+
+
+class HangingGraph(SqliteGraph):
+    """Answers nobody while the file is there."""
+
+    def version(self) -> tuple[int, int, int]:
+        """See `ChangeLog.version`; the tail asks it before anything else."""
+        while Path(os.environ[STUCK]).exists():
+            time.sleep(_POLL)
+        return super().version()
+
+
+def run() -> NoReturn:
+    """The command line, with its daemon on such a graph."""
+    wake_bridge.wiring.SqliteGraph = HangingGraph  # type: ignore[misc]
+    wake_bridge.daemon.STUCK_AFTER = 1_000  # type: ignore[misc]
+    main()
+
+
+if __name__ == "__main__":
+    run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -21,6 +22,7 @@ from adapters.tmux.panes import panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
 from adapters.tmux.sockets import default_socket, target_socket
 from adapters.tmux.view import Observer, View
+from adapters.tmux.workshop import captured, judge
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Identity, Instant
@@ -71,7 +73,8 @@ class TmuxAdapter:
         self._config = config
         self._context = context
         self._servers: dict[str, TmuxServer] = {}
-        self._occupants = Occupants(load_profiles(context.screens_directory))
+        self._profiles = load_profiles(context.screens_directory)
+        self._occupants = Occupants(self._profiles)
         self._resolver = Resolver(self._server, self._socket, self._occupants)
         self._last_looks: dict[str, _LastLook] = {}
 
@@ -162,6 +165,23 @@ class TmuxAdapter:
         why = panes.why if isinstance(panes, NoPane) else await claim_pane(server, panes, key.pane_id, identity)
         if why:
             raise OperationFailed(f"the pane could not be marked as {identity}'s", f"{place.label}: {why}")
+
+    def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
+        """Judge a capture file. Raises `OperationFailed`, and `NotFound` for an unknown harness."""
+        return judge(path, harness, self._profiles)
+
+    async def capture(self, pane: str) -> str:
+        """A pane's screen as the text of a capture file.
+
+        Raises:
+            NotFound: there is no such pane.
+        """
+        place = await self.binding_for(pane, self._context.environment)
+        key = PaneKey.of(place.key)
+        view = await self._observer(key.socket).view(key.pane_id, "")
+        if isinstance(view, NoPane):
+            raise NotFound(view.why, pane, hint=_BIND_HINT)
+        return captured(view)
 
     def _server(self, socket: str) -> TmuxServer:
         if socket not in self._servers:

@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,7 +110,7 @@ class Daemon:
     """Everything `run` does.
 
     Args:
-        directory: where ledger and published cursor lie; not the state directory in a dry run.
+        directory: where ledger, published cursor, socket and sign of life lie; not the state directory in a dry run.
         reload: reads the configuration anew; raises `ConfigurationInvalid`.
     """
 
@@ -122,6 +122,7 @@ class Daemon:
             ledger.close()
             raise
         self._settings = settings
+        self._directory = directory
         self._reload = reload
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
@@ -133,7 +134,7 @@ class Daemon:
     async def serve(self) -> None:
         """Run until SIGTERM or SIGINT; raises what a job raised once too often."""
         parts = self.parts
-        control = ControlServer(self._settings.state_dir, self._handlers())
+        control = ControlServer(self._directory, self._handlers())
         await control.start()
         self._take_signals()
         self._prepare()
@@ -165,12 +166,25 @@ class Daemon:
     async def once(self) -> bool:
         """To the tip, then each delivery as far as it goes; True unless one failed in this run."""
         parts = self.parts
+        self._take_signals()
         self._prepare()
         began = parts.clock.now()
-        await parts.tail.catch_up_once()
-        await parts.deliverer.run_once()
+        work = asyncio.create_task(self._work_off())
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            await asyncio.wait({work}, timeout=STOP_PATIENCE)
+        for task in (work, stop):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
         failed = parts.ledger.deliveries(state=DeliveryState.FAILED, identity=None, limit=1000)
         return not any((one.settled_at or 0) >= began for one in failed)
+
+    async def _work_off(self) -> None:
+        await self.parts.tail.catch_up_once()
+        await self.parts.deliverer.run_once()
+        await self.parts.acknowledge.look()
 
     def _prepare(self) -> None:
         parts = self.parts
@@ -180,6 +194,7 @@ class Daemon:
             if entry.trouble:
                 self._log.warning("adapter_broken", adapter=entry.name, reason=entry.trouble)
         parts.ledger.rebase(parts.clock.now())
+        parts.deliverer.inherit()
         self._look_for_other_driver()
 
     # -- signals and chores --------------------------------------------------------------------------------------
@@ -237,7 +252,7 @@ class Daemon:
         if self.parts.clock.now() - self.parts.tail.progressed_at > STUCK_AFTER:
             self._notifier.status("the tail is stuck")
             return
-        (self._settings.state_dir / SIGN_OF_LIFE).touch(mode=0o600)
+        (self._directory / SIGN_OF_LIFE).touch(mode=0o600)
         self._notifier.alive()
 
     # -- the control socket --------------------------------------------------------------------------------------

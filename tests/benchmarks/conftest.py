@@ -107,10 +107,10 @@ class Office:
         """The graph's writer; close it."""
         return MemoryCore(self.sandbox.graph)
 
-    def agent(self, name: str) -> FakeHarness:
-        """An idle agent `@name` in a window of its own, subscribed to its mail with window 0."""
+    def agent(self, name: str, *options: str) -> FakeHarness:
+        """An idle agent `@name` in a window of its own, subscribed to its mail with window 0; `options` as it takes."""
         harness = FakeHarness(self.directory, name)
-        pane = self.tmux.new_pane(harness.command(), session="agents", width=100, height=30)
+        pane = self.tmux.new_pane(harness.command(*options), session="agents", width=100, height=30)
         self.tmux.run("set-option", "-p", "-t", str(pane.pane_id), "@wake_identity", f"@{name}")
         harness.waits_for("started", timeout=PATIENCE)
         with self.core() as core:
@@ -118,9 +118,9 @@ class Office:
             core.subscribe(f"@{name}", harnessTargetMetadata={"adapter": "tmux", "coalesceWindow": 0})
         return harness
 
-    def agents(self, count: int) -> list[FakeHarness]:
+    def agents(self, count: int, *options: str) -> list[FakeHarness]:
         """Several of them."""
-        return [self.agent(f"agent{number}") for number in range(count)]
+        return [self.agent(f"agent{number}", *options) for number in range(count)]
 
     def daemon(self) -> tuple[DaemonProcess, float]:
         """A daemon that has reached the tip, and when it was started, in UTC seconds."""

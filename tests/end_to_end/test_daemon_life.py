@@ -38,12 +38,9 @@ def _steps(world: Playground, delivery: dict[str, Any]) -> list[str]:
 
 
 def _bytes_of(directory: Path) -> dict[str, bytes]:
-    """Ledger and cursor, byte for byte."""
-    return {
-        path.name: path.read_bytes()
-        for path in sorted(directory.glob("*"))
-        if path.name.startswith("state.sqlite") or path.name == "lastSyncId"
-    }
+    """Ledger and cursor, byte for byte; what is not there is empty."""
+    files = [directory / name for name in ("state.sqlite", "state.sqlite-wal", "lastSyncId")]
+    return {file.name: file.read_bytes() if file.exists() else b"" for file in files}
 
 
 # -- one instance ----------------------------------------------------------------------------------------------------

@@ -165,9 +165,9 @@ def _run_course(world: Playground) -> Course:
     for name, obstacle in OBSTACLES.items():
         obstacle.lift(world, world.agents[name])
     _first(world, lambda one: bool(one["settledAt"]))
-    for name, one in seen.items():
-        one.after = sandbox.deliveries("--target", f"@{name}")
-        one.submits = world.agents[name].fake.submits()
+    for name in OBSTACLES:
+        seen[name].after = sandbox.deliveries("--target", f"@{name}")
+        seen[name].submits = world.agents[name].fake.submits()
     return Course(seen, bystander, world.bystander_bytes(), journals)
 
 

@@ -15,6 +15,7 @@ import pytest
 from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EventKind, WakePolicy
+from wake_bridge.engine import reading
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig
@@ -209,9 +210,7 @@ async def test_each_move_of_a_task_is_told_to_the_other_side_once(
 ) -> None:
     """DESIGN §2: transitions come from typed rows, or are derived from the last known state; never from both."""
     if columns != "three columns":
-        with MemoryCore(graph) as other:
-            for statement in EVENT_COLUMNS.strip().splitlines():
-                other.sql(statement)
+        with_event_columns(graph)
     typed = columns == "typed rows"
     async with TailRig(graph, tmp_path / "state") as rig:
         task_id = core.do("give_task", ADA, GPT, "fix the cursor")
@@ -296,3 +295,58 @@ async def test_mail_from_a_person_is_known_to_be(graph: Path, core: MemoryCorePr
         core.do("send", GPT, ADA, "from an agent")
         await rig.until(lambda: len(rig.woken) == 2)
         assert [event.from_human for event in rig.woken] == [True, False]
+
+
+def with_event_columns(graph: Path) -> None:
+    with MemoryCore(graph) as other:
+        for statement in EVENT_COLUMNS.strip().splitlines():
+            other.sql(statement)
+
+
+async def test_a_typed_row_that_comes_after_its_node_is_not_told_twice(
+    graph: Path, core: MemoryCoreProcess, tmp_path: Path
+) -> None:
+    """DESIGN §3: one move wakes once, even where its writer needed two transactions."""
+    with_event_columns(graph)
+    async with TailRig(graph, tmp_path / "state") as rig:
+        task_id = core.do("give_task", ADA, GPT, "fix the cursor")
+        await rig.until(lambda: len(rig.woken) == 1)
+        core.do("move_task", task_id, "Working")
+        await rig.until(lambda: len(rig.woken) == 2)
+        payload = {
+            "schemaVersion": "task-state-change.v1",
+            "taskId": task_id,
+            "previousState": "Submitted",
+            "newState": "Working",
+            "originator": ADA,
+            "assignee": GPT,
+            "assignmentAuthority": "memory-core.v1",
+            "lastModifiedAt": core.do("properties", task_id)["lastModifiedAt"],
+        }
+        columns = "entity_id, entity_type, event_id, event_payload"
+        row = f"INSERT INTO GraphLog({columns}) VALUES (?, 'task_state_changed', 'EVENT:late', ?)"
+        core.do("sql", row, task_id, json.dumps(payload))
+        await rig.reaches(core.do("tip"))
+        assert moves_of(rig.woken) == [(ADA, "Submitted", "Working")]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+async def test_a_backlog_of_typed_moves_is_told_move_by_move_whatever_the_page(
+    graph: Path, core: MemoryCoreProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """DESIGN §2: a typed row beyond the page keeps its node from being derived."""
+    with_event_columns(graph)
+    async with TailRig(graph, tmp_path / "state") as rig:
+        known = core.do("give_task", ADA, GPT, "seen before")
+        await rig.until(lambda: len(rig.woken) == 1)
+    unseen = core.do("give_task", ADA, GPT, "not seen before")
+    events = [
+        (task_id, core.do("move_task", task_id, state, typed=True))
+        for task_id in (known, unseen)
+        for state in ("Working", "InputRequired")
+    ]
+    monkeypatch.setattr(reading, "PAGE", rows)
+    async with TailRig(graph, tmp_path / "state") as rig:
+        await rig.reaches(core.do("tip"))
+        moves = [event.subject_key for event in rig.woken if event.kind is EventKind.TASK]
+        assert [key.rsplit(":", 1)[1] for key in moves] == [event_id for _, event_id in events]

@@ -217,6 +217,8 @@ async def test_the_same_graph_in_another_file_is_the_same_epoch(core: MemoryCore
                 now.sql("PRAGMA journal_mode = WAL")
                 now.send(B, A, "in the copy")
                 await rig.until(lambda: "in the copy" in woken(rig))
+                now.send(B, A, "in the copy again")
+                await rig.until(lambda: "in the copy again" in woken(rig))
             assert rig.tail.epoch == 1
     assert warnings(logs) == ["graph_replaced"]
 

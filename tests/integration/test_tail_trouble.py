@@ -100,11 +100,15 @@ async def test_a_vanished_graph_is_waited_for_and_heard_again(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
     """DESIGN §2: a deleted file keeps answering from its old inode; only the path tells."""
+    log = CountingGraph(graph)
     with capture_logs() as logs:
-        async with TailRig(graph, tmp_path / "state") as rig:
+        async with TailRig(graph, tmp_path / "state", log=log) as rig:
             await rig.reaches(core.do("tip"))
             move(graph, tmp_path / "elsewhere.sqlite")
             await rig.until(lambda: bool(rig.tail.away))
+            asked = log.asked
+            await asyncio.sleep(2)
+            assert 0 < log.asked - asked <= 4
             move(tmp_path / "elsewhere.sqlite", graph)
             await rig.until(lambda: rig.tail.away == "")
             core.do("send", B, A, "heard again")

@@ -127,25 +127,20 @@ class TwoActors(RuleBasedStateMachine):
 
     @rule(actor=ACTORS, which=WHICH, move=st.integers(0, 14))
     def an_actor_does_anything(self, actor: int, which: int, move: int) -> None:
-        """With whatever it remembers, true or not."""
+        """With whatever it remembers; rather with an old state that it must take for the new one."""
+        truths = {(one.id, one.state): one.owner_lease for one in self._stores[actor].unsettled()}
+        old = [one for one in self._seen[actor] if truths.get((one.id, one.state), one.owner_lease) != one.owner_lease]
+        if old:
+            event("an old state taken for the new one")
+            self._seen[actor].append(old[which % len(old)])
+            natural = {
+                DeliveryState.DISPATCHED: (self._hold, self._lock, self._settle(Outcome.READ)),
+                DeliveryState.LOCKED: (self._renew, self._release, self._settle(Outcome.SUBMITTED)),
+            }
+            self._act(actor, NEWEST, natural[self._seen[actor][-1].state][move % 3])
         plain = [self._dispatch, self._hold, self._lock, self._renew, self._release, self._release]
         steps = [self._append(step) for step in (Step.INTENT_STAGE, Step.STAGED, Step.REFUSED)]
         self._act(actor, which, [*plain, *steps, *(self._settle(outcome) for outcome in Outcome)][move])
-
-    @rule(actor=ACTORS, which=WHICH, way_on=st.integers(0, 2))
-    def an_actor_takes_an_old_state_for_the_new_one(self, actor: int, which: int, way_on: int) -> None:
-        """DISPATCHED or LOCKED before and again now, with another attempt or another owner between."""
-        truths = {(one.id, one.state): one.owner_lease for one in self._stores[actor].unsettled()}
-        old = [one for one in self._seen[actor] if truths.get((one.id, one.state), one.owner_lease) != one.owner_lease]
-        if not old:
-            return
-        event("an old state taken for the new one")
-        one = old[which % len(old)]
-        self._seen[actor].append(one)
-        if one.state is DeliveryState.DISPATCHED:
-            self._act(actor, NEWEST, (self._hold, self._lock, self._settle(Outcome.READ))[way_on])
-        else:
-            self._act(actor, NEWEST, (self._renew, self._release, self._settle(Outcome.SUBMITTED))[way_on])
 
     @rule(actor=ACTORS, which=WHICH)
     def an_actor_composes_a_digest_for_later(self, actor: int, which: int) -> None:
@@ -344,7 +339,7 @@ def latest_look(delivery: Delivery, now: int) -> int:
 
 
 TwoActors.TestCase.settings = settings(
-    max_examples=80,
+    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

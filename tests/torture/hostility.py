@@ -8,18 +8,21 @@ import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from tests.torture.report import Table, Verdict
+from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent, Rig, since
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
 from wake_bridge.testing.hostile import HAZARDS, LONG, hostile_subjects
 from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.tmux_server import PrivateTmux
 
 HARMLESS: Final = "one harmless paste, one Enter"
 NOT_A_BYTE: Final = "held, not one byte"
 RESULTS: Final = (HARMLESS, NOT_A_BYTE, "harm")
+LANES: Final = 8
 LOOKS: Final = 2.5
 """Seconds in which a hold is looked at again at least once."""
 
@@ -50,9 +53,15 @@ def subjects(count: int, seed: int) -> list[Subject]:
     return chosen[:count]
 
 
-def table_of_hostility() -> Table:
-    """An empty table."""
-    return Table("Hostile subjects through a pane", "subjects", RESULTS)
+def send_subjects(directory: Path, tmux: PrivateTmux, *, count: int, after_exit: int, seed: int) -> Table:
+    """`count` subjects to agents, then `after_exit` to some that have left to their shells."""
+    table = Table("Hostile subjects through a pane", "subjects", RESULTS)
+    with Rig(directory / "hostile", tmux, [f"hostile{at}" for at in range(LANES)], before_shell=True) as rig:
+        boxes = [Mailbox(rig, agent) for agent in rig.agents]
+        rig.daemon()
+        run_in_lanes(table, boxes, subjects(count, seed), run_subject)
+        run_in_lanes(table, boxes, subjects(after_exit, seed + 1), run_after_exit)
+    return table
 
 
 @dataclass(slots=True)

@@ -6,23 +6,53 @@ what the agent received and what the ledger says, never what a daemon claims.
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from tests.torture.report import Table, Verdict
+from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import POLL, Agent, Rig, since
 from wake_bridge.domain.delivery import Outcome, Proof
-from wake_bridge.testing.crash_points import STEPS, WHENS, Halt, Point
+from wake_bridge.testing.crash_points import WHENS, Halt, Point
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.sandbox import DaemonProcess
+from wake_bridge.testing.tmux_server import PrivateTmux
 
 LEASE: Final = 4
 """Seconds that the dead daemon's lease runs on."""
 
+LANES: Final = 10
+LONGEST_LIFE: Final = 5.0
+"""Seconds that a daemon under load lives at most: twice what it takes to start and to wake."""
+
+PAUSE: Final = 0.8
+"""Seconds between two messages under load, on average."""
+
 DRAFT: Final = "half a thought"
+LIFE: Final = (
+    "matched",
+    "opened",
+    "joined",
+    "dispatched",
+    "held",
+    "locked",
+    "probed",
+    "intent_stage",
+    "refused",
+    "released",
+    "staged",
+    "intent_submit",
+    "submitted",
+    "settled",
+    "acked",
+)
+"""Every step, in the order of a delivery's life."""
+
 ONCE: Final = "submitted once"
 UNKNOWN: Final = "unknown"
 RESULTS: Final = (ONCE, UNKNOWN, "still held", "twice", "lost")
@@ -51,7 +81,7 @@ class Kill:
 def every_kill() -> list[Kill]:
     """Each step, before and after; and the two that leave nothing to decide by."""
     scenes = {"joined": joining, "acked": acknowledging, "refused": refusing, "released": refusing}
-    kills = [Kill(Point(step, when), scenes.get(step, plainly)) for step in STEPS for when in WHENS]
+    kills = [Kill(Point(step, when), scenes.get(step, plainly)) for step in LIFE for when in WHENS]
     return [
         *kills,
         Kill(Point("intent_submit", "after"), plainly, "the composer is cleared"),
@@ -59,9 +89,41 @@ def every_kill() -> list[Kill]:
     ]
 
 
-def table_of_kills() -> Table:
-    """An empty table."""
-    return Table("kill -9 at each journalled step", "step", RESULTS, map(str, every_kill()))
+def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) -> Table:
+    """Every kill so many times, in any order."""
+    table = Table("kill -9 at each journalled step", "step", RESULTS, map(str, every_kill()))
+    kills = every_kill() * times
+    random.Random(seed).shuffle(kills)
+    with ExitStack() as stack:
+        rigs = [
+            stack.enter_context(Rig(directory / f"kill{at}", tmux, [f"kill{at}"], lease=LEASE)) for at in range(LANES)
+        ]
+        run_in_lanes(table, rigs, kills, run_kill)
+    return table
+
+
+def kill_at_random(directory: Path, tmux: PrivateTmux, *, kills: int, seed: int) -> Table:
+    """Daemons killed at random moments of their lives, while messages keep coming for four agents."""
+    table = Table("kill -9 at random moments under load", "messages", RESULTS)
+    chance = random.Random(seed)
+    start = time.monotonic()
+    with Rig(directory / "load", tmux, [f"load{at}" for at in range(4)], lease=LEASE) as rig:
+        sent: list[tuple[Agent, str]] = []
+        for number in range(kills):
+            daemon = rig.starting()
+            dies_at = time.monotonic() + chance.uniform(0.3, LONGEST_LIFE)
+            while time.monotonic() < dies_at:
+                agent = chance.choice(rig.agents)
+                sent.append((agent, rig.send(agent, f"under load, life {number}")))
+                time.sleep(min(chance.expovariate(1 / PAUSE), max(0.0, dies_at - time.monotonic())))
+            daemon.kill()
+        rig.daemon()
+        for _, message in sent:
+            rig.waits_until_settled(message, 60)
+        table.seconds = time.monotonic() - start
+        for agent, message in sent:
+            table.add(f"{kills} kills", judged(rig, agent, [message], 0))
+    return table
 
 
 def run_kill(rig: Rig, kill: Kill) -> tuple[str, Verdict]:

@@ -58,10 +58,20 @@ class Table:
             self.rows.setdefault(row, Counter())[verdict.result] += 1
             self.violations += [f"{row}: {one}" for one in verdict.violations]
 
+    def take_in(self, other: Table) -> None:
+        """Add the rows of another table."""
+        self.rows |= other.rows
+        self.violations += other.violations
+        self.seconds += other.seconds
+
     @property
     def trials(self) -> int:
         """How many there were."""
         return sum(row.total() for row in self.rows.values())
+
+    def violations_of(self, row: str) -> list[str]:
+        """What was wrong in one row."""
+        return [one for one in self.violations if one.startswith(f"{row}: ")]
 
     def count(self, result: str) -> int:
         """Trials with that result."""

@@ -164,6 +164,10 @@ class Rig:
         """A daemon as a person has it."""
         return self.plain.daemon()
 
+    def starting(self) -> DaemonProcess:
+        """The same, not waited for. Whoever asks for it ends it."""
+        return DaemonProcess([*self.plain.command, "run"], self.plain.environment, self.plain)
+
     def dying(self, point: Point) -> DaemonProcess:
         """A daemon that dies at a point."""
         return self.watched.daemon(environment={CRASH: str(point)})

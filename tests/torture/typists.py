@@ -10,15 +10,17 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from tests.torture.report import Table, Verdict
+from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, Standing, since
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.testing.crash_points import Halt, Point
 from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
+from wake_bridge.testing.tmux_server import PrivateTmux
 from wake_bridge.testing.typist import Typist
 
 REFUSED: Final = "refused, draft intact"
@@ -26,6 +28,10 @@ STAGED: Final = "staged, unsubmitted, reported"
 AFTER: Final = "submitted alone, key after it"
 BY_PERSON: Final = "the person's Enter sent ours"
 RESULTS: Final = (REFUSED, STAGED, AFTER, BY_PERSON, "broken rule")
+RESULTS_BESIDE: Final = ("submitted once", "broken rule")
+
+LANES: Final = 8
+"""Trials under way at once."""
 
 QUIET: Final = 3.6
 """Seconds without a key after which a wake of an idle, watched pane goes out at once."""
@@ -42,8 +48,10 @@ POINTS: Final = {
     "between the last look and Enter": Point("intent_submit", "after"),
     "right after Enter": Point("submitted", "before"),
 }
-HEAD_STARTS: Final = (-0.012, -0.004, 0.0, 0.004, 0.03, 0.3)
-"""Seconds between the key and the daemon's going on: a race that either may win, then one that the key wins."""
+HEAD_STARTS: Final = (0.3, 0.0, -0.004, 0.004, -0.012, 0.03)
+"""Seconds from the key to the daemon's going on: enough for the key to be first, then a race that either may win."""
+
+IN_A_RACE: Final = ", in a race"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,11 @@ class Attack:
 
 @dataclass(slots=True)
 class Seat:
-    """An agent, and a person at a client of its session. `halt` is where its daemon stands still, if it does."""
+    """An agent, and a person at a client of its session."""
 
     rig: Rig
     agent: Agent
     typist: Typist
-    halt: Halt | None = None
 
 
 def random_attacks(count: int, chance: random.Random) -> list[Attack]:
@@ -103,32 +110,82 @@ def _keys(chance: random.Random) -> str:
     return "".join(chance.choice("bcdfghjklmpqrstvwxz") for _ in range(chance.randint(1, 6)))
 
 
-def table_of_typists() -> Table:
-    """An empty table."""
-    return Table("A typist at random and at chosen moments of the wake", "the key came in", RESULTS)
+def type_at_random(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
+    """Keys at random phases of the wake; all agents are served by one daemon."""
+    table = Table("A typist at random moments of the wake", "the key came in", RESULTS)
+    with Rig(directory / "random", tmux, [f"random{number}" for number in range(LANES)]) as rig:
+        seats = [_seat(rig, agent) for agent in rig.agents]
+        rig.daemon()
+        run_in_lanes(table, seats, random_attacks(count, random.Random(seed)), run_attack)
+    return table
+
+
+def type_at_chosen_moments(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) -> Table:
+    """`times` keys at each of `POINTS`."""
+    table = Table(
+        "A typist at chosen moments of the wake",
+        "the key came in",
+        RESULTS,
+        [name + race for name in POINTS for race in ("", IN_A_RACE)],
+    )
+    attacks = [attack for aim in POINTS for attack in aimed_attacks(times, aim, random.Random(f"{seed} {aim}"))]
+    with ExitStack() as stack:
+        rigs = [stack.enter_context(Rig(directory / f"aimed{at}", tmux, [f"aimed{at}"])) for at in range(LANES // 2)]
+        run_in_lanes(table, [_seat(rig, rig.agents[0]) for rig in rigs], attacks, run_attack)
+    return table
+
+
+def type_beside(directory: Path, tmux: PrivateTmux, *, count: int) -> Table:
+    """A person who types without a pause in another pane of the same window."""
+    table = Table("A typist in another pane of the window", "wakes", RESULTS_BESIDE)
+    with Rig(directory / "beside", tmux, [f"beside{number}" for number in range(LANES // 2)]) as rig:
+        for agent in rig.agents:
+            tmux.run("split-window", "-t", agent.pane_id, "cat")
+        seats = [_seat(rig, agent) for agent in rig.agents]
+        rig.daemon()
+        run_in_lanes(table, seats, range(count), run_beside)
+    return table
+
+
+def _seat(rig: Rig, agent: Agent) -> Seat:
+    typist = rig.tmux.attach(agent.session, 100, 25)
+    typist.waits_until_shown()
+    return Seat(rig, agent, typist)
 
 
 def run_attack(seat: Seat, attack: Attack) -> tuple[str, Verdict]:
-    """One wake with a person at the keys, and then without: in the end it must have been submitted once."""
+    """One wake with a person at the keys, and then without: in the end it must have been submitted once.
+
+    An attack that is aimed has a daemon of its own; the others need one that runs already.
+    """
+    if not attack.aim:
+        return _run(seat, attack, None)
+    daemon, halt = seat.rig.halting(POINTS[attack.aim])
+    try:
+        return _run(seat, attack, halt)
+    finally:
+        with going_on(halt):
+            daemon.stop()
+
+
+def _run(seat: Seat, attack: Attack, halt: Halt | None) -> tuple[str, Verdict]:
     agent, rig = seat.agent, seat.rig
     agent.fake.turn(echo_delay=attack.echo_delay)
     time.sleep(QUIET)
     start = len(agent.fake.records())
     message = rig.send(agent, f"typed {attack.keys!r}")
-    if seat.halt is not None:
-        seat.halt.waits_until_reached()
-        pressed = _race(seat.typist, seat.halt, attack)
-    else:
+    if halt is None:
         time.sleep(attack.after)
         pressed = seat.typist.types(attack.keys)
-    standing = _answer(seat, message, pressed, attack)
+    else:
+        halt.waits_until_reached()
+        pressed = _race(seat.typist, halt, attack)
+    standing = _answer(seat, message, pressed, attack, halt)
     received = agent.fake.records()[start:]
     composer = agent.fake.state()["composer"]
     result, wrongs = judge(attack, received, composer, standing)
-    row = attack.aim or _phase(attack, received)
-    if attack.echo_delay:
-        row += ", shown late"
-    wrongs += _afterwards(seat, message)
+    row = _row(attack, received)
+    wrongs += _afterwards(seat, message, halt)
     shown = [f"{one}\n  composer {composer!r}\n{_told(received)}\n{rig.story(message)}" for one in wrongs]
     return row, Verdict("broken rule" if wrongs else result, tuple(shown))
 
@@ -187,21 +244,21 @@ def _person_sent_it(received: Sequence[Mapping[str, Any]]) -> bool:
     return not since(received, 0, "empty-enter")
 
 
-def _answer(seat: Seat, message: str, pressed: float, attack: Attack) -> Standing | None:
+def _answer(seat: Seat, message: str, pressed: float, attack: Attack, halt: Halt | None) -> Standing | None:
     """How the message stands once the bridge has had its say about the key."""
     earliest = pressed + SETTLED_DOWN + attack.echo_delay / 1000
 
     def is_said(standing: Standing) -> bool:
         return time.time() > earliest and (standing.is_settled or standing.hold in {"userTyping", "staged"})
 
-    with going_on(seat.halt):
+    with going_on(halt):
         return seat.rig.waits_for(message, is_said, 12)
 
 
-def _afterwards(seat: Seat, message: str) -> list[str]:
+def _afterwards(seat: Seat, message: str, halt: Halt | None) -> list[str]:
     """The person goes away and leaves an empty composer: now the wake must come, or have come, once."""
     agent = seat.agent
-    with going_on(seat.halt):
+    with going_on(halt):
         agent.clear()
         agent.fake.turn(echo_delay=0)
         standing = seat.rig.waits_until_settled(message)
@@ -232,6 +289,12 @@ def going_on(halt: Halt | None) -> Iterator[None]:
         helper.join()
 
 
+def _row(attack: Attack, received: Sequence[Mapping[str, Any]]) -> str:
+    if attack.aim:
+        return attack.aim + ("" if attack.after == max(HEAD_STARTS) else IN_A_RACE)
+    return _phase(attack, received) + (", shown late" if attack.echo_delay else "")
+
+
 def _phase(attack: Attack, received: Sequence[Mapping[str, Any]]) -> str:
     """Where among our bytes the key came in."""
     stream = b"".join(bytes.fromhex(one["hex"]) for one in since(received, 0, "bytes"))
@@ -257,11 +320,12 @@ def run_beside(seat: Seat, trial: int) -> tuple[str, Verdict]:
     with _typing(seat.typist):
         standing = seat.rig.waits_until_settled(message, 15)
     delivery = standing.delivery if standing else None
+    name = "while keys go to the pane beside"
     arrived = delivery is not None and delivery.outcome is Outcome.SUBMITTED
     times = seat.agent.submits_of(delivery.id) if delivery is not None else 0
     if arrived and times == 1:
-        return "in another pane of the window", Verdict("submitted alone, key elsewhere")
-    return "in another pane of the window", Verdict("broken rule", (f"{times} submits\n{seat.rig.story(message)}",))
+        return name, Verdict(RESULTS_BESIDE[0])
+    return name, Verdict("broken rule", (f"{times} submits\n{seat.rig.story(message)}",))
 
 
 @contextmanager

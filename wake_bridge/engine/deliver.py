@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, HoldReason
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.gate import Gate
@@ -47,6 +49,13 @@ class Deliverer:
         """Identities with a delivery that is not settled."""
         return {one.identity for one in self._ledger.unsettled()}
 
+    def inherit(self) -> None:
+        """At the start, alone with the ledger: what a daemon that is gone has left locked is looked at at once."""
+        now = self._clock.now()
+        for delivery in self._ledger.unsettled():
+            if delivery.state is DeliveryState.LOCKED:
+                self._ledger.renew(delivery, now, delivery.hold, now)
+
     async def run(self) -> None:
         """Deliver for ever; cancelled to stop. Attempts under way are given time by `drain`."""
         while True:
@@ -69,27 +78,40 @@ class Deliverer:
         looked: set[str] = set()
         while True:
             self._ledger.gather(self._clock.now(), self._new_id)
-            open_now = [one for one in self._ledger.unsettled() if one.id not in looked]
-            if not open_now:
+            lanes: dict[Identity, list[Delivery]] = {}
+            for one in self._ledger.unsettled():
+                if one.id not in looked:
+                    lanes.setdefault(one.identity, []).append(one)
+            if not lanes:
                 return
-            for delivery in sorted(open_now, key=lambda one: one.due_at):
-                await asyncio.sleep(max(0, delivery.due_at - self._clock.now()) / 1000)
-                fresh = self._ledger.delivery(delivery.id)
-                if fresh is None or fresh.state.is_terminal:
-                    continue
+            async with asyncio.TaskGroup() as group:
+                for deliveries in lanes.values():
+                    group.create_task(self._work_off(deliveries, looked))
+
+    async def _work_off(self, deliveries: Sequence[Delivery], looked: set[str]) -> None:
+        """Take an identity's deliveries as far as they go, one after the other; add what need not be looked at again."""
+        for delivery in sorted(deliveries, key=lambda one: one.due_at):
+            await self._sleep_through(delivery.due_at)
+            fresh = self._ledger.delivery(delivery.id)
+            if fresh is None or fresh.state.is_terminal:
+                continue
+            async with self._permits:
                 after = await self._gate.take(fresh, patient=True)
-                if (
-                    after.hold is not None
-                    and after.hold.reason is HoldReason.REFRACTORY
-                    and not after.state.is_terminal
-                ):
-                    await asyncio.sleep(max(0, after.hold.next_look_at - self._clock.now()) / 1000)
-                else:
-                    looked.add(after.id)
+            rests = after.hold is not None and after.hold.reason is HoldReason.REFRACTORY
+            if after.hold is not None and rests and not after.state.is_terminal:
+                await self._sleep_through(after.hold.next_look_at)
+            else:
+                looked.add(after.id)
+
+    async def _sleep_through(self, instant: Instant) -> None:
+        await asyncio.sleep(max(0, instant - self._clock.now()) / 1000)
 
     def _start_due(self) -> None:
         now = self._clock.now()
-        self._ledger.gather(now, self._new_id)
+        for joined in self._ledger.gather(now, self._new_id):
+            if joined.hold is not None:
+                # what joined may be what ends the hold: a person's word in a loop, an event without a window
+                self._ledger.look_at_once(joined.identity, now)
         for delivery in self._ledger.due(now):
             if delivery.identity not in self._lanes:
                 lane = asyncio.create_task(self._lane(delivery), name=f"deliver {delivery.identity}")
@@ -114,7 +136,7 @@ class Deliverer:
         wait = None if deadline is None else max(0.0, (deadline - self._clock.now()) / 1000)
         if wait is not None and self._lanes:
             wait = max(wait, 0.05)
-        try:
-            await asyncio.wait_for(self._wakeup.wait(), wait)
-        except TimeoutError:
-            return
+        # not wait_for: until 3.12 it can lose the cancellation that comes together with the event
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._wakeup.wait()

@@ -14,16 +14,21 @@ from wake_bridge.ports.ledger import NOT_ADDRESSED, Ledger
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The surviving events, and those that need no wake any more with the status they get."""
+    """The surviving events, and those that need no wake any more with the status they get.
+
+    `settled` are those whose status was known before.
+    """
 
     surviving: tuple[WakeEvent, ...]
     closed: tuple[tuple[WakeEvent, EventStatus, str], ...] = ()
+    settled: tuple[WakeEvent, ...] = ()
     identities: dict[Identity, IdentityRow] = field(default_factory=dict)
 
     @property
     def any_read(self) -> bool:
-        """Whether one of the closed ones was read or shown meanwhile."""
-        return any(status is not EventStatus.SUPERSEDED for _, status, _ in self.closed)
+        """Whether one of them was read or shown meanwhile."""
+        statuses = {status for _, status, _ in self.closed} | {one.status for one in self.settled}
+        return bool(statuses & {EventStatus.READ, EventStatus.ANNOUNCED})
 
 
 async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]) -> Sorted:
@@ -50,7 +55,8 @@ async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events:
             surviving.append(event)
         else:
             closed.append((event, *verdict))
-    return Sorted(tuple(surviving), tuple(closed), identities)
+    settled = tuple(one for one in events if one.status is not EventStatus.OPEN)
+    return Sorted(tuple(surviving), tuple(closed), settled, identities)
 
 
 def _fate(

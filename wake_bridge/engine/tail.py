@@ -205,7 +205,6 @@ class Tail:
             self.progressed_at = self._clock.now()
             self._note_heals()
             if reading is None:
-                self._bookmark.rows_after = looked_at
                 return
             if await self._take(reading, place, looked_at):
                 self._note_first_tip()

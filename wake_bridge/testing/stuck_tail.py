@@ -36,7 +36,7 @@ class HangingGraph(SqliteGraph):
 
 def run() -> NoReturn:
     """The command line, with its daemon on such a graph."""
-    wake_bridge.wiring.SqliteGraph = HangingGraph  # type: ignore[misc]
+    wake_bridge.wiring.SqliteGraph = HangingGraph  # type: ignore[attr-defined]
     wake_bridge.daemon.STUCK_AFTER = 1_000  # type: ignore[misc]
     main()
 

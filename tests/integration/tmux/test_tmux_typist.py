@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Journal, Resident, Scene
 
 QUICK, FULL = 20, 200
-AT_ONCE = 5
+AT_ONCE = 10
 """Trials side by side, each with an agent, a session and a client of its own."""
 
 
@@ -80,7 +80,8 @@ def test_a_typist_at_any_moment_never_has_a_word_submitted(scene: Scene, trials:
     stories: Counter[str] = Counter()
     for at in range(0, trials, AT_ONCE):
         residents = [scene.resident(f"a{at + n}", session=f"s{at + n}") for n in range(AT_ONCE)]
-        typists = [scene.watcher(one.id, session=f"s{at + n}") for n, one in enumerate(residents)]
+        typists = [scene.attached(one.id, session=f"s{at + n}") for n, one in enumerate(residents)]
+        scene.waits_until_quiet()
         played = [
             Trial(resident, typist, scene.new_journal(), scene.wake(), chance.choice([0.06, 0.6]) * chance.random())
             for resident, typist in zip(residents, typists, strict=True)

@@ -1,0 +1,35 @@
+"""What can happen to an attempt between its look and its proof, each once; `make torture` does it five times."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.torture.hazards import HAZARDS, Hazard, meet_hazards, wake_at_once
+from tests.torture.report import Table
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+
+@pytest.fixture(scope="module")
+def table(tmux_program: str, tmp_path_factory: pytest.TempPathFactory) -> Table:  # noqa: ARG001 - asked for what it demands
+    """All hazards, several lanes at once."""
+    with PrivateTmux() as tmux:
+        found = meet_hazards(tmp_path_factory.mktemp("hazards"), tmux, times=1)
+    found.show()
+    return found
+
+
+@pytest.mark.parametrize("hazard", HAZARDS, ids=str)
+def test_a_hazard_between_look_and_proof_breaks_no_rule(table: Table, hazard: Hazard) -> None:
+    """DESIGN §6: no dialog is answered, no shell and no other agent gets a byte, what cannot be decided is unknown."""
+    assert table.violations_of(str(hazard)) == []
+    assert table.rows[str(hazard)].total() == 1
+
+
+def test_two_bridges_on_one_pane_never_type_into_each_other(
+    tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """DESIGN §6: one writer per pane, across all processes."""
+    table = wake_at_once(tmp_path_factory.mktemp("rivals"), tmux, count=8)
+    table.show()
+    assert table.violations == []
+    assert table.trials == 8

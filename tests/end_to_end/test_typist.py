@@ -1,0 +1,46 @@
+"""A real client's keys at any moment of a wake: the draft rule of DESIGN §11, word for word; `make torture` has 200 trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.torture.typists import AFTER, BY_PERSON, REFUSED, STAGED, type_at_chosen_moments, type_at_random, type_beside
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+SEED = 23
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new directory with a short name."""
+    return tmp_path_factory.mktemp("typist")
+
+
+def test_a_person_who_types_at_any_moment_is_never_typed_over(tmux: PrivateTmux, directory: Path) -> None:
+    """DESIGN §11: a draft stays as it is, staged text stays unsubmitted and is reported, never submitted together."""
+    table = type_at_random(directory, tmux, count=20, seed=SEED)
+    table.show()
+    assert table.violations == []
+    assert table.trials == 20
+
+
+def test_a_key_at_a_chosen_moment_meets_the_half_of_the_rule_that_is_meant_for_it(
+    tmux: PrivateTmux, directory: Path
+) -> None:
+    """DESIGN §6: check and act are one step inside tmux; nothing of a person's comes between them."""
+    table = type_at_chosen_moments(directory, tmux, times=2, seed=SEED)
+    table.show()
+    assert table.violations == []
+    assert table.rows["between look and paste"].keys() == {REFUSED}
+    assert table.rows["between paste and the last look"].keys() <= {STAGED, BY_PERSON}
+    assert table.rows["between the last look and Enter"].keys() <= {STAGED, BY_PERSON}
+    assert table.rows["right after Enter"].keys() == {AFTER}
+
+
+def test_keys_in_the_pane_beside_keep_no_wake_away(tmux: PrivateTmux, directory: Path) -> None:
+    """DESIGN §5: keys in other panes do not count: five agents beside an editor must not wait all day."""
+    table = type_beside(directory, tmux, count=4)
+    table.show()
+    assert table.violations == []

@@ -1,0 +1,110 @@
+"""The deliver loop itself: that it ends when it is told to, and takes over what a dead daemon has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from wake_bridge.domain.delivery import Delivery
+from wake_bridge.domain.names import Instant
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.engine.deliver import Deliverer
+from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.testing.ledger_samples import (
+    advance,
+    busy,
+    counted_ids,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
+
+NO_GATE = cast("Any", None)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
+    """A real ledger."""
+    with fresh_ledger(tmp_path) as store:
+        yield store
+
+
+def _deliverer(ledger: LedgerStore) -> Deliverer:
+    return Deliverer(ledger, NO_GATE, Current(EngineSettings()), SteadyClock(), counted_ids())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_stop_that_comes_together_with_a_change_is_not_lost(ledger: LedgerStore, turns: int) -> None:
+    """CONTRACT `run`: a clean stop within 5 s; `asyncio.wait_for` of 3.11 loses a cancellation that comes with a result."""
+
+    now = SteadyClock().now()
+    open_delivery(ledger, sample_event(1, window=300, matched_at=now), new_id=counted_ids(), now=now)
+
+    async def scenario() -> bool:
+        deliverer = _deliverer(ledger)
+        loop = asyncio.create_task(deliverer.run())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        deliverer.poke()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        loop.cancel()
+        await asyncio.wait({loop}, timeout=1)
+        has_ended = loop.done()
+        loop.cancel()
+        return has_ended
+
+    assert asyncio.run(scenario())
+
+
+def test_what_a_dead_daemon_has_left_locked_is_due_at_once(ledger: LedgerStore) -> None:
+    """DESIGN §3: one instance per ledger; whoever starts waits for no lease of its predecessor, and raises it."""
+    now = SteadyClock().now()
+    opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=counted_ids(), now=now)
+    locked = lock_with_its_events(ledger, ledger.dispatch(opened, now), now)
+    assert ledger.due(now) == []
+
+    _deliverer(ledger).inherit()
+
+    later = Instant(SteadyClock().now())
+    assert [one.id for one in ledger.due(later)] == [locked.id]
+    taken = ledger.renew(ledger.due(later)[0], Instant(later + 60_000), None, later)
+    assert taken.owner_lease > locked.owner_lease
+
+
+def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: LedgerStore) -> None:
+    """DESIGN §3: a window-0 event skips the refractory, a person's word ends a loop: neither waits for an old look."""
+    now = SteadyClock().now()
+    new_id = counted_ids()
+    opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)
+    ledger.hold(ledger.dispatch(opened, now), busy(now + 3_600_000), now)
+    looked: list[str] = []
+
+    class WatchedGate:
+        async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
+            del patient
+            looked.append(delivery.id)
+            return ledger.hold(delivery, busy(now + 3_600_000), now)
+
+    async def scenario() -> None:
+        gate = cast("Any", WatchedGate())
+        deliverer = Deliverer(ledger, gate, Current(EngineSettings()), SteadyClock(), new_id)
+        loop = asyncio.create_task(deliverer.run())
+        await asyncio.sleep(0)
+        advance(ledger, sample_event(2, window=0, matched_at=now), now=now)
+        deliverer.poke()
+        async with asyncio.timeout(5):
+            while not looked:
+                await asyncio.sleep(0)
+        loop.cancel()
+        await asyncio.wait({loop})
+
+    asyncio.run(scenario())
+
+    assert looked == [opened.id]

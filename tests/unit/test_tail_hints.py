@@ -1,0 +1,64 @@
+"""When the tail looks next."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from wake_bridge.engine.hints import Hints
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class ScriptedSignal:
+    """Hints when its script says so, at once; writes down how long each wait might have been."""
+
+    def __init__(self, *script: bool) -> None:
+        self.script = list(script)
+        self.waits: list[float] = []
+
+    async def wait(self, timeout: float) -> bool:
+        self.waits.append(timeout)
+        return self.script.pop(0) if self.script else False
+
+    async def close(self) -> None:
+        """Nothing to stop."""
+
+
+async def test_after_a_hint_it_looks_at_once_and_at_5_20_and_60_ms() -> None:
+    """DESIGN §2: events can come before the commit is visible; look anyway every `poll_interval`."""
+    signal = ScriptedSignal(False, True)
+    hints = Hints(signal, poll_interval=9.0)
+    for _ in range(7):
+        await hints.next_look()
+    assert signal.waits == [9.0, 9.0, 0.005, 0.015, 0.040, 9.0, 9.0]
+
+
+async def test_another_hint_begins_the_looks_anew() -> None:
+    """DESIGN §2: one send is 4–12 transactions."""
+    signal = ScriptedSignal(True, False, True)
+    hints = Hints(signal, poll_interval=9.0)
+    for _ in range(6):
+        await hints.next_look()
+    assert signal.waits == [9.0, 0.005, 0.015, 0.005, 0.015, 0.040]
+
+
+async def test_a_poke_ends_a_wait() -> None:
+    """DESIGN §3: commands poke the daemon; it need not wait for the next look."""
+
+    class Silence(ScriptedSignal):
+        async def wait(self, timeout: float) -> bool:
+            await asyncio.sleep(timeout)
+            return False
+
+    hints = Hints(Silence(), poll_interval=60.0)
+    waiting = asyncio.create_task(hints.next_look())
+    await asyncio.sleep(0)
+    hints.poke()
+    await asyncio.wait_for(waiting, 5)

@@ -150,7 +150,7 @@ class Daemon:
         jobs = {
             "tail": parts.tail.run,
             "deliver": parts.deliverer.run,
-            "watch": parts.watch.run,
+            "watch": self._watch,
             "acknowledge": parts.acknowledge.run,
         }
         try:
@@ -162,6 +162,11 @@ class Daemon:
             self._housekeeping.stop()
             await control.stop()
             self._log.info("daemon_stopped", cursor=parts.tail.cursor)
+
+    async def _watch(self) -> None:
+        """Look at the panes as soon as it is known whose they are."""
+        await self.parts.tail.begun.wait()
+        await self.parts.watch.run()
 
     async def once(self) -> bool:
         """To the tip, then each delivery as far as it goes; True unless one failed in this run."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from adapters.screens.frames import Extent, Glyph, extent_of, glyph_at, is_indented
 from adapters.screens.profile import ComposerShape
-from adapters.screens.screen import Screen, text_width
+from adapters.screens.screen import Screen
 from adapters.screens.style import Style
 
 BLANKS: Final = " \u200b"
 """What an empty composer may hold: dropped blanks, and the zero-width space that Ink programs put behind their cursor."""
-
-_LABEL_AFTER: Final = 3
-"""A rule that carries a label begins with at least this many border characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,9 @@ class Composer:
     """Where the composer is and what stands in it.
 
     Rows count from the screen's top. `top`–`bottom` hold text, `first`–`last` the frame as well; `start` is the
-    column of the first character behind the glyph. `cursor` is (column, row) of the cursor that counts, None where a
-    harness shows none. `hidden_rows` is how many rows of the text are scrolled out of sight, -1 for "some".
+    column of the first character behind the glyph, `right` the column behind the box, None where there is none.
+    `cursor` is (column, row) of the cursor that counts, None where a harness shows none. `hidden_rows` is how many
+    rows of the text are scrolled out of sight, -1 for "some".
     """
 
     glyph: str
@@ -35,6 +35,7 @@ class Composer:
     first: int
     last: int
     label: range
+    right: int | None
     cursor: tuple[int, int] | None
     lines: tuple[str, ...]
     hidden_rows: int = 0
@@ -57,17 +58,6 @@ class Composer:
         return self.cursor is None or self.cursor == (self.start, self.top)
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """Rows of a frame: `top`–`bottom` inside, `first`–`last` with the frame, and the label's."""
-
-    top: int
-    bottom: int
-    first: int
-    last: int
-    label: range = range(0)
-
-
 def find_composer(screen: Screen, shape: ComposerShape) -> Composer | None:
     """The composer, or None when the screen shows none where the cursor says it must be."""
     if shape.cursor_visible not in {None, screen.cursor_visible}:
@@ -75,42 +65,31 @@ def find_composer(screen: Screen, shape: ComposerShape) -> Composer | None:
     cursor = _cursor(screen, shape)
     if cursor is None and shape.anchor != "bottom":
         return None
-    match shape.frame:
-        case "rules":
-            extent = _between_rules(screen, shape, cursor)
-        case "box":
-            extent = _inside_box(screen, shape, cursor)
-        case _:
-            extent = _open_rows(screen, shape, cursor)
+    extent = extent_of(screen, shape, None if shape.anchor == "bottom" else cursor)
     if extent is None:
         return None
     if shape.anchor == "bottom":
         cursor = _cursor_within(screen, extent)
     first_line, hidden_rows = _without_scroll_mark(screen, shape, extent)
-    found = _glyph_at(screen, shape, extent.top)
-    if found is None and hidden_rows and shape.frame == "rules":
-        found = shape.glyph[0], next(iter(shape.column), 0), False  # the glyph itself is scrolled out of sight
-    if found is None:
+    glyph = glyph_at(screen, shape, extent.top)
+    if glyph is None and hidden_rows and shape.frame == "rules":
+        glyph = Glyph(shape.glyph[0], next(iter(shape.column), 0), is_shell=False)  # scrolled out of sight itself
+    if glyph is None:
         return None
-    glyph, column, is_shell = found
-    start = column + text_width(glyph)
-    border = shape.border if shape.frame == "box" else ""
     return Composer(
-        glyph=glyph,
-        glyph_column=column,
-        is_shell=is_shell,
-        start=start,
+        glyph=glyph.text,
+        glyph_column=glyph.column,
+        is_shell=glyph.is_shell,
+        start=glyph.start,
         top=extent.top,
         bottom=extent.bottom,
         first=extent.first,
         last=extent.last,
         label=extent.label,
+        right=extent.right,
         cursor=cursor,
         hidden_rows=hidden_rows,
-        lines=(
-            first_line[screen.row(extent.top).index_at(start) :].rstrip(BLANKS).removesuffix(border),
-            *(_further_line(screen, row, start, border) for row in range(extent.top + 1, extent.bottom + 1)),
-        ),
+        lines=tuple(_lines(screen, shape, extent, glyph, first_line)),
     )
 
 
@@ -127,13 +106,35 @@ def text_styles(screen: Screen, composer: Composer) -> list[tuple[str, Style]]:
     cells: list[tuple[str, Style]] = []
     for number in range(composer.top, composer.bottom + 1):
         row = screen.row(number)
-        cells.extend(cell for cell in row.styles(row.index_at(composer.start)) if cell[0].strip(BLANKS))
+        stop = None if composer.right is None else row.index_at(composer.right)
+        cells.extend(cell for cell in row.styles(row.index_at(composer.start), stop) if cell[0].strip(BLANKS))
     return cells
 
 
-def _without_scroll_mark(screen: Screen, shape: ComposerShape, extent: _Extent) -> tuple[str, int]:
+def _cursor(screen: Screen, shape: ComposerShape) -> tuple[int, int] | None:
+    if shape.anchor == "reversed":
+        return _last_reversed(screen, range(screen.last_text_row, -1, -1))
+    return screen.cursor_x, screen.cursor_y
+
+
+def _cursor_within(screen: Screen, extent: Extent) -> tuple[int, int] | None:
+    """The terminal's cursor or a drawn one, whichever stands between the frame's rows; a blinking one may be neither."""
+    if extent.top <= screen.cursor_y <= extent.bottom:
+        return screen.cursor_x, screen.cursor_y
+    return _last_reversed(screen, range(extent.bottom, extent.top - 1, -1))
+
+
+def _last_reversed(screen: Screen, numbers: Iterable[int]) -> tuple[int, int] | None:
+    for number in numbers:
+        column = screen.row(number).last_reversed()
+        if column is not None:
+            return column, number
+    return None
+
+
+def _without_scroll_mark(screen: Screen, shape: ComposerShape, extent: Extent) -> tuple[str, int]:
     """The first row's text, and how many rows above it are out of sight; -1 where the mark does not count them."""
-    text = screen.row(extent.top).text
+    text = _cut(screen, extent.top, extent.right)
     if not shape.scrolled:
         return text, 0
     if shape.frame == "rules":
@@ -146,125 +147,17 @@ def _without_scroll_mark(screen: Screen, shape: ComposerShape, extent: _Extent) 
     return text, int(mark.groupdict().get("rows") or -1)
 
 
-def _cursor(screen: Screen, shape: ComposerShape) -> tuple[int, int] | None:
-    if shape.anchor == "cursor":
-        return screen.cursor_x, screen.cursor_y
-    if shape.anchor == "reversed":
-        for number in range(screen.last_text_row, -1, -1):
-            column = screen.row(number).last_reversed()
-            if column is not None:
-                return column, number
-    return None
+def _lines(screen: Screen, shape: ComposerShape, extent: Extent, glyph: Glyph, first_line: str) -> Iterator[str]:
+    """The text of each row, without glyph and border; all of a row that does not keep the indent."""
+    border = shape.border if shape.frame == "box" else ""
+    yield first_line[screen.row(extent.top).index_at(glyph.start) :].rstrip(BLANKS).removesuffix(border)
+    for number in range(extent.top + 1, extent.bottom + 1):
+        text = _cut(screen, number, extent.right)
+        if shape.every_row or is_indented(screen, number, glyph.start, border):
+            text = text[screen.row(number).index_at(glyph.start) :]
+        yield text.rstrip(BLANKS).removesuffix(border)
 
 
-def _cursor_within(screen: Screen, extent: _Extent) -> tuple[int, int] | None:
-    """The terminal's cursor or a drawn one, whichever stands between the frame's rows; a blinking one may be neither."""
-    if extent.top <= screen.cursor_y <= extent.bottom:
-        return screen.cursor_x, screen.cursor_y
-    for number in range(extent.bottom, extent.top - 1, -1):
-        column = screen.row(number).last_reversed()
-        if column is not None:
-            return column, number
-    return None
-
-
-def _between_rules(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | None) -> _Extent | None:
-    if cursor is None:
-        lower = next((n for n in range(screen.last_text_row, -1, -1) if _is_rule(screen, n, shape.border)), -1)
-        inside = lower - 1
-    else:
-        inside = cursor[1]
-        below = range(inside + 1, len(screen.rows))
-        lower = next((n for n in below if _is_rule(screen, n, shape.border)), -1)
-    upper = next((n for n in range(inside, -1, -1) if _is_rule(screen, n, shape.border)), -1)
-    top = upper + 1 + shape.padding
-    bottom = lower - 1 - shape.label_rows
-    if upper < 0 or lower < 0 or bottom < top:
-        return None
-    return _Extent(top, bottom, upper, lower, range(bottom + 1, lower))
-
-
-def _inside_box(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | None) -> _Extent | None:
-    inside = cursor[1] if cursor else screen.last_text_row
-    row = screen.row(inside)
-    column = text_width(row.text[: len(row.text) - len(row.text.lstrip(" "))])
-
-    def bordered(number: int) -> bool:
-        return screen.row(number).starts_at(column, shape.border)
-
-    if not bordered(inside):
-        return None
-    first = last = inside
-    while bordered(first - 1):
-        first -= 1
-    while bordered(last + 1):
-        last += 1
-    top = first + shape.padding
-    bottom = last - shape.label_rows
-    if bottom < top:
-        return None
-    return _Extent(top, bottom, first, last, range(bottom + 1, last + 1))
-
-
-def _open_rows(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | None) -> _Extent | None:
-    """Without a frame text goes from the glyph's row to the first blank one, or to the cursor if that is further down.
-
-    A cursor in the last block of rows below the glyph's is in the footer, not in the composer.
-    """
-    at = cursor[1] if cursor else screen.last_text_row
-    top = at
-    while (found := _glyph_at(screen, shape, top)) is None:
-        if top == 0 or not _is_indented(screen, top, 1):
-            return None
-        top -= 1
-    glyph, column, _ = found
-    start = column + text_width(glyph)
-    if not all(_is_indented(screen, number, start) for number in range(top + 1, at + 1)):
-        return None
-    bottom = _end_of_block(screen, top)
-    if at > bottom:
-        bottom = _end_of_block(screen, at)
-        if not screen.is_blank(at) and bottom == screen.last_text_row:
-            return None
-    return _Extent(top, bottom, top, bottom)
-
-
-def _end_of_block(screen: Screen, number: int) -> int:
-    while not screen.is_blank(number) and not screen.is_blank(number + 1):
-        number += 1
-    return number
-
-
-def _is_rule(screen: Screen, number: int, border: str) -> bool:
-    """Whether a row is a line from margin to equal margin, with or without a label in it."""
+def _cut(screen: Screen, number: int, right: int | None) -> str:
     row = screen.row(number)
-    text = row.text.strip(" ")
-    if len(text) < _LABEL_AFTER or text[0] != border or text[-1] != border:
-        return False
-    left = len(row.text) - len(row.text.lstrip(" "))
-    right = screen.width - row.end
-    return abs(left - right) <= 1 and (text.count(border) == len(text) or text.startswith(border * _LABEL_AFTER))
-
-
-def _glyph_at(screen: Screen, shape: ComposerShape, number: int) -> tuple[str, int, bool] | None:
-    row = screen.row(number)
-    columns = shape.column or (row.columns[len(row.text) - len(row.text.lstrip(" "))],)
-    for is_shell, glyphs in ((False, shape.glyph), (True, shape.shell_glyphs)):
-        for glyph in glyphs:
-            for column in columns:
-                if row.starts_at(column, glyph) and not row.text[: row.index_at(column)].strip(" "):
-                    return glyph, column, is_shell
-    return None
-
-
-def _further_line(screen: Screen, number: int, start: int, border: str) -> str:
-    """A row below the glyph's: its text from column `start`, or all of it where it does not keep the indent."""
-    row = screen.row(number)
-    text = row.from_column(start) if _is_indented(screen, number, start, border) else row.text
-    return text.rstrip(BLANKS).removesuffix(border)
-
-
-def _is_indented(screen: Screen, number: int, start: int, border: str = "") -> bool:
-    row = screen.row(number)
-    indent = row.text[: row.index_at(start)]
-    return not indent.replace(border, "", 1).strip(" ")
+    return row.text if right is None else row.text[: row.index_at(right)]

@@ -109,7 +109,9 @@ def _inside_box(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | 
     if not shape.foot:
         return Extent(top, bottom, first, last, range(bottom + 1, last + 1))
     right = _end_of_foot(screen, last + 1, column, shape.foot)
-    return right and Extent(top, bottom, first, last + 1, range(bottom + 1, last + 1), right)
+    if right is None:
+        return None
+    return Extent(top, bottom, first, last + 1, range(bottom + 1, last + 1), right)
 
 
 def _end_of_foot(screen: Screen, number: int, column: int, foot: str) -> int | None:
@@ -118,8 +120,8 @@ def _end_of_foot(screen: Screen, number: int, column: int, foot: str) -> int | N
     if not row.starts_at(column, foot):
         return None
     line = row.from_column(column)
-    length = len(foot) + len(line) - len(foot) - len(line[len(foot) :].lstrip(foot[-1]))
-    return column + text_width(line[:length])
+    drawn_on = len(line) - len(foot) - len(line[len(foot) :].lstrip(foot[-1]))
+    return column + text_width(line[: len(foot) + drawn_on])
 
 
 def _open_rows(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | None) -> Extent | None:

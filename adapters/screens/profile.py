@@ -24,6 +24,7 @@ BUNDLED: Final = Path(__file__).parent
 class Placeholder(Strict):
     """How text that nobody typed looks: exact strings, in `style` but for a reversed first cell, cursor at the start.
 
+    Blanks at a string's start count: a program that draws its cursor on a blank puts the placeholder behind it.
     `patterns` must match the whole text, for placeholders that rotate. With `ghost` any text in that style counts (a
     suggestion). `required`: an empty composer always shows one, so a bare prompt is a draft of blanks.
     """
@@ -42,11 +43,14 @@ class Placeholder(Strict):
         return self
 
     def knows(self, text: str) -> bool:
-        """Whether this text, white space collapsed, is one of the placeholders."""
-        flat = " ".join(text.split())
-        return flat in {" ".join(known.split()) for known in self.strings} or any(
-            re.fullmatch(pattern, flat) for pattern in self.patterns
-        )
+        """Whether this text, white space behind its first character collapsed, is one of the placeholders."""
+        flat = _flat(text)
+        return flat in map(_flat, self.strings) or any(re.fullmatch(pattern, flat) for pattern in self.patterns)
+
+
+def _flat(text: str) -> str:
+    indent = text[: len(text) - len(text.lstrip())]
+    return indent + " ".join(text.split())
 
 
 class ComposerShape(Strict):
@@ -58,6 +62,8 @@ class ComposerShape(Strict):
         column: where the glyph's first cell stands; several, or none for wherever the row's text begins.
         frame: `rules` a line above and below, `box` a border at the left of every row, `none`.
         border: the character the frame is made of.
+        foot: how the row that closes a box begins; it shows how wide the box is, and tells it from other boxes.
+        every_row: the glyph stands before every row of the text, wrapped ones too.
         padding: blank rows inside the frame above the text.
         label_rows: rows inside the frame, at its foot, that are no text.
         anchor: what the search starts from: the terminal's `cursor`, a software cursor (`reversed`), or the `bottom`
@@ -75,6 +81,8 @@ class ComposerShape(Strict):
     column: Annotated[tuple[int, ...], BeforeValidator(one_or_more)] = ()
     frame: Literal["rules", "box", "none"]
     border: str = Field(default="─", min_length=1, max_length=1)
+    foot: str = ""
+    every_row: bool = False
     padding: int = Field(default=0, ge=0)
     label_rows: int = Field(default=0, ge=0)
     anchor: Literal["cursor", "reversed", "bottom"] = "cursor"
@@ -85,10 +93,14 @@ class ComposerShape(Strict):
     placeholder: Placeholder = Placeholder()
 
     @model_validator(mode="after")
-    def _bottom_needs_a_frame(self) -> Self:
-        if self.anchor == "bottom" and self.frame != "rules":
-            message = '`anchor = "bottom"` finds a composer between rules only'
-            raise ValueError(message)
+    def _fits_its_frame(self) -> Self:
+        for is_set, frame, message in (
+            (self.anchor == "bottom", "rules", '`anchor = "bottom"` finds a composer between rules only'),
+            (self.foot, "box", "only a box has a `foot`"),
+            (self.every_row, "none", "`every_row` needs a composer without a frame"),
+        ):
+            if is_set and self.frame != frame:
+                raise ValueError(message)
         return self
 
 

@@ -71,13 +71,15 @@ def _slices(region: Region, rows: int, screen: Screen, composer: Composer | None
             start = screen.row(composer.top).index_at(composer.glyph_column)
             return [_Slice(composer.top, start, composer.glyph)]
         case _:
-            numbers = range(composer.top, composer.bottom + 1)
-            return [
-                _Slice(
-                    number, screen.row(number).index_at(composer.start), screen.row(number).from_column(composer.start)
-                )
-                for number in numbers
-            ]
+            return [_inside(screen, composer, number) for number in range(composer.top, composer.bottom + 1)]
+
+
+def _inside(screen: Screen, composer: Composer, number: int) -> _Slice:
+    """What of a composer's row lies behind the glyph and before the box's right edge."""
+    row = screen.row(number)
+    start = row.index_at(composer.start)
+    stop = len(row.text) if composer.right is None else row.index_at(composer.right)
+    return _Slice(number, start, row.text[start:stop])
 
 
 def _whole_rows(screen: Screen, numbers: range) -> list[_Slice]:

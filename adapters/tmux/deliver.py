@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from adapters.tmux.attempt import Attempt, reason_of, told
 from adapters.tmux.facts import NoPane
@@ -15,6 +16,9 @@ from adapters.tmux.view import View
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered
+
+APPEARS_WITHIN: Final = 10_000
+"""Milliseconds in which a harness that has read a paste shows it, however slow it is."""
 
 
 async def deliver(attempt: Attempt, last_fingerprint: str) -> AttemptOutcome:
@@ -60,7 +64,16 @@ async def _after_paste(attempt: Attempt, first: View) -> AttemptOutcome:
         return await delivered(attempt, proof)
     if first.verdict.vote is not PresenceState.IDLE:
         return attempt.refused(reason_of(first.verdict), f"our text may stand there: {told(first.verdict)}")
+    if _may_still_appear(attempt):
+        return attempt.staged("pasted a moment ago, and not seen in the composer yet")
     return await _stage_and_submit(attempt, first)
+
+
+def _may_still_appear(attempt: Attempt) -> bool:
+    """Whether a paste that nobody saw land may only be slow: a second one would stand behind it, and be sent with it."""
+    wake = attempt.wake
+    is_unseen = wake.progress is Progress.MAYBE_STAGED
+    return is_unseen and wake.staged_ago is not None and wake.staged_ago < APPEARS_WITHIN
 
 
 async def _after_enter(attempt: Attempt, first: View) -> AttemptOutcome:

@@ -15,10 +15,13 @@ from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown
 
-AGAIN_AFTER: Final = 1.0
-"""Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed."""
+AGAIN_AFTER: Final = 3.0
+"""Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed.
 
-PROVES_WITHIN: Final = 3.0
+An Enter that was only taken late would be followed by ours, and approve whatever the turn it began asks first.
+"""
+
+PROVES_WITHIN: Final = 5.0
 """Seconds for a submitted text to be seen to have left the composer."""
 
 

@@ -95,10 +95,10 @@ def _called(quantile: float) -> str:
 class Office:
     """One person's set-up: agents in panes, a foreign graph written by its own server, a daemon."""
 
-    def __init__(self, directory: Path, tmux: PrivateTmux) -> None:
+    def __init__(self, directory: Path, tmux: PrivateTmux, program: Sequence[str]) -> None:
         self.directory = directory
         self.tmux = tmux
-        self.sandbox = Sandbox(directory, tmux.socket_name)
+        self.sandbox = Sandbox(directory, tmux.socket_name, program)
         self.sandbox.graph.parent.mkdir(parents=True)
         self.sandbox.state_dir.mkdir(parents=True, mode=0o700)
         MemoryCore.create(self.sandbox.graph).close()
@@ -134,14 +134,13 @@ class Office:
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def office(tmp_path: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> Iterator[Office]:
     """A set-up without agents; all it starts is ended afterwards."""
-    with PrivateTmux() as tmux:
-        office = Office(tmp_path, tmux)
-        try:
-            yield office
-        finally:
-            office.close()
+    office = Office(tmp_path, tmux, program)
+    try:
+        yield office
+    finally:
+        office.close()
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ glyph = "> "
 frame = "rules"
 anchor = "reversed"
 [composer.placeholder]
-strings = "Type your message or @path/to/file"
+strings = "  Type your message or @path/to/file"
 style = { fg = "103" }
 required = true
 [[rules]]

@@ -29,6 +29,7 @@ EVENTS: Final = frozenset(
         "graph_back",
         "graph_replaced",
         "ledger_away",
+        "ledger_back",
         "reader_healed",
         "no_hints",
         "epoch_began",

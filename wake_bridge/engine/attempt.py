@@ -41,12 +41,15 @@ class Attempt:
 
     async def make(self, adapter: HarnessAdapter, route: Route, place: Place, delivery: Delivery) -> Delivery:
         """One attempt on a LOCKED delivery, going on from what its journal says; answers where it stands then."""
+        journal = self._ledger.journal_of(delivery.id)
+        stagings = [entry.at for entry in journal if entry.step is Step.INTENT_STAGE]
         wake = Wake(
             delivery_id=delivery.id,
             text=delivery.digest,
             mark=delivery.id,
-            progress=self._progress(delivery),
+            progress=progress_of(entry.step for entry in journal),
             fence=self._ledger.fence_of(delivery.id),
+            staged_ago=max(0, self._clock.now() - stagings[-1]) if stagings else None,
         )
         outcome = await self._bounded(adapter, route, place, delivery, wake)
         try:

@@ -36,9 +36,6 @@ from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
-SECOND_LOOK: Final = 1_700
-"""Milliseconds to the look that must agree with one that seemed idle."""
-
 DAY: Final = 24 * 3600 * 1000
 
 
@@ -244,7 +241,9 @@ class Gate:
         lease = self._current.settings.lease
         submits = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_SUBMIT]
         if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * lease:
-            self._log.warning("delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail)
+            self._log.warning(
+                "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail
+            )
             return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, {"why": nowhere.detail}, now)
         hold = Hold(HoldReason.STAGED, f"{nowhere.reason}: {nowhere.detail}", nowhere.where, self._relook(delivery))
         return self._ledger.renew(delivery, Instant(now + lease), hold, now)
@@ -277,8 +276,8 @@ class Gate:
 
     def _with_look(self, hold: Hold, presence: Presence, delivery: Delivery) -> Hold:
         """A pane that seemed idle is looked at again soon; everything else with growing patience."""
-        soon = Instant(self._clock.now() + SECOND_LOOK)
-        look_at = soon if presence.wants_second_look else self._relook(delivery)
+        soon = presence.wants_second_look
+        look_at = self._watch.second_look_at(delivery.identity) if soon else self._relook(delivery)
         return Hold(hold.reason, hold.detail, hold.where, look_at)
 
     def _relook(self, delivery: Delivery) -> Instant:

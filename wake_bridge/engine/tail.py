@@ -75,6 +75,7 @@ class Tail:
         self._reopened_at = clock.now()
         self._warned_of_pruning_at: LogId | None = None
         self._failures = 0
+        self._is_graph_away = False
         self._was_at_tip = False
         self.tip = LogId(0)
         self.heals = 0
@@ -175,14 +176,17 @@ class Tail:
                 raise
             await self._wait_out(trouble)
             return False
-        if self.away:
+        if self.away and self._is_graph_away:
             self._report.info("graph_back", cursor=self.cursor, attempts=self._failures)
+        elif self.away:
+            self._report.info("ledger_back", cursor=self.cursor, attempts=self._failures)
         self.away, self._failures = "", 0
         return True
 
     async def _wait_out(self, trouble: SourceError | LedgerUnwritable) -> None:
+        self._is_graph_away = isinstance(trouble, SourceError)
         if str(trouble) != self.away:
-            name = "graph_away" if isinstance(trouble, SourceError) else "ledger_away"
+            name = "graph_away" if self._is_graph_away else "ledger_away"
             self._report.warning(name, reason=str(trouble), hint=trouble.hint, cursor=self.cursor)
         self.away = str(trouble)
         self.progressed_at = self._clock.now()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
-
-import structlog
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
@@ -22,17 +21,24 @@ from wake_bridge.ports.clock import Clock
 ROUND: Final = 2.0
 """Seconds between two surveys of all bound panes."""
 
+LIVELY_ROUND: Final = 1.4
+"""Seconds between surveys for a while after any change: a pane that came to rest 3 s ago then has a sample that is old
+enough to agree with (DESIGN §5, two samples ≥ 1.5 s apart)."""
+
 QUICK_ROUND: Final = 0.25
 """Seconds between surveys for a while after a change where something waits."""
 
-QUICK_FOR: Final = 5_000
-"""Milliseconds that the quick rounds last."""
+CHANGE_LASTS: Final = 5_000
+"""Milliseconds that lively or quick rounds last."""
 
 LOOK_AGAIN: Final = 30_000
 """Milliseconds after which an unchanged pane is looked at all the same."""
 
 RESOLVE_AGAIN: Final = 30_000
-"""Milliseconds after which a place is resolved anew even if it still answers."""
+"""Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
+
+RESOLVED_AT_ONCE: Final = 10
+"""Places of each kind resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
 
 
 @dataclass(slots=True)
@@ -41,7 +47,6 @@ class _Track:
 
     route: Route
     place: Place
-    resolved_at: Instant
     pulse: str = ""
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
 
@@ -73,27 +78,31 @@ class Watch:
         self._waiting = waiting
         self._changed = changed
         self._tracks: dict[Identity, _Track] = {}
-        self._log = structlog.get_logger("watch")
+        self._resolved_at: dict[Identity, Instant] = {}
+        self._stirred = asyncio.Event()
+        self._lively_until = EPOCH_START
+        self._quick_until = EPOCH_START
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""
         found = await self._routes.adapter(route).resolve(route.address)
         identity = route.address.identity
+        self._resolved_at[identity] = self._clock.now()
         if isinstance(found, Nowhere):
             self._tracks.pop(identity, None)
             return found
         track = self._tracks.get(identity)
         if track is None or track.place.key != found.key:
-            self._tracks[identity] = _Track(route, found, self._clock.now())
+            self._tracks[identity] = _Track(route, found)
         else:
-            track.place, track.route, track.resolved_at = found, route, self._clock.now()
+            track.place, track.route = found, route
         return found
 
     async def look(self, route: Route, place: Place) -> Presence:
         """One fresh look, fused with an older one that is at least 1.5 s its senior."""
         track = self._tracks.get(route.address.identity)
         if track is None or track.place.key != place.key:
-            track = self._tracks[route.address.identity] = _Track(route, place, self._clock.now())
+            track = self._tracks[route.address.identity] = _Track(route, place)
         latest = await self._sample(self._routes.adapter(route), place, route.address, track)
         return fuse(latest, self._elder(track, latest), self._clock.now(), self._current.settings.fresh_for)
 
@@ -105,65 +114,92 @@ class Watch:
         await asyncio.sleep((SAMPLES_APART + 100) / 1000)
         return await self.look(route, place)
 
+    def second_look_at(self, identity: Identity) -> Instant:
+        """When one more look could first prove idle: far enough from the first of the looks that agree by now."""
+        since = self._clock.now()
+        samples: Sequence[Observation] = self._tracks[identity].samples if identity in self._tracks else ()
+        for sample in reversed(samples):
+            if sample.fingerprint != samples[-1].fingerprint or not _speaks_for_idle(sample):
+                break
+            since = sample.at
+        return Instant(since + SAMPLES_APART)
+
     def forget(self, identity: Identity) -> None:
-        """Drop the samples of an identity's place: what follows a wake must be judged anew."""
+        """Drop the samples of an identity's place: what follows a wake must be judged anew, and soon."""
         track = self._tracks.get(identity)
         if track is not None:
             track.samples.clear()
+        self._stirred.set()
 
     async def run(self) -> None:
-        """Survey for ever; quicker for a while where something waits and the pane has just changed."""
-        quick_until = EPOCH_START
+        """Survey for ever; quicker for a while after a change, and most of all where something waits."""
         while True:
-            if await self.round():
-                quick_until = Instant(self._clock.now() + QUICK_FOR)
-            await asyncio.sleep(QUICK_ROUND if self._clock.now() < quick_until else ROUND)
+            self._stirred.clear()
+            await self.round()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause()):
+                    await self._stirred.wait()
 
-    async def round(self) -> bool:
-        """One survey of all watched places; True if a place changed for which something waits."""
-        await self._resolve_new()
+    async def round(self) -> None:
+        """One survey of all watched places."""
+        waiting = self._waiting()
+        await self._resolve_due(waiting)
         by_adapter: dict[str, list[_Track]] = {}
         for track in self._tracks.values():
             by_adapter.setdefault(track.route.adapter, []).append(track)
-        waiting = self._waiting()
-        hurried = False
         for tracks in by_adapter.values():
             adapter = self._routes.adapter(tracks[0].route)
             pulses = await adapter.survey([track.place for track in tracks])
             for track in tracks:
-                hurried |= await self._follow(adapter, track, pulses.get(track.place.key), waiting)
-        return hurried
+                await self._follow(adapter, track, pulses.get(track.place.key), waiting)
 
-    async def _resolve_new(self) -> None:
+    def _pause(self) -> float:
+        """Seconds to the next round."""
+        now = self._clock.now()
+        if now < self._quick_until:
+            return QUICK_ROUND
+        return LIVELY_ROUND if now < self._lively_until else ROUND
+
+    async def _resolve_due(self, waiting: set[Identity]) -> None:
+        """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
         now = self._clock.now()
         wanted = set(self._watched())
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
-        for identity in wanted:
-            track = self._tracks.get(identity)
-            if track is not None and now - track.resolved_at < RESOLVE_AGAIN:
-                continue
+        self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
+        missed = (wanted & waiting) - self._tracks.keys()
+        for identity in (*self._oldest(missed, ROUND * 1000), *self._oldest(wanted - missed, RESOLVE_AGAIN)):
+            self._resolved_at[identity] = now
             for route in self._routes.of(identity)[:1]:
                 await self.locate(route)
 
-    async def _follow(self, adapter: HarnessAdapter, track: _Track, pulse: str | None, waiting: set[Identity]) -> bool:
+    def _oldest(self, identities: Iterable[Identity], age: float) -> list[Identity]:
+        """Those that were resolved longest ago, at least `age` milliseconds, as many as one round takes."""
+        latest = self._clock.now() - age
+        due = [one for one in identities if self._resolved_at.get(one, EPOCH_START) <= latest]
+        return sorted(due, key=lambda one: self._resolved_at.get(one, EPOCH_START))[:RESOLVED_AT_ONCE]
+
+    async def _follow(self, adapter: HarnessAdapter, track: _Track, pulse: str | None, waiting: set[Identity]) -> None:
         identity = track.route.address.identity
         if pulse is None:
             self._tracks.pop(identity, None)
-            return False
+            self._resolved_at.pop(identity, None)
+            return
         newest = track.samples[-1].at if track.samples else EPOCH_START
         changed = pulse != track.pulse
         track.pulse = pulse
         if not changed and self._clock.now() - newest < LOOK_AGAIN:
-            return False
+            return
         before = _verdict(track.samples[-1]) if track.samples else None
         after = _verdict(await self._sample(adapter, track.place, track.route.address, track))
+        if not changed:
+            return
+        self._lively_until = Instant(self._clock.now() + CHANGE_LASTS)
         # a spinner that turns is a change, but no news
-        is_news = changed and (after != before or after[0] is PresenceState.IDLE)
+        is_news = after != before or after[0] is PresenceState.IDLE
         if is_news and identity in waiting:
+            self._quick_until = self._lively_until
             self._changed(identity)
-            return True
-        return False
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
         latest = await adapter.observe(place, address)
@@ -179,6 +215,10 @@ class Watch:
             if sample.fingerprint != latest.fingerprint or latest.at - sample.at >= SAMPLES_APART:
                 return sample
         return None
+
+
+def _speaks_for_idle(sample: Observation) -> bool:
+    return _verdict(sample)[0] is PresenceState.IDLE
 
 
 def _verdict(sample: Observation) -> tuple[PresenceState, HoldReason | None]:

@@ -56,7 +56,8 @@ class Wake:
     """One frozen digest to be put in front of one agent.
 
     `mark` is the delivery's ULID and stands in `text`. `progress` is what earlier attempts may already have done and
-    `fence` where they did it: a fresh attempt has `UNTOUCHED` and None.
+    `fence` where they did it: a fresh attempt has `UNTOUCHED` and None. `staged_ago` are the milliseconds since one of
+    them last set out to paste the text; None where none did, or nobody knows.
     """
 
     delivery_id: str
@@ -64,6 +65,7 @@ class Wake:
     mark: str
     progress: Progress = Progress.UNTOUCHED
     fence: Binding | None = None
+    staged_ago: int | None = None
 
 
 class Journal(Protocol):

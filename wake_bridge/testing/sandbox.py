@@ -138,9 +138,14 @@ class Sandbox:
 
     def daemon(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
         """Start `wake-bridge run` with options and wait until it tails, or has ended."""
+        daemon = self.daemon_under_way(*options, environment=environment)
+        daemon.waits_until_tailing()
+        return daemon
+
+    def daemon_under_way(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
+        """Start `wake-bridge run` with options, and wait for nothing."""
         daemon = DaemonProcess([*self.command, "run", *options], {**self.environment, **(environment or {})}, self)
         self.daemons.append(daemon)
-        daemon.waits_until_tailing()
         return daemon
 
     def waits_for(self, look: Callable[[], Found | None], timeout: float = 20, what: str = "it") -> Found:

@@ -48,10 +48,12 @@ class Journal:
     """Keeps every step in memory; `on` runs something in the moment a step is written."""
 
     steps: list[tuple[Step, Mapping[str, str]]] = field(default_factory=list)
+    times: dict[Step, float] = field(default_factory=dict)
     on: dict[Step, Callable[[], object]] = field(default_factory=dict)
 
     async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
         self.steps.append((step, evidence))
+        self.times[step] = time.monotonic()
         if step in self.on:
             await asyncio.to_thread(self.on[step])
 

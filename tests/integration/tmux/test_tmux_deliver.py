@@ -133,6 +133,15 @@ def test_a_slow_paste_is_waited_for(scene: Scene) -> None:
     assert agent.fake.submits() == [wake.text]
 
 
+def test_enter_keeps_the_harnesss_distance_from_the_paste(scene: Scene) -> None:
+    """DESIGN §6.5: wait the profile's gap; an Enter that comes too early becomes a line break of the paste."""
+    agent = scene.resident()
+
+    scene.deliver(agent.id, scene.wake())
+
+    assert scene.journal.times[Step.INTENT_SUBMIT] - scene.journal.times[Step.STAGED] >= 0.3
+
+
 def test_a_dialog_after_the_paste_gets_no_enter(scene: Scene) -> None:
     """DESIGN §6.5: a composer that vanished means that a dialog came up, and Enter would approve it."""
     agent = scene.resident("fake", "--dialog-after-paste")

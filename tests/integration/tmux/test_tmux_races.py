@@ -51,10 +51,10 @@ def gone_to_its_shell(_scene: Scene, agent: Resident) -> None:
     agent.tmux.waits_until(agent.pane, lambda look: not look.flags["pane_current_command"].startswith("python"))
 
 
-INTRUSIONS = [copy_mode, input_off, synchronized, resized, dialog, draft, gone_to_its_shell]
+INTRUSIONS = [copy_mode, input_off, synchronized, dialog, draft, gone_to_its_shell]
 
 
-@pytest.mark.parametrize("intrusion", INTRUSIONS)
+@pytest.mark.parametrize("intrusion", [*INTRUSIONS, resized])
 def test_nothing_is_pasted_into_a_pane_that_changed_after_the_look(
     scene: Scene, intrusion: Callable[[Scene, Resident], None]
 ) -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_pasted_into_a_pane_that_changed_after_the_look(
     assert agent.is_untouched()
 
 
-@pytest.mark.parametrize("intrusion", INTRUSIONS)
+@pytest.mark.parametrize("intrusion", [*INTRUSIONS, resized])
 def test_enter_is_not_pressed_on_a_pane_that_changed_after_the_look(
     scene: Scene, intrusion: Callable[[Scene, Resident], None]
 ) -> None:
@@ -82,6 +82,26 @@ def test_enter_is_not_pressed_on_a_pane_that_changed_after_the_look(
     assert isinstance(outcome, Refused)
     assert outcome.reason is HoldReason.STAGED
     assert scene.journal.names[-2:] == ["intent_submit", "refused"]
+    assert agent.enters() == 0
+    assert agent.fake.events("approved") == []
+
+
+def busy(_scene: Scene, agent: Resident) -> None:
+    agent.fake.shows("busy", keep=True)
+
+
+@pytest.mark.parametrize("intrusion", [*INTRUSIONS, busy])
+def test_a_look_before_enter_sees_what_came_into_the_gap(
+    scene: Scene, intrusion: Callable[[Scene, Resident], None]
+) -> None:
+    """DESIGN §6.6: look once more before Enter; what is seen there is not even begun."""
+    agent = scene.resident(shell=True)
+    scene.journal.on[Step.STAGED] = lambda: intrusion(scene, agent)
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused | Unknown)
+    assert scene.journal.names == ["probed", "intent_stage", "staged"]
     assert agent.enters() == 0
     assert agent.fake.events("approved") == []
 
@@ -140,6 +160,7 @@ def test_a_key_in_the_gap_between_paste_and_enter_is_seen(scene: Scene) -> None:
 
     assert isinstance(outcome, Refused)
     assert outcome.reason is HoldReason.STAGED
+    assert scene.journal.names[-1] == "staged"
     assert agent.enters() == 0
 
 

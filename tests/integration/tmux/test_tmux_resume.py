@@ -115,6 +115,37 @@ def test_a_staged_text_waits_behind_a_dialog_or_a_turn(scene: Scene, progress: P
     assert agent.fake.events("approved") == []
 
 
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED])
+@pytest.mark.parametrize(("mode", "reason"), [("draft", HoldReason.USER_TYPING), ("busy", HoldReason.ACTIVE)])
+def test_a_text_that_is_gone_is_not_staged_again_into_whatever_is_there(
+    scene: Scene, progress: Progress, mode: str, reason: HoldReason
+) -> None:
+    """DESIGN §3: stage again only if the composer is provably empty."""
+    agent = scene.resident()
+    agent.fake.shows(mode)
+
+    outcome = scene.go_on(agent.id, scene.wake(), progress)
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is reason
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_screen_without_a_composer_proves_nothing(scene: Scene, progress: Progress) -> None:
+    """DESIGN §6.7: what merely hides the composer may go on showing our unsent text."""
+    agent = scene.resident()
+    wake = scene.wake()
+    agent.fake.control(say=wake.text)
+    agent.fake.shows("menu")
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Refused)
+    assert scene.journal.names == []
+    assert agent.is_untouched()
+
+
 def test_enter_that_may_have_been_pressed_and_left_no_trace_is_unknown(scene: Scene) -> None:
     """DESIGN §3: a crash after `intent_submit` is uncertain; if it cannot be decided, never type it again."""
     agent = scene.resident()

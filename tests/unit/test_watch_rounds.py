@@ -1,0 +1,174 @@
+"""The watch's rounds: how often it looks, and what it does not spend calls on (DESIGN §5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import SAMPLES_APART, PresenceState
+from wake_bridge.domain.routing import Address, Route
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.engine.watch import LIVELY_ROUND, QUICK_ROUND, RESOLVE_AGAIN, RESOLVED_AT_ONCE, ROUND, Watch
+from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
+from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ADA = Identity("@ada")
+
+
+class HandClock:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000
+
+    def now(self) -> Instant:
+        return Instant(self.at)
+
+    def wall(self) -> Instant:
+        return Instant(self.at)
+
+    def local(self) -> datetime:
+        return datetime.fromtimestamp(self.at / 1000, UTC)
+
+
+class CountingAdapter(MemoryAdapter):
+    """Also counts what it was asked to resolve."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(MemoryConfig(), AdapterContext(10, 10, "", {}, clock))
+        self.resolved: Counter[str] = Counter()
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        self.resolved[address.suggested] += 1
+        return await super().resolve(address)
+
+
+class OneRoute:
+    """Every identity lives with the agent of its name."""
+
+    def __init__(self, adapter: CountingAdapter) -> None:
+        self._adapter = adapter
+
+    def of(self, identity: Identity) -> list[Route]:
+        return [Route("memory", Address(identity, suggested=identity.removeprefix("@")), self._adapter.capabilities)]
+
+    def adapter(self, _: Route) -> CountingAdapter:
+        return self._adapter
+
+
+class Scene:
+    """A watch over imagined agents; `waiting` are those for whom something waits, `told` whose change it told."""
+
+    def __init__(self, watched: Iterable[Identity]) -> None:
+        self.clock = HandClock()
+        self.adapter = CountingAdapter(self.clock)
+        self.routes = OneRoute(self.adapter)
+        self.waiting: set[Identity] = set()
+        self.told: list[Identity] = []
+        self.watch = Watch(
+            cast("Routes", self.routes),
+            Current(EngineSettings()),
+            self.clock,
+            watched=lambda: watched,
+            waiting=lambda: self.waiting,
+            changed=self.told.append,
+        )
+
+    def rounds(self, count: int = 1, seconds: float = ROUND) -> None:
+        """Let the watch go round, `seconds` apart."""
+        for _ in range(count):
+            asyncio.run(self.watch.round())
+            self.clock.at += int(seconds * 1000)
+
+    def pause(self) -> float:
+        return self.watch._pause()
+
+
+def test_many_identities_without_a_place_cost_few_calls_a_round() -> None:
+    """DESIGN §5: watching costs one call a round; what cannot be found must not cost one for every identity."""
+    scene = Scene([Identity(f"@nobody{number}") for number in range(1000)])
+    scene.rounds(10)
+    assert scene.adapter.resolved.total() == 10 * RESOLVED_AT_ONCE
+    assert max(scene.adapter.resolved.values()) == 1, "each is tried before one is tried again"
+
+
+def test_one_without_a_place_is_tried_again_after_a_while() -> None:
+    """DESIGN §6.1: a target that could not be found may come."""
+    scene = Scene([ADA])
+    scene.rounds(1 + int(RESOLVE_AGAIN / 1000 / ROUND))
+    assert scene.adapter.resolved["ada"] == 2
+
+
+def test_a_place_that_is_missed_is_looked_for_at_every_round() -> None:
+    """DESIGN §3: a held delivery goes out soon after its obstacle is gone."""
+    scene = Scene([ADA])
+    scene.waiting = {ADA}
+    scene.rounds(5)
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.rounds(1)
+    assert scene.adapter.resolved["ada"] == 6
+    assert scene.told == [ADA]
+
+
+def test_those_that_are_missed_do_not_keep_others_from_being_found() -> None:
+    """DESIGN §5: bound panes are watched, whatever else waits."""
+    missed = [Identity(f"@nobody{number}") for number in range(5 * RESOLVED_AT_ONCE)]
+    scene = Scene([*missed, ADA])
+    scene.waiting = set(missed)
+    scene.rounds(1)
+    assert scene.adapter.resolved["ada"] == 1
+
+
+@pytest.mark.parametrize(("something_waits", "pause"), [(False, LIVELY_ROUND), (True, QUICK_ROUND)])
+def test_rounds_are_closer_for_a_while_after_a_change(something_waits: bool, pause: float) -> None:
+    """DESIGN §5: 4 Hz for 5 s after a change where something waits; else soon enough for two samples within 3 s."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.rounds(5)
+    assert scene.pause() == ROUND
+    scene.waiting = {ADA} if something_waits else set()
+    scene.adapter.agents["ada"].state = PresenceState.ACTIVE
+    scene.rounds(1)
+    assert scene.pause() == pause
+    scene.rounds(5)
+    assert scene.pause() == ROUND
+
+
+def test_a_second_look_comes_as_soon_as_it_can_prove_idle() -> None:
+    """DESIGN §5: two samples that agree, 1.5 s apart; the first of them may be the watch's own."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent(PresenceState.ACTIVE)
+    scene.rounds(1, seconds=1.0)
+    scene.adapter.agents["ada"].state = PresenceState.IDLE
+    came_to_rest = scene.clock.at
+    scene.rounds(1, seconds=1.0)
+    (route,) = scene.routes.of(ADA)
+    place = asyncio.run(scene.watch.locate(route))
+    assert isinstance(place, Place)
+
+    first = asyncio.run(scene.watch.look(route, place))
+    assert first.wants_second_look
+    assert scene.watch.second_look_at(ADA) == came_to_rest + SAMPLES_APART
+    scene.clock.at = came_to_rest + SAMPLES_APART
+    assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.IDLE
+
+
+def test_a_look_that_does_not_agree_counts_from_now() -> None:
+    """DESIGN §5: what moved between two looks proves nothing; the time begins anew."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent(PresenceState.ACTIVE)
+    scene.rounds(1)
+    (route,) = scene.routes.of(ADA)
+    place = asyncio.run(scene.watch.locate(route))
+    assert isinstance(place, Place)
+    asyncio.run(scene.watch.look(route, place))
+    assert scene.watch.second_look_at(ADA) == scene.clock.at + SAMPLES_APART

@@ -77,18 +77,17 @@ async def _live(
         if once:
             return await daemon.once()
         await daemon.serve()
-    except* WakeBridgeError as group:
+    except* Exception as group:
         raise _first(group) from group
     finally:
         await daemon.parts.close()
     return True
 
 
-def _first(group: BaseExceptionGroup[WakeBridgeError]) -> WakeBridgeError:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    error: Exception = group
+    while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, WakeBridgeError)  # noqa: S101 - the group was filtered for it
     return error
 
 

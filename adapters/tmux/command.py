@@ -8,12 +8,17 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 NOT_FOUND: Final = 127
 """The exit status a shell gives for a program that is not there."""
+
+_AT_ONCE: Final = 4
+"""Calls to one server at the same time. Each server has threads of its own: one that hangs holds up no other."""
 
 _OWN_VARIABLES: Final = frozenset({"TMUX", "TMUX_PANE"})
 
@@ -53,23 +58,24 @@ class TmuxServer:
         self.socket = socket
         self._timeout = timeout
         self._environment = {name: value for name, value in environment.items() if name not in _OWN_VARIABLES}
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "tmux")
 
     async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
         """Run the commands as one list inside the server and return what they printed.
 
         tmux runs such a list in one go: nothing else happens between two of its commands, except while one waits for
-        its stdin.
+        its stdin. A cancelled call is killed; what the server had taken by then it may still do.
         """
-        return await asyncio.to_thread(self.ask_and_wait, *commands, stdin=stdin)
-
-    def ask_and_wait(self, *commands: Sequence[str], stdin: str = "") -> Answer:
-        """The same for a caller that may block."""
         program = shutil.which("tmux", path=self._environment.get("PATH"))
         if program is None:
             return Answer(NOT_FOUND, "", "tmux is not on PATH")
-        return run_bounded(
-            [program, "-u", "-S", self.socket, *joined(commands)], stdin, self._timeout, self._environment
-        )
+        argv = [program, "-u", "-S", self.socket, *joined(commands)]
+        call = BoundedCall(argv, stdin, self._timeout, self._environment)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call.run)
+        except asyncio.CancelledError:
+            call.kill()
+            raise
 
 
 def joined(commands: Sequence[Sequence[str]]) -> list[str]:
@@ -85,21 +91,43 @@ def joined(commands: Sequence[Sequence[str]]) -> list[str]:
     return words
 
 
-def run_bounded(argv: Sequence[str], stdin: str, timeout: float, environment: Mapping[str, str]) -> Answer:
-    """Run a program in its own process group; kill the whole group after `timeout` seconds."""
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        start_new_session=True,
-    )
-    with process:
-        try:
-            output, complaints = process.communicate(stdin.encode(), timeout)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            return Answer(process.wait(), "", "", timed_out=True)
-    return Answer(process.returncode, output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace"))
+class BoundedCall:
+    """A program in a process group of its own; the whole group is killed after `timeout` seconds, or before."""
+
+    def __init__(self, argv: Sequence[str], stdin: str, timeout: float, environment: Mapping[str, str]) -> None:
+        self._argv = argv
+        self._stdin = stdin.encode()
+        self._timeout = timeout
+        self._environment = dict(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
+        self._starting = threading.Lock()
+
+    def run(self) -> Answer:
+        """Run it to its end. Blocks."""
+        with self._starting:
+            if self._is_killed:
+                return Answer(-signal.SIGKILL, "", "cancelled")
+            self._process = process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        with process:
+            try:
+                output, complaints = process.communicate(self._stdin, self._timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                return Answer(process.wait(), "", "", timed_out=True)
+        return Answer(process.returncode, output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace"))
+
+    def kill(self) -> None:
+        """Kill it and all it started; from any thread, at any time."""
+        with self._starting:
+            self._is_killed = True
+            if self._process is not None and self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)

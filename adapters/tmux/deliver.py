@@ -84,10 +84,10 @@ async def _after_enter(attempt: Attempt, first: View) -> AttemptOutcome:
         return await submit(attempt, first, presses=1, was_pressed=True)
     if is_in_composer(first, attempt.wake):
         return attempt.staged("our text stands in the composer, but not alone")
-    if not shows_composer(first):
-        return attempt.refused(reason_of(first.verdict), f"Enter may have been pressed: {told(first.verdict)}")
     if proof := await _found(attempt, first):
         return await delivered(attempt, proof)
+    if not shows_composer(first):
+        return attempt.refused(reason_of(first.verdict), f"Enter may have been pressed: {told(first.verdict)}")
     return attempt.unknown("Enter may have been pressed, and the mark is nowhere to be seen", rule=first.verdict.rule)
 
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from adapters.tmux.command import TmuxServer, run_bounded
+from adapters.tmux.command import BoundedCall, TmuxServer
 from adapters.tmux.sockets import why_not_ours
 
 Check = tuple[str, bool | None, str, str]
@@ -24,7 +24,7 @@ async def checks(server: TmuxServer, timeout: float, environment: Mapping[str, s
     program = shutil.which("tmux", path=environment.get("PATH"))
     if program is None:
         return [("tmux", False, "tmux is not on PATH", _INSTALL)]
-    found = await asyncio.to_thread(run_bounded, [program, "-V"], "", timeout, environment)
+    found = await asyncio.to_thread(BoundedCall([program, "-V"], "", timeout, environment).run)
     name = found.stdout.strip() or found.complaint
     report: list[Check] = [("tmux", is_new_enough(name), f"{name} at {program}", _INSTALL)]
     if why := why_not_ours(server.socket):

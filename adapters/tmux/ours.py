@@ -18,10 +18,7 @@ _PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ]*[A-Za-z0-9]")
 
 
 def shows_composer(view: View) -> bool:
-    """Whether the composer is to be seen.
-
-    Where it is not, a screen that merely hides it may go on showing our unsent text: nothing on it proves anything.
-    """
+    """Whether the composer is to be seen; where it is not, our unsent text may stand anywhere on the screen."""
     return view.reading is not None and view.reading.composer != "absent"
 
 
@@ -40,10 +37,8 @@ def is_in_composer(view: View, wake: Wake) -> bool:
 
 
 def is_in_transcript(view: View, wake: Wake) -> bool:
-    """Whether the mark stands above the composer; never without one."""
-    if not shows_composer(view) or not isinstance(view.agent, Agent):
-        return False
-    return mark_in_transcript(view.screen, view.agent.profile, wake.mark)
+    """Whether the mark stands above the composer, or above a dialog that is known to have taken its place."""
+    return isinstance(view.agent, Agent) and mark_in_transcript(view.screen, view.agent.profile, wake.mark)
 
 
 def is_in_text(text: str, wake: Wake) -> bool:
@@ -63,6 +58,20 @@ def sight_of(view: View, wake: Wake) -> str:
         if can_be_sight(part) and any(part in row for row in rows):
             return part
     raise NotExpressible("our mark stands on no single row")
+
+
+def placeholder_of(view: View) -> str:
+    """Where a harness parks the real cursor elsewhere: a part of the placeholder that must still stand there.
+
+    Empty where the cursor itself tells that somebody typed, and where there is no placeholder.
+    """
+    if view.reading is None or not isinstance(view.agent, Agent) or view.reading.composer != "placeholder":
+        return ""
+    if view.agent.profile.composer.anchor == "cursor":
+        return ""
+    rows = [row.text for row in view.screen.rows]
+    runs = sorted(_PLAIN_RUN.findall(view.reading.composer_text), key=len, reverse=True)
+    return next((run for run in runs if can_be_sight(run) and any(run in row for row in rows)), "")
 
 
 def _parts_of_mark(mark: str) -> list[str]:

@@ -10,7 +10,7 @@ from adapters.tmux.attempt import POLL, Attempt, told
 from adapters.tmux.condition import NotExpressible, condition
 from adapters.tmux.facts import NoPane
 from adapters.tmux.guarded import Guarded, Verdict, if_still
-from adapters.tmux.ours import is_in_composer, stands_alone
+from adapters.tmux.ours import is_in_composer, placeholder_of, stands_alone
 from adapters.tmux.text import why_unfit
 from adapters.tmux.view import View
 from wake_bridge.domain.delivery import HoldReason, Step
@@ -29,7 +29,7 @@ async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unkn
     if why := why_unfit(attempt.wake.text, attempt.wake.mark):
         return Failed(retryable=False, reason=why)
     try:
-        guard = condition(first.look, first.look)
+        guard = condition(first.look, first.look, placeholder_of(first))
     except NotExpressible as problem:
         return attempt.refused(HoldReason.UNKNOWN, str(problem))
     await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=str(first.fence))

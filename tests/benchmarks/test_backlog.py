@@ -8,25 +8,22 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import psutil
 import pytest
 
+from tests.benchmarks.figures import MEGABYTE, Figures
+from tests.benchmarks.office import Office
 from wake_bridge.edges.ledger_store import LedgerStore
-
-if TYPE_CHECKING:
-    from tests.benchmarks.conftest import Figures, Office
-    from wake_bridge.testing.fake_harness import FakeHarness
-    from wake_bridge.testing.sandbox import DaemonProcess
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.sandbox import DaemonProcess
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 MESSAGES: Final = 50
 TEXT: Final = "what was said and thought in one turn " * 8
 """A memory's node is then as large as the real ones: about 640 bytes of file for each row of log."""
-
-MEGABYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,9 @@ def test_backlog(
     office: Office, figures: Figures, rows: int, trials: int, at_tip: float, first_key: float | None, memory: float
 ) -> None:
     """At the tip with every event in the ledger ≤ 1.5 s, first key ≤ 3.5 s, RSS ≤ 90 MB; ten times the rows ≤ 15 s, 120 MB."""
-    office.sandbox.configure("[coalesce]\nrefractory = 0\n[limits]\nstorm = 100\nwakes_per_hour = 1000\nthread_wakes = 1000")
+    office.sandbox.configure(
+        "[coalesce]\nrefractory = 0\n[limits]\nstorm = 100\nwakes_per_hour = 1000\nthread_wakes = 1000"
+    )
     agent = office.agent("agent")
     office.daemon()[0].stop()
     _write_backlog(office, rows)
@@ -120,7 +119,9 @@ def _check_ledger(office: Office, cursor: int, at_tip: float) -> None:
     with office.core() as core:
         assert cursor == core.tip()
     ledger = LedgerStore.open(office.sandbox.state_dir, read_only=True)
-    events = [event for one in ledger.deliveries(state=None, identity=None, limit=100) for event in ledger.events_of(one.id)]
+    events = [
+        event for one in ledger.deliveries(state=None, identity=None, limit=100) for event in ledger.events_of(one.id)
+    ]
     ledger.close()
     assert len(events) == MESSAGES
     assert max(event.matched_at for event in events) <= at_tip * 1000 + 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import psutil
 import pytest
 
-if TYPE_CHECKING:
-    from tests.benchmarks.conftest import Figures, Office
+from tests.benchmarks.figures import MEGABYTE, Figures
+from tests.benchmarks.office import Office
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -22,7 +22,6 @@ STRETCH: Final = 30.0
 """Seconds of one trial: the longest period of anything the daemon does by the clock while idle."""
 
 TRIALS: Final = 3
-MEGABYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

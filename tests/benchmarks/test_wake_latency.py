@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.benchmarks.figures import Figures
+from tests.benchmarks.office import Office
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.testing.fake_harness import FakeHarness
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess
-
-if TYPE_CHECKING:
-    from tests.benchmarks.conftest import Figures, Office
-    from wake_bridge.testing.fake_harness import FakeHarness
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 WAKES: Final = 200
+COUNTED: Final = 5
 PANES: Final = 10
 UNCHANGED: Final = 3.0
 """Seconds for which a pane has shown the same when it is woken."""
@@ -98,10 +100,12 @@ def test_row_committed_to_first_byte(office: Office, figures: Figures) -> None:
     figures.add("commit → first byte", total, "ms", at_most=100)
     figures.add("commit → first byte", total, "ms", at_most=500, quantile=0.99)
     figures.add("first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 100)
-    figures.add("first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 100, quantile=0.99)
+    figures.add(
+        "first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 100, quantile=0.99
+    )
     figures.add("wakes held at first", [sum(bool(wake.holds) for wake in wakes)], "")
-    for wake in wakes:
-        print(*wake.holds, sep="\n", end="")
+    for hold in (hold for wake in wakes for hold in wake.holds):
+        print(f"held: {hold}")
     stages = [wake.stages() for wake in wakes]
     for name in stages[0]:
         figures.add(f"  {name}", [one[name] for one in stages], "ms")
@@ -111,7 +115,7 @@ def _wake_one_of(agents: list[FakeHarness], number: int, core: MemoryCoreProcess
     """Send one message to the next agent in turn, once its pane has been as it is for long enough."""
     agent = agents[number % len(agents)]
     # at any phase of the watch's rounds
-    pause = UNCHANGED + random.uniform(0.05, 1.0)  # noqa: S311
+    pause = UNCHANGED + random.uniform(0.05, 1.0)
     last = max(record["at"] for record in agent.records()) / 1000
     time.sleep(max(APART, last + pause - time.time()))
     return str(core.do("send", "@person", f"@{agent.name}", f"Review request {number}"))
@@ -137,7 +141,11 @@ def _wakes(office: Office, agents: list[FakeHarness], messages: list[str]) -> li
                 steps={entry.step: float(entry.at) for entry in journal},
                 first_byte=first_byte,
                 enter=enter,
-                holds=tuple(f"{entry.at - journal[0].at} ms: {dict(entry.detail)}" for entry in journal if entry.step is Step.HELD),
+                holds=tuple(
+                    f"{entry.at - journal[0].at} ms: {dict(entry.detail)}"
+                    for entry in journal
+                    if entry.step is Step.HELD
+                ),
             )
         )
     ledger.close()
@@ -147,7 +155,7 @@ def _wakes(office: Office, agents: list[FakeHarness], messages: list[str]) -> li
 
 def _keys_of(delivery_id: str, records: list[dict[str, object]]) -> tuple[float, float]:
     """When the agent got the first byte of a digest, and when its Enter."""
-    begins = f"\x1b[200~[WAKE]".encode().hex()
+    begins = b"\x1b[200~[WAKE]".hex()
     first_byte = 0.0
     for record in records:
         if record["event"] == "bytes" and str(record["hex"]).startswith(begins):
@@ -155,3 +163,39 @@ def _keys_of(delivery_id: str, records: list[dict[str, object]]) -> tuple[float,
         if record["event"] == "submit" and delivery_id in str(record["text"]):
             return first_byte, float(str(record["at"]))
     raise AssertionError(f"{delivery_id} was not submitted: {json.dumps(records)[-2000:]}")
+
+
+def test_calls_of_one_wake(office: Office, figures: Figures) -> None:
+    """How many tmux calls one wake takes, the watch's own included: before its first byte, and until it is proven."""
+    calls = office.directory / "calls"
+    _count_calls(office, calls)
+    office.sandbox.configure(LIMITS)
+    (agent,) = office.agents(1)
+    daemon, _ = office.daemon()
+    before, after = [], []
+    for number in range(COUNTED):
+        time.sleep(SETTLES)
+        calls.write_bytes(b"")
+        with office.core() as core:
+            core.identity("@person", accountType="human")
+            core.send("@person", f"@{agent.name}", f"Review request {number}")
+        agent.waits_for("submit", number + 1)
+        office.sandbox.waits_for_delivery(state="DELIVERED")
+        made = calls.read_text(encoding="utf-8").splitlines()
+        paste = next(index for index, call in enumerate(made) if "load-buffer" in call)
+        proven = max(index for index, call in enumerate(made) if "send-keys" in call)
+        before.append(paste + 1)
+        after.append(proven + 1)
+    daemon.stop()
+    figures.add("tmux calls up to and with the paste", before, "")
+    figures.add("tmux calls up to and with Enter", after, "")
+
+
+def _count_calls(office: Office, calls: Path) -> None:
+    """Put a program called tmux before the real one, which writes down how it was called."""
+    real = shutil.which("tmux")
+    shim = office.directory / "shim"
+    shim.mkdir()
+    (shim / "tmux").write_text(f'#!/bin/sh\necho "$*" | tr "\\n" " " >> {calls}\necho >> {calls}\nexec {real} "$@"\n')
+    (shim / "tmux").chmod(0o755)
+    office.sandbox.environment["PATH"] = f"{shim}:{office.sandbox.environment['PATH']}"

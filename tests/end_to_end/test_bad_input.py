@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import subprocess
 import time
@@ -249,7 +248,7 @@ def test_a_graph_that_vanishes_and_comes_back_goes_on_where_it_was(world: Playgr
 def _move(source: Path, destination: Path) -> None:
     for suffix in FAMILY:
         with contextlib.suppress(FileNotFoundError):
-            os.rename(f"{source}{suffix}", f"{destination}{suffix}")
+            Path(f"{source}{suffix}").rename(f"{destination}{suffix}")
 
 
 def test_a_graph_replaced_by_another_begins_a_new_epoch_with_its_unread_mail(world: Playground) -> None:

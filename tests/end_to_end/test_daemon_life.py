@@ -116,6 +116,20 @@ def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Play
         assert agent.fake.events("paste") == agent.fake.events("paste")[:1]
 
 
+def test_a_stop_ends_a_single_run_as_cleanly(world: Playground) -> None:
+    """CONTRACT `run`: with `--once` as well, an attempt under way comes to its end first."""
+    agent = world.enlisted("a", "--paste-delay", "1500")
+    world.sandbox.send("@a", "in one go")
+    once = world.sandbox.daemon_under_way("--once")
+    agent.fake.waits_for("bytes", timeout=20)
+    code, seconds = _terminate(once)
+
+    assert (code, seconds <= STOPS_WITHIN) == (0, True)
+    assert len(agent.fake.submits()) == 1
+    (one,) = world.sandbox.deliveries()
+    assert (one["state"], one["outcome"]) == ("DELIVERED", "submitted")
+
+
 # -- reload ----------------------------------------------------------------------------------------------------------
 
 

@@ -94,7 +94,12 @@ def test_after_a_submit_it_is_busy_and_runs_what_it_was_told_to(
     """DESIGN §3: two agents that answer each other are played by a command that runs on every submit."""
     note = tmp_path / "note"
     pane = _start(
-        tmux, harness, "--reply-after", "300", "--on-submit", f'printf %s "$WAKE_BRIDGE_FAKE_TEXT" > {note}; echo done'
+        tmux,
+        harness,
+        "--reply-after",
+        "300",
+        "--on-submit",
+        f'printf %s "$WAKE_BRIDGE_TEST_FAKE_TEXT" > {note}; echo done',
     )
 
     tmux.paste(pane, "first $(line)\nsecond")

@@ -327,7 +327,7 @@ HAZARDS: Final = (
         Hazard(f"Enter is taken after {delay} ms", (ONCE,), slow_to_take_keys(delay))
         for delay in (300, 800, 1500, 2500)
     ),
-    Hazard("the agent asks right after a late Enter", (ONCE,), asks_after_a_late_enter),
+    Hazard("the agent asks right after a late Enter", (ONCE, UNKNOWN), asks_after_a_late_enter),
     Hazard("a dialog right after the paste", (HELD_THEN_ONCE,), asks_after_the_paste),
     Hazard("a dialog between paste and last look", (HELD_THEN_ONCE,), asks, PASTED),
     Hazard("a dialog between last look and Enter", (HELD_THEN_ONCE,), asks, ALMOST),

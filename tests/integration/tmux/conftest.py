@@ -103,11 +103,13 @@ class Scene:
     def new_journal(self) -> Journal:
         return Journal()
 
-    def new_adapter(self, *, timeout: float = 10.0, socket_name: str = "", **environment: str) -> TmuxAdapter:
+    def new_adapter(
+        self, *, timeout: float = 10.0, socket_name: str = "", screens_directory: str = "", **environment: str
+    ) -> TmuxAdapter:
         context = AdapterContext(
             timeout=timeout,
             typing_quiet=QUIET,
-            screens_directory="",
+            screens_directory=screens_directory,
             environment={**os.environ, **environment},
             clock=SystemClock(),  # type: ignore[arg-type]
         )

@@ -56,6 +56,48 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
+def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:
+    """CONTRACT `run`: a clean stop within five seconds, whatever tmux is doing."""
+    path = stub(tmp_path, f"echo $$ > {tmp_path}/self; exec sleep 300")
+    server = TmuxServer("/nowhere", 60.0, {"PATH": path})
+
+    async def cancelled() -> None:
+        call = asyncio.create_task(server.ask(["list-panes"]))
+        while not (tmp_path / "self").exists():  # noqa: ASYNC110 - another process's file
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    start = time.monotonic()
+    asyncio.run(cancelled())
+
+    assert time.monotonic() - start < 5
+    pid = int((tmp_path / "self").read_text())
+    while _is_alive(pid):
+        assert time.monotonic() - start < 5
+        time.sleep(0.02)
+
+
+def test_a_server_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
+    """DESIGN §6: every call is bounded, and by itself."""
+    slow = TmuxServer("/nowhere", 2.0, {"PATH": stub(tmp_path, "exec sleep 300")})
+    quick = TmuxServer("/nowhere", 2.0, {"PATH": "/nonexistent:/usr/bin:/bin"})
+
+    async def both() -> float:
+        hanging = [asyncio.create_task(slow.ask(["x"])) for _ in range(20)]
+        await asyncio.sleep(0)
+        start = time.monotonic()
+        await quick.ask(["list-panes"])
+        took = time.monotonic() - start
+        for one in hanging:
+            one.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+        return took
+
+    assert asyncio.run(both()) < 1.5
+
+
 def test_a_missing_tmux_is_an_answer_not_an_exception() -> None:
     """DESIGN §8: outcomes are values."""
     answer = asyncio.run(TmuxServer("/nowhere", 1.0, {"PATH": "/nonexistent"}).ask(["list-panes"]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -90,7 +91,12 @@ def busy(_scene: Scene, agent: Resident) -> None:
     agent.fake.shows("busy", keep=True)
 
 
-@pytest.mark.parametrize("intrusion", [*INTRUSIONS, busy])
+def words_beside_ours(scene: Scene, agent: Resident) -> None:
+    scene.tmux.run("send-keys", "-t", agent.id, "-l", " and more")
+    agent.tmux.waits_until(agent.pane, lambda look: "and more" in look.text)
+
+
+@pytest.mark.parametrize("intrusion", [*INTRUSIONS, busy, words_beside_ours])
 def test_a_look_before_enter_sees_what_came_into_the_gap(
     scene: Scene, intrusion: Callable[[Scene, Resident], None]
 ) -> None:
@@ -303,3 +309,57 @@ def test_an_agent_that_dies_of_enter_is_unknown(scene: Scene) -> None:
     assert scene.journal.names[-1] == "intent_submit"
     assert agent.enters() == 1
     assert agent.fake.submits() == []
+
+
+PARKED = """
+import os, sys, tty
+tty.setraw(0)
+log = open(sys.argv[1], "ab", 0)
+def draw(text):
+    os.write(1, b"\\x1b[2J\\x1b[20;1H> " + text + b"\\x1b[22;1H")
+draw(b"\\x1b[7m \\x1b[0m\\x1b[38;5;8mType your message here\\x1b[0m")
+while chunk := os.read(0, 4096):
+    log.write(chunk)
+    draw(chunk + b"\\x1b[7m \\x1b[0m")
+"""
+
+PROFILE = """
+name = "parked"
+[recognise]
+commands = ["parked"]
+[composer]
+glyph = "> "
+column = 0
+frame = "none"
+anchor = "reversed"
+[composer.placeholder]
+strings = " Type your message here"
+style = { fg = "8" }
+"""
+
+
+def test_where_the_cursor_is_parked_the_placeholder_must_still_stand(scene: Scene) -> None:
+    """DESIGN §6.4: where a harness parks the real cursor elsewhere, the placeholder tells that nobody typed."""
+    program, log = scene.directory / "parked.py", scene.directory / "log"
+    program.write_text(PARKED)
+    profiles = scene.directory / "profiles"
+    profiles.mkdir()
+    (profiles / "parked.toml").write_text(PROFILE)
+    scene.adapter = scene.new_adapter(screens_directory=str(profiles))
+    pane = scene.tmux.new_pane([sys.executable, str(program), str(log)])
+    target = str(pane.pane_id)
+    scene.tmux.waits_until(pane, lambda look: "Type your message" in look.text)
+    cursor = scene.tmux.look(pane).cursor
+
+    def types() -> None:
+        scene.tmux.run("send-keys", "-t", target, "-l", "x")
+        scene.tmux.waits_until(pane, lambda look: "> x" in look.text)
+
+    scene.journal.on[Step.INTENT_STAGE] = types
+
+    outcome = scene.deliver(target, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert scene.journal.names == ["probed", "intent_stage", "refused"], outcome
+    assert scene.tmux.look(pane).cursor == cursor
+    assert log.read_bytes() == b"x"

@@ -132,6 +132,20 @@ def test_a_text_that_is_gone_is_not_staged_again_into_whatever_is_there(
 
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_mark_above_a_known_dialog_was_submitted(scene: Scene, progress: Progress) -> None:
+    """DESIGN §6.7: the turn that our wake began may ask for an approval at once."""
+    agent = scene.resident()
+    wake = scene.wake()
+    agent.fake.control(say=wake.text)
+    agent.fake.shows("approval")
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Delivered)
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_screen_without_a_composer_proves_nothing(scene: Scene, progress: Progress) -> None:
     """DESIGN §6.7: what merely hides the composer may go on showing our unsent text."""
     agent = scene.resident()

@@ -175,7 +175,7 @@ class Program:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "WAKE_BRIDGE_FAKE_TEXT": text, "WAKE_BRIDGE_FAKE_NAME": self._agent.view.name},
+            env={**os.environ, "WAKE_BRIDGE_TEST_FAKE_TEXT": text, "WAKE_BRIDGE_TEST_FAKE_NAME": self._agent.view.name},
             start_new_session=True,
         )
         try:

@@ -36,7 +36,7 @@ class Knobs:
         chip_lines: a paste of at least so many lines folds into a chip.
         dialog_after_paste: an approval comes up right after a paste.
         reply_after: a submitted message keeps it busy for so long.
-        on_submit: a shell command run for every submitted message, which it finds in `WAKE_BRIDGE_FAKE_TEXT`.
+        on_submit: a shell command run for every submitted message, which it finds in `WAKE_BRIDGE_TEST_FAKE_TEXT`.
         inbox_command: a shell command run when a wake is submitted; what it prints becomes the answer.
     """
 

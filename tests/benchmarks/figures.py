@@ -1,0 +1,80 @@
+"""Figures and their table: compared with the bounds of the issue, never asserted."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MEGABYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row: what was measured, how often, and the bound of the issue that one of its quantiles is held to."""
+
+    name: str
+    values: tuple[float, ...]
+    unit: str
+    at_most: float | None
+    quantile: float
+
+    def row(self) -> tuple[str, ...]:
+        at_quantile = quantile_of(self.values, self.quantile)
+        return (
+            self.name,
+            str(len(self.values)),
+            *(shown(value) for value in (min(self.values), statistics.median(self.values))),
+            shown(quantile_of(self.values, 0.99)),
+            shown(max(self.values)),
+            self.unit,
+            "" if self.at_most is None else f"{_called(self.quantile)} ≤ {shown(self.at_most)}",
+            "" if self.at_most is None else ("met" if at_quantile <= self.at_most else "MISSED"),
+        )
+
+
+class Figures:
+    """Collects figures and prints them as one table. They are compared with the bounds, never asserted."""
+
+    HEAD: Final = ("figure", "n", "min", "median", "p99", "max", "unit", "bound", "")
+
+    def __init__(self) -> None:
+        self.rows: list[Figure] = []
+
+    def add(
+        self, name: str, values: Sequence[float], unit: str, *, at_most: float | None = None, quantile: float = 0.5
+    ) -> None:
+        """Take down what one thing measured over several trials; `at_most` bounds that quantile of them."""
+        self.rows.append(Figure(name, tuple(values), unit, at_most, quantile))
+
+    def table(self, title: str) -> str:
+        """All rows, as Markdown."""
+        return markdown(title, self.HEAD, [figure.row() for figure in self.rows])
+
+
+def markdown(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns line up."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join(["", f"### {title}", "", line(head), rule, *map(line, rows), ""])
+
+
+def quantile_of(values: Sequence[float], quantile: float) -> float:
+    """The smallest value that at least that share of all values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(quantile * len(ordered)) - 1)]
+
+
+def shown(value: float) -> str:
+    """Three figures that count."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _called(quantile: float) -> str:
+    return {0.5: "median", 1.0: "max"}.get(quantile, f"p{quantile * 100:.0f}")

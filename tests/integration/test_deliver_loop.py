@@ -42,7 +42,6 @@ def _deliverer(ledger: LedgerStore) -> Deliverer:
 @pytest.mark.parametrize("turns", range(5))
 def test_a_stop_that_comes_together_with_a_change_is_not_lost(ledger: LedgerStore, turns: int) -> None:
     """CONTRACT `run`: a clean stop within 5 s; `asyncio.wait_for` of 3.11 loses a cancellation that comes with a result."""
-
     now = SteadyClock().now()
     open_delivery(ledger, sample_event(1, window=300, matched_at=now), new_id=counted_ids(), now=now)
 
@@ -85,11 +84,13 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
     opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)
     ledger.hold(ledger.dispatch(opened, now), busy(now + 3_600_000), now)
     looked: list[str] = []
+    has_looked = asyncio.Event()
 
     class WatchedGate:
         async def take(self, delivery: Delivery, *, patient: bool) -> Delivery:
             del patient
             looked.append(delivery.id)
+            has_looked.set()
             return ledger.hold(delivery, busy(now + 3_600_000), now)
 
     async def scenario() -> None:
@@ -100,8 +101,7 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
         advance(ledger, sample_event(2, window=0, matched_at=now), now=now)
         deliverer.poke()
         async with asyncio.timeout(5):
-            while not looked:
-                await asyncio.sleep(0)
+            await has_looked.wait()
         loop.cancel()
         await asyncio.wait({loop})
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,6 +35,9 @@ from wake_bridge.wiring import checked_settings, engine_settings, needs_restart,
 
 STOP_PATIENCE: Final = 4.0
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
+
+STOP_LIMIT: Final = 4.8
+"""Seconds after which the process ends whatever still hangs in it."""
 
 DAY: Final = 24 * 3600
 SIGN_OF_LIFE: Final = "heartbeat.alive"
@@ -103,6 +107,14 @@ def _copied_state(state_dir: Path) -> Iterator[Path]:
             copy.close()
             source.close()
         yield Path(directory)
+
+
+def _give_up() -> None:
+    os.write(
+        2,
+        b"error: something hung while the daemon was stopping: it was ended\nhint: see the log for what it waited for\n",
+    )
+    os._exit(1)
 
 
 class Daemon:
@@ -206,8 +218,15 @@ class Daemon:
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._begin_stop)
         loop.add_signal_handler(signal.SIGHUP, self._take_over_configuration)
+
+    def _begin_stop(self) -> None:
+        self._stop.set()
+        # a graph or a disk that hangs must not outlive the stop; what is on disk is whole at every moment
+        last_word = threading.Timer(STOP_LIMIT, _give_up)
+        last_word.daemon = True
+        last_word.start()
 
     def _take_over_configuration(self) -> None:
         """Read the configuration again; a bad one keeps the old one in force (DESIGN §9)."""

@@ -234,7 +234,7 @@ def wire(
     )
     gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
-    acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, needless=deliverer.look_at)
+    acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, look_again=deliverer.look_at)
     return Parts(
         settings=settings,
         clock=clock,

@@ -7,12 +7,15 @@
 One TOML file a harness lies beside this module; a file of the same name in the user's directory replaces it.
 """
 
-from adapters.screens.capture import Capture, dump_capture, load_capture, read_capture
+from adapters.screens.capture import Capture, classify_capture, dump_capture, load_capture, read_capture
 from adapters.screens.classify import ComposerState, Reading, classify
 from adapters.screens.profile import Profile, load_profile, load_profiles
 from adapters.screens.recognise import is_shell_or_veto, recognise
 from adapters.screens.screen import Screen
 from adapters.screens.staged import composer_is_empty, holds_only, mark_in_transcript
+from adapters.screens.trust import override_for
+from adapters.screens.version import installed_version, is_seen, version_evidence
+from adapters.screens.written import profile_text
 
 __all__ = [
     "Capture",
@@ -21,14 +24,20 @@ __all__ = [
     "Reading",
     "Screen",
     "classify",
+    "classify_capture",
     "composer_is_empty",
     "dump_capture",
     "holds_only",
+    "installed_version",
+    "is_seen",
     "is_shell_or_veto",
     "load_capture",
     "load_profile",
     "load_profiles",
     "mark_in_transcript",
+    "override_for",
+    "profile_text",
     "read_capture",
     "recognise",
+    "version_evidence",
 ]

@@ -8,15 +8,20 @@ Fields: `harness`, `version`, `state` (what was done), `width`, `height`, `text`
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from adapters.screens.classify import Reading, classify
+from adapters.screens.profile import Profile
+from adapters.screens.recognise import is_shell_or_veto
 from adapters.screens.screen import Screen
+from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.presence import Evidence, PresenceState
 
 
 class _Cursor(BaseModel):
@@ -90,6 +95,25 @@ def load_capture(path: Path) -> Screen:
         OperationFailed: the file cannot be read or is no capture.
     """
     return read_capture(path).screen
+
+
+def classify_capture(capture: Capture, profile: Profile) -> Reading:
+    """Read a captured screen as its pane would be read: a shell in the foreground outranks whatever is still to be seen."""
+    return classify(capture.screen, profile, tuple(_no_agent(capture)))
+
+
+def _no_agent(capture: Capture) -> Iterator[Evidence]:
+    """A shell, editor or pager as `pane_current_command`, unless a process in the foreground is another program.
+
+    A script that starts the agent leaves its shell's name there.
+    """
+    command = capture.screen.command
+    if not command or not is_shell_or_veto([command]):
+        return
+    in_front = [line.split() for line in capture.process_tree if " fg " in f"{line} "]
+    if all(is_shell_or_veto(words[:1]) for words in in_front):
+        saw = f"{command} has the terminal"
+        yield Evidence("no-agent", PresenceState.UNKNOWN, saw=saw, region="process", hold=HoldReason.NO_AGENT)
 
 
 def dump_capture(capture: Capture, ansi: str) -> str:

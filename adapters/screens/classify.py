@@ -56,18 +56,18 @@ DRAFT: Final = "draft"
 """The evidence for text in the composer that is no placeholder."""
 
 
-def classify(screen: Screen, profile: Profile) -> Reading:
-    """Read one screen by one profile. Never raises."""
+def classify(screen: Screen, profile: Profile, beside: tuple[Evidence, ...] = ()) -> Reading:
+    """Read one screen by one profile, with what is known `beside` it. Never raises."""
     composer = find_composer(screen, profile.composer)
     holds = _composer_state(screen, profile, composer)
-    evidence = [*_pane_facts(screen), *_composer_evidence(composer, holds)]
+    evidence = [*beside, *_pane_facts(screen), *_composer_evidence(composer, holds)]
     for rule in profile.ordered_rules:
         saw = seen(rule, screen, composer)
         if saw is not None:
             evidence.append(Evidence(rule.name, rule.state, saw=_shortened(saw), region=rule.region))
     if composer is not None and holds in {"empty", "placeholder"}:
         evidence += _missing_signs(screen, profile, composer)
-        if not evidence:
+        if not any(one.weighs for one in evidence):
             saw = composer.text or composer.glyph
             evidence.append(Evidence("idle", PresenceState.IDLE, saw=_shortened(saw), region="composer"))
     verdict = single_vote(tuple(evidence))
@@ -117,6 +117,8 @@ def _composer_evidence(composer: Composer | None, holds: ComposerState) -> Itera
         yield Evidence("no-composer", PresenceState.UNKNOWN, region="composer")
     elif composer.is_shell:
         yield Evidence("shell-mode", PresenceState.USER_TYPING, saw=composer.glyph, region="glyph")
+    elif composer.is_blank and not composer.cursor_is_inside:
+        yield Evidence("cursor-elsewhere", PresenceState.UNKNOWN, region="cursor")
     elif holds == "draft":
         saw = _shortened(composer.text) or "blanks"
         yield Evidence(DRAFT, PresenceState.USER_TYPING, saw=saw, region="composer")

@@ -51,6 +51,11 @@ class Composer:
         return not any(line.strip(BLANKS) for line in self.lines)
 
     @property
+    def cursor_is_inside(self) -> bool:
+        """Whether the cursor stands on a row of text; beside it, the screen was caught in the middle of a redraw."""
+        return self.cursor is None or self.top <= self.cursor[1] <= self.bottom
+
+    @property
     def cursor_at_start(self) -> bool:
         """Whether the cursor stands where the first character would go."""
         if self.hidden_rows:

@@ -124,11 +124,15 @@ class Paste(Strict):
 
 
 class Recognise(Strict):
-    """Which process it is: names of executables or scripts, npm packages, Python modules."""
+    """Which process it is: names of executables or scripts, npm packages, Python modules.
+
+    `distributions` are Python packages as an index names them; they tell the version alone.
+    """
 
     commands: Words = ()
     packages: Words = ()
     modules: Words = ()
+    distributions: Words = ()
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -139,10 +143,14 @@ class Recognise(Strict):
 
 
 class Profile(Strict):
-    """All of one TOML file. `versions` are those whose screens the rules were read off."""
+    """All of one TOML file.
+
+    `versions` are those whose screens the rules were read off; with `strict_version` any other is never idle.
+    """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
     versions: Words = ()
+    strict_version: bool = False
     recognise: Recognise
     composer: ComposerShape
     paste: Paste = Paste()

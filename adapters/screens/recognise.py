@@ -50,7 +50,7 @@ _SCRIPT_ENDINGS: Final = (".js", ".mjs", ".cjs", ".ts", ".py", ".exe")
 
 def recognise(argv: Sequence[str], profiles: Mapping[str, Profile]) -> str | None:
     """The name of the harness this process is, or None."""
-    words = list(_program(argv))
+    words = list(program_of(argv))
     if not words or is_shell_or_veto(argv):
         return None
     for profile in profiles.values():
@@ -80,8 +80,16 @@ def _past_launchers(argv: Sequence[str]) -> Sequence[str]:
     return argv
 
 
-def _program(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What may name the program: its path, and behind an interpreter its script, package or module."""
+def is_interpreter(name: str) -> bool:
+    """Whether a program of that name runs the program that it is given."""
+    return _INTERPRETERS.fullmatch(name) is not None
+
+
+def program_of(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What may name the program, as (`path` | `package` | `module`, word).
+
+    Its path, and behind an interpreter or a runner its script, package or module.
+    """
     rest = _past_launchers(argv)
     if not rest:
         return
@@ -96,7 +104,7 @@ def _program(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
         package = _first_operand(arguments)
         yield "package", _without_version(package)
         yield "path", package
-    elif _INTERPRETERS.fullmatch(name):
+    elif is_interpreter(name):
         yield _script_or_module(arguments)
 
 

@@ -307,6 +307,19 @@ def test_the_watchdog_starves_while_the_tail_is_stuck(world: Playground) -> None
         assert daemon.process.poll() is None
 
 
+def test_a_stop_ends_also_a_daemon_whose_graph_hangs(world: Playground) -> None:
+    """CONTRACT `run`: SIGTERM ≤ 5 s, whatever does not answer; exit 1 says that it was no clean end."""
+    stuck = world.directory / "stuck"
+    world.sandbox.command = (sys.executable, *stuck_tail.COMMAND)
+    daemon = world.sandbox.daemon(environment={stuck_tail.STUCK: str(stuck)})
+    stuck.touch()
+    world.sandbox.waits_for(lambda: "stuck" in daemon.log())
+    code, seconds = _terminate(daemon)
+
+    assert (code, seconds <= STOPS_WITHIN + 0.5) == (1, True)
+    assert "error: something hung" in daemon.log()
+
+
 # -- status ----------------------------------------------------------------------------------------------------------
 
 

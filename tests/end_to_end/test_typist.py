@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.typists import AFTER, BY_PERSON, REFUSED, STAGED, type_at_chosen_moments, type_at_random, type_beside
+from tests.torture.draft_rule import AFTER, BY_PERSON, REFUSED, STAGED
+from tests.torture.typists import type_at_chosen_moments, type_at_random, type_beside
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 SEED = 23

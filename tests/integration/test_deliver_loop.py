@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from wake_bridge.domain.delivery import Delivery
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -17,7 +17,6 @@ from wake_bridge.engine.deliver import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.testing.ledger_samples import (
     advance,
-    busy,
     counted_ids,
     fresh_ledger,
     lock_with_its_events,
@@ -82,7 +81,8 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
     now = SteadyClock().now()
     new_id = counted_ids()
     opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)
-    ledger.hold(ledger.dispatch(opened, now), busy(now + 3_600_000), now)
+    resting = Hold(HoldReason.REFRACTORY, next_look_at=Instant(now + 3_600_000))
+    ledger.hold(ledger.dispatch(opened, now), resting, now)
     looked: list[str] = []
     has_looked = asyncio.Event()
 
@@ -91,7 +91,7 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
             del patient
             looked.append(delivery.id)
             has_looked.set()
-            return ledger.hold(delivery, busy(now + 3_600_000), now)
+            return ledger.hold(delivery, resting, now)
 
     async def scenario() -> None:
         gate = cast("Any", WatchedGate())

@@ -11,7 +11,7 @@ import pytest
 
 from tests.torture.report import Record
 
-TABLES = 7
+TABLES = 9
 """How many a complete run brings; a part of it leaves the committed figures alone."""
 
 

@@ -1,168 +1,44 @@
 """What can happen to one attempt between its look and its proof (DESIGN §6), each at its worst moment.
 
-A trial sends one message, lets the hazard strike, and afterwards takes the obstacle away. The rules are the same for all:
-what was submitted is the digest, alone and once; nobody's dialog is answered; no shell and no other agent gets a byte; what
-cannot be decided is unknown; all else arrives in the end.
+Each hazard strikes, and is taken away again; `bouts` says how that is judged.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.torture.report import Table, Verdict, run_in_lanes
-from tests.torture.rig import Agent, Rig, Standing, since
-from tests.torture.typists import going_on
-from wake_bridge.domain.delivery import Outcome
-from wake_bridge.testing.crash_points import Halt, Point
-from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
-from wake_bridge.testing.sandbox import DaemonProcess
+from tests.torture.bouts import HELD_THEN_ONCE, ONCE, RESULTS, UNKNOWN, Bout, Hazard, Strike, run_hazard
+from tests.torture.report import Table, run_in_lanes
+from tests.torture.rig import Agent, Rig, going_on, since
+from wake_bridge.testing.crash_points import Point
 from wake_bridge.testing.tmux_server import PrivateTmux
-
-ONCE: Final = "submitted once"
-HELD_THEN_ONCE: Final = "held, then submitted once"
-UNKNOWN: Final = "unknown"
-RESULTS: Final = (ONCE, HELD_THEN_ONCE, UNKNOWN, "broken rule")
 
 PASTED: Final = Point("staged", "after")
 LOOKED: Final = Point("intent_stage", "after")
 ALMOST: Final = Point("intent_submit", "after")
 
-
+ABOUT: Final = (
+    "The daemon stands still at that moment (or the agent behaves like that), the hazard strikes, and is taken away again."
+    " The agent must get the digest once at most and alone, and once if the ledger says so; no dialog may be answered, no"
+    " Enter may meet an empty composer, no shell and no other agent may get a byte; what cannot be decided is unknown."
+)
+ABOUT_STANDSTILL: Final = (
+    "The tmux server is stopped for 11 s, longer than a call and an attempt may take, and goes on with whatever it was asked."
+    " Judged as above."
+)
 LANES: Final = 6
+LEASE: Final = 10
+STANDSTILL: Final = 11.0
+"""Seconds; longer than one call to tmux may take, and than the attempt."""
+
 LOOKS: Final = 2.5
 """Seconds in which a hold is looked at again at least once."""
-
-
-@dataclass(slots=True)
-class Bout:
-    """One trial under way."""
-
-    rig: Rig
-    agent: Agent
-    message: str
-    start: int
-    halt: Halt | None
-
-    def reach(self) -> None:
-        """Wait until the daemon stands still."""
-        assert self.halt is not None
-        self.halt.waits_until_reached()
-
-    def waits_for_hold(self, reason: str, timeout: float = 20) -> Standing | None:
-        """How the message stands once it is held for that reason."""
-        with going_on(self.halt):
-            return self.rig.waits_for(self.message, lambda one: one.is_settled or one.hold == reason, timeout)
-
-    def waits_for_end(self, timeout: float = 40) -> Standing | None:
-        """How it stands at its end."""
-        with going_on(self.halt):
-            return self.rig.waits_until_settled(self.message, timeout)
-
-
-Strike = Callable[[Bout], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """One thing that can happen.
-
-    Attributes:
-        name: the row.
-        expected: what may come of it.
-        strike: does it and takes it away again; raises `AssertionError` when a rule of its own is broken.
-        at: where the daemon stands still meanwhile; None where the harness itself is the hazard.
-    """
-
-    name: str
-    expected: Sequence[str]
-    strike: Strike
-    at: Point | None = None
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def meet_hazards(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
-    """Each of `HAZARDS` so many times."""
-    table = Table("Hazards between look and proof", "what happens", RESULTS, map(str, HAZARDS))
-    with ExitStack() as stack:
-        rigs = [
-            stack.enter_context(Rig(directory / f"hazard{at}", tmux, [f"hazard{at}"], before_shell=True))
-            for at in range(LANES)
-        ]
-        run_in_lanes(table, rigs, HAZARDS * times, run_hazard)
-    return table
-
-
-def run_hazard(rig: Rig, hazard: Hazard) -> tuple[str, Verdict]:
-    """One trial in a rig with one agent that is started before a shell."""
-    (agent,) = rig.agents
-    agent.clear()
-    start = len(agent.fake.records())
-    message = rig.send(agent, f"hazard: {hazard.name}")
-    daemon, halt = _daemon(rig, hazard)
-    bout = Bout(rig, agent, message, start, halt)
-    try:
-        hazard.strike(bout)
-        standing = bout.waits_for_end()
-        wrongs = list(_wrongs(bout, standing))
-    except AssertionError as rule:
-        standing, wrongs = rig.standing(message), [str(rule)]
-    finally:
-        with going_on(halt):
-            daemon.stop()
-        _recover(agent)
-    result = _result(bout, standing)
-    if not wrongs and result not in hazard.expected:
-        wrongs.append(f"{result} instead of {' or '.join(hazard.expected)}")
-    shown = tuple(f"{one}\n{rig.story(message)}\n{daemon.log()[-1500:]}" for one in wrongs)
-    return hazard.name, Verdict("broken rule" if wrongs else result, shown)
-
-
-def _daemon(rig: Rig, hazard: Hazard) -> tuple[DaemonProcess, Halt | None]:
-    return rig.halting(hazard.at) if hazard.at is not None else (rig.daemon(), None)
-
-
-def _recover(agent: Agent) -> None:
-    agent.fake.turn(swallow_enter=0, paste_delay=0, echo_delay=0, dialog_after_paste=False)
-    agent.clear()
-
-
-def _result(bout: Bout, standing: Standing | None) -> str:
-    delivery = standing.delivery if standing else None
-    if delivery is None or not delivery.state.is_terminal:
-        return "still held"
-    if delivery.outcome is Outcome.UNKNOWN:
-        return UNKNOWN
-    was_held = any(
-        entry.step == "held" and entry.detail.get("reason") == "staged" for entry in bout.rig.journal(delivery.id)
-    )
-    return HELD_THEN_ONCE if was_held else ONCE
-
-
-def _wrongs(bout: Bout, standing: Standing | None) -> Iterator[str]:
-    """How the rules for all were broken."""
-    received = bout.agent.fake.records()[bout.start :]
-    delivery = standing.delivery if standing else None
-    submits = [one["text"] for one in since(received, 0, "submit")]
-    if delivery is None:
-        yield "lost"
-        return
-    if delivery.outcome is Outcome.SUBMITTED and submits != [delivery.digest]:
-        yield f"said to be submitted, but the agent got {submits!r}"
-    if delivery.outcome is Outcome.UNKNOWN and len(submits) > 1:
-        yield f"submitted more than once: {submits!r}"
-    yield from (
-        f"the agent saw a {event!r}" for event in ("approved", "shell", "empty-enter") if since(received, 0, event)
-    )
-    if left := list(bout.rig.work.iterdir()):
-        yield f"a command was run: {left}"
 
 
 # -- the harness itself ----------------------------------------------------------------------------------------------
@@ -348,52 +224,56 @@ HAZARDS: Final = (
 )
 
 
-# -- two bridges on one pane -----------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Rivals:
-    """Two set-ups with state of their own, both with a daemon at work, both with the same pane."""
-
-    host: Rig
-    guest: Rig
-
-
-def wake_at_once(directory: Path, tmux: PrivateTmux, *, count: int) -> Table:
-    """Two bridges with state of their own wake one agent at the same time."""
-    table = Table("Two bridges on one pane", "what happens", ("both submitted once", "broken rule"))
+def meet_hazards(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
+    """Each of `HAZARDS` so many times."""
+    table = Table("Hazards between look and proof", ABOUT, "what happens", RESULTS, map(str, HAZARDS))
     with ExitStack() as stack:
-        lanes = []
-        for at in range(LANES // 2):
-            host = stack.enter_context(Rig(directory / f"host{at}", tmux, [f"host{at}"]))
-            guest = stack.enter_context(Rig(directory / f"guest{at}", tmux, [], guests=host.agents))
-            host.daemon()
-            guest.daemon()
-            lanes.append(Rivals(host, guest))
-        run_in_lanes(table, lanes, range(count), run_rivals)
+        rigs = [
+            stack.enter_context(Rig(directory / f"hazard{at}", tmux, [f"hazard{at}"], before_shell=True))
+            for at in range(LANES)
+        ]
+        run_in_lanes(table, rigs, HAZARDS * times, run_hazard)
     return table
 
 
-def run_rivals(rivals: Rivals, trial: int) -> tuple[str, Verdict]:
-    """Two messages at the same time, one to each: both wakes arrive, one after the other, never into each other."""
-    (agent,) = rivals.host.agents
-    start = len(agent.fake.records())
-    messages = {rig: rig.send(agent, f"rivals {trial}") for rig in (rivals.host, rivals.guest)}
-    digests = []
-    wrongs = []
-    for rig, message in messages.items():
-        standing = rig.waits_until_settled(message)
-        delivery = standing.delivery if standing else None
-        if delivery is None or delivery.outcome is not Outcome.SUBMITTED:
-            wrongs.append(f"not submitted\n{rig.story(message)}")
-        else:
-            digests.append(delivery.digest)
-    received = agent.fake.records()[start:]
-    submits = [one["text"] for one in since(received, 0, "submit")]
-    if sorted(submits) != sorted(digests):
-        wrongs.append(f"submitted were {submits!r}")
-    stream = b"".join(bytes.fromhex(one["hex"]) for one in since(received, 0, "bytes"))
-    frames = b"".join(PASTE_START + text.encode() + PASTE_END + b"\r" for text in submits)
-    if stream != frames:
-        wrongs.append(f"interleaved: {stream!r}")
-    return "two wakes at the same time", Verdict("broken rule" if wrongs else "both submitted once", tuple(wrongs))
+# -- a server that stands still --------------------------------------------------------------------------------------
+
+
+def stands_still(bout: Bout) -> None:
+    """The server answers nothing for longer than the daemon waits, and then does all it was asked meanwhile."""
+    bout.reach()
+    server = bout.rig.tmux.server_pid
+    os.kill(server, signal.SIGSTOP)
+    try:
+        with going_on(bout.halt):
+            time.sleep(STANDSTILL)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    bout.waits_for_end()
+
+
+STANDSTILLS: Final = (
+    Hazard("tmux stands still between look and paste", (ONCE, HELD_THEN_ONCE), stands_still, LOOKED),
+    Hazard("tmux stands still between paste and last look", (ONCE, HELD_THEN_ONCE), stands_still, PASTED),
+    Hazard("tmux stands still between last look and Enter", (ONCE, HELD_THEN_ONCE, UNKNOWN), stands_still, ALMOST),
+)
+
+
+def stop_tmux(directory: Path, *, times: int) -> Table:
+    """Each of `STANDSTILLS` so many times, every lane with a tmux server of its own."""
+    table = Table("A tmux server that stands still", ABOUT_STANDSTILL, "what happens", RESULTS, map(str, STANDSTILLS))
+    with ExitStack() as stack:
+        rigs = [
+            stack.enter_context(
+                Rig(
+                    directory / f"still{at}",
+                    stack.enter_context(PrivateTmux()),
+                    [f"still{at}"],
+                    lease=LEASE,
+                    before_shell=True,
+                )
+            )
+            for at in range(LANES)
+        ]
+        run_in_lanes(table, rigs, STANDSTILLS * times, run_hazard)
+    return table

@@ -22,6 +22,11 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 HARMLESS: Final = "one harmless paste, one Enter"
 NOT_A_BYTE: Final = "held, not one byte"
 RESULTS: Final = (HARMLESS, NOT_A_BYTE, "harm")
+ABOUT: Final = (
+    "Each subject is committed as JSON and goes the whole way into a pane. The agent must receive exactly one framed paste"
+    " without any control, format, private or unassigned character but line feeds, then exactly one Enter; what it submits is"
+    " the digest of the ledger; no command leaves a trace. Agents that have left to their shells must not receive one byte."
+)
 LANES: Final = 8
 LOOKS: Final = 2.5
 """Seconds in which a hold is looked at again at least once."""
@@ -55,7 +60,7 @@ def subjects(count: int, seed: int) -> list[Subject]:
 
 def send_subjects(directory: Path, tmux: PrivateTmux, *, count: int, after_exit: int, seed: int) -> Table:
     """`count` subjects to agents, then `after_exit` to some that have left to their shells."""
-    table = Table("Hostile subjects through a pane", "subjects", RESULTS)
+    table = Table("Hostile subjects through a pane", ABOUT, "subjects", RESULTS)
     with Rig(directory / "hostile", tmux, [f"hostile{at}" for at in range(LANES)], before_shell=True) as rig:
         boxes = [Mailbox(rig, agent) for agent in rig.agents]
         rig.daemon()

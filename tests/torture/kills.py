@@ -26,7 +26,7 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 LEASE: Final = 4
 """Seconds that the dead daemon's lease runs on."""
 
-LANES: Final = 10
+LANES: Final = 12
 LONGEST_LIFE: Final = 5.0
 """Seconds that a daemon under load lives at most: twice what it takes to start and to wake."""
 
@@ -56,6 +56,17 @@ LIFE: Final = (
 ONCE: Final = "submitted once"
 UNKNOWN: Final = "unknown"
 RESULTS: Final = (ONCE, UNKNOWN, "still held", "twice", "lost")
+
+ABOUT_STEPS: Final = (
+    "A message is sent, the daemon is killed right before or right after the step is on disk, and the next daemon goes on"
+    " until the delivery has ended. *submitted once*: the agent got the digest, whole and alone, exactly once, and the ledger"
+    " says so. *unknown*: the ledger says that it cannot be known, and the agent got it once at most. *lost*: the ledger has"
+    " lost the event, or says submitted and it was not. Two rows take away what could decide it: there unknown is the answer."
+)
+ABOUT_LOAD: Final = (
+    "Messages keep coming for four agents while one daemon after the other is killed 0.3 to 5 s after its start; then one is"
+    " left alone until everything has ended. Each message is a trial, judged as above."
+)
 
 Scene = Callable[[Rig, Agent, Point], list[str]]
 """Brings a daemon to its death; answers the messages that were sent."""
@@ -91,7 +102,7 @@ def every_kill() -> list[Kill]:
 
 def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) -> Table:
     """Every kill so many times, in any order."""
-    table = Table("kill -9 at each journalled step", "step", RESULTS, map(str, every_kill()))
+    table = Table("kill -9 at each journalled step", ABOUT_STEPS, "step", RESULTS, map(str, every_kill()))
     kills = every_kill() * times
     random.Random(seed).shuffle(kills)
     with ExitStack() as stack:
@@ -104,7 +115,7 @@ def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) 
 
 def kill_at_random(directory: Path, tmux: PrivateTmux, *, kills: int, seed: int) -> Table:
     """Daemons killed at random moments of their lives, while messages keep coming for four agents."""
-    table = Table("kill -9 at random moments under load", "messages", RESULTS)
+    table = Table("kill -9 at random moments under load", ABOUT_LOAD, "messages", RESULTS)
     chance = random.Random(seed)
     start = time.monotonic()
     with Rig(directory / "load", tmux, [f"load{at}" for at in range(4)], lease=LEASE) as rig:

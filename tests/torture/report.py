@@ -35,12 +35,14 @@ class Table:
 
     Args:
         title: the question.
+        about: how a trial goes and what it is judged by.
         label: what the rows are.
         results: the columns, in order; also those that stay empty.
         names: the rows, in order.
     """
 
     title: str
+    about: str
     label: str
     results: Sequence[str]
     names: InitVar[Iterable[str]] = ()
@@ -57,12 +59,6 @@ class Table:
         with self._lock:
             self.rows.setdefault(row, Counter())[verdict.result] += 1
             self.violations += [f"{row}: {one}" for one in verdict.violations]
-
-    def take_in(self, other: Table) -> None:
-        """Add the rows of another table."""
-        self.rows |= other.rows
-        self.violations += other.violations
-        self.seconds += other.seconds
 
     @property
     def trials(self) -> int:
@@ -90,12 +86,13 @@ class Table:
         ]
         rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
         summary = f"{self.trials} trials in {self.seconds:.0f} s, {len(self.violations)} violations."
-        return "\n".join([f"## {self.title}", "", summary, "", head, rule, *body])
+        return "\n".join([f"## {self.title}", "", self.about, "", summary, "", head, rule, *body])
 
     def record(self) -> dict[str, Any]:
         """The table as JSON."""
         return {
             "title": self.title,
+            "about": self.about,
             "trials": self.trials,
             "seconds": round(self.seconds, 1),
             "violations": self.violations,

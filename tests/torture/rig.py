@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sqlite3
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -240,3 +241,22 @@ class Rig:
 def since(records: Sequence[Mapping[str, Any]], start: int, event: str = "") -> list[Mapping[str, Any]]:
     """The records from number `start` on, all or those of one event."""
     return [one for one in records[start:] if not event or one["event"] == event]
+
+
+@contextmanager
+def going_on(halt: Halt | None) -> Iterator[None]:
+    """Let the daemon go on wherever it stands still meanwhile."""
+    ended = threading.Event()
+
+    def let_go() -> None:
+        while halt is not None and not ended.wait(0.005):
+            if halt.is_reached():
+                halt.go()
+
+    helper = threading.Thread(target=let_go)
+    helper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        helper.join()

@@ -172,3 +172,20 @@ def test_a_look_that_does_not_agree_counts_from_now() -> None:
     assert isinstance(place, Place)
     asyncio.run(scene.watch.look(route, place))
     assert scene.watch.second_look_at(ADA) == scene.clock.at + SAMPLES_APART
+
+
+def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
+    """DESIGN §5: the first look that agrees counts, however many were taken since."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.rounds(1, seconds=0)
+    came_to_rest = scene.clock.at
+    (route,) = scene.routes.of(ADA)
+    place = asyncio.run(scene.watch.locate(route))
+    assert isinstance(place, Place)
+    for _ in range(100):
+        scene.clock.at += 10
+        asyncio.run(scene.watch.look(route, place))
+    assert scene.watch.second_look_at(ADA) == came_to_rest + SAMPLES_APART
+    scene.clock.at = came_to_rest + SAMPLES_APART
+    assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.IDLE

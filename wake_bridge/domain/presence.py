@@ -46,7 +46,8 @@ class Evidence:
     """One thing that was seen, and which state it speaks for.
 
     `rule` names the profile rule or process fact, `region` where it was seen, `saw` the bytes or words themselves
-    (shortened), `hold` the more exact reason when the state alone would say too little.
+    (shortened), `hold` the more exact reason when the state alone would say too little. What does not weigh is only
+    said: it neither proves nor vetoes.
     """
 
     rule: str
@@ -55,6 +56,7 @@ class Evidence:
     region: str = ""
     source: PresenceSource = PresenceSource.BRIDGE_DAEMON
     hold: HoldReason | None = None
+    weighs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def single_vote(evidence: tuple[Evidence, ...]) -> Evidence:
     A hard fact (a dead pane, a shell, copy mode: evidence with `hold`) beats all, then a dialog, a draft, activity,
     doubt; idle only when nothing speaks against it. No evidence at all is unknown.
     """
+    evidence = tuple(one for one in evidence if one.weighs)
     hard = [one for one in evidence if one.hold is not None and one.vote is PresenceState.UNKNOWN]
     if hard:
         return hard[0]

@@ -1,4 +1,4 @@
-"""What the graph's changes mean for deliveries that exist: mail read after a wake, or before it (DESIGN §3)."""
+"""What the graph's changes mean for deliveries that exist: mail read after a wake or before it, an end of the bench."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Proof
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Proof
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.survivors import sort_out
+from wake_bridge.engine.survivors import Sorted, sort_out
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -25,11 +25,12 @@ LOOK_EVERY: Final = 1.0
 class Acknowledge:
     """Looks at mail whenever the log has moved.
 
-    Mail of a recent wake that was read raises its proof to 3; mail of a held delivery that was read ends the hold.
+    Mail of a recent wake that was read raises its proof to 3; mail of a held delivery that was read ends the hold, and so
+    does an identity's return from the bench.
 
     Args:
         cursor: where the tail stands.
-        needless: called with an identity whose held delivery has lost an event.
+        look_again: called with an identity whose held delivery has lost an event, or its reason.
     """
 
     def __init__(
@@ -40,14 +41,14 @@ class Acknowledge:
         clock: Clock,
         *,
         cursor: Callable[[], LogId],
-        needless: Callable[[Identity], None],
+        look_again: Callable[[Identity], None],
     ) -> None:
         self._ledger = ledger
         self._inquiry = inquiry
         self._current = current
         self._clock = clock
         self._cursor = cursor
-        self._needless = needless
+        self._look_again = look_again
         self._log = structlog.get_logger("deliver")
 
     async def run(self) -> None:
@@ -74,11 +75,18 @@ class Acknowledge:
         for delivery in self._ledger.unsettled():
             if delivery.state is DeliveryState.DISPATCHED and delivery.hold is not None:
                 events = self._ledger.events_of(delivery.id)
-                if (await sort_out(self._inquiry, self._ledger, delivery.identity, events)).closed:
-                    self._needless(delivery.identity)
+                judged = await sort_out(self._inquiry, self._ledger, delivery.identity, events)
+                is_back = delivery.hold.reason is HoldReason.BENCHED and _participates(judged, delivery.identity)
+                if judged.closed or is_back:
+                    self._look_again(delivery.identity)
 
     async def _was_read(self, delivery: Delivery) -> bool:
         events = self._ledger.events_of(delivery.id)
         messages = [one.detail.message_id for one in events if isinstance(one.detail, MessageDetail)]
         states = await self._inquiry.mail_states([(message, delivery.identity) for message in messages])
         return any(state.is_read for state in states.values())
+
+
+def _participates(judged: Sorted, identity: Identity) -> bool:
+    row = judged.identities.get(identity)
+    return row is None or row.participation == "active"

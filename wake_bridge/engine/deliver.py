@@ -11,12 +11,18 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
-from wake_bridge.domain.errors import StaleLease
+from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.gate import Gate
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger, NewId
+
+ENDED_BY_JOINING: Final = frozenset({HoldReason.WINDOW, HoldReason.REFRACTORY, HoldReason.LOOP})
+"""Holds that may end with what joins the delivery: an event without a window, a person's word in a loop."""
+
+PASSES_APART: Final = 0.05
+"""Seconds between two passes over the ledger: a flood of events, or a lane at work, must not become a flood of passes."""
 
 LANES: Final = 8
 """Deliveries that may be under way at once; each target has its own lane."""
@@ -61,6 +67,7 @@ class Deliverer:
         while True:
             self._wakeup.clear()
             self._start_due()
+            await asyncio.sleep(PASSES_APART)
             await self._sleep_until(self._ledger.next_deadline())
 
     async def drain(self, patience: float) -> None:
@@ -109,8 +116,7 @@ class Deliverer:
     def _start_due(self) -> None:
         now = self._clock.now()
         for joined in self._ledger.gather(now, self._new_id):
-            if joined.hold is not None:
-                # what joined may be what ends the hold: a person's word in a loop, an event without a window
+            if joined.hold is not None and joined.hold.reason in ENDED_BY_JOINING:
                 self._ledger.look_at_once(joined.identity, now)
         for delivery in self._ledger.due(now):
             if delivery.identity not in self._lanes:
@@ -128,14 +134,15 @@ class Deliverer:
                 await self._gate.take(delivery, patient=False)
             except StaleLease:
                 self._log.info("stale_lease", delivery=delivery.id)
+            except LedgerUnwritable as away:
+                self._log.warning("ledger_away", delivery=delivery.id, reason=str(away), hint=away.hint)
+                await asyncio.sleep(self._current.settings.relook_min / 1000)
             except Exception:  # noqa: BLE001 - one target's trouble must not stop the others
                 self._log.exception("lane_failed", delivery=delivery.id, agent=delivery.identity)
                 await asyncio.sleep(self._current.settings.relook_min / 1000)
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
         wait = None if deadline is None else max(0.0, (deadline - self._clock.now()) / 1000)
-        if wait is not None and self._lanes:
-            wait = max(wait, 0.05)
         # not wait_for: until 3.12 it can lose the cancellation that comes together with the event
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.errors import LedgerUnwritable, SourceError
 from wake_bridge.ports.clock import Clock
 
 Job = Callable[[], Awaitable[None]]
@@ -28,7 +28,7 @@ class Supervisor:
     """Runs jobs until told to stop.
 
     A job that raises is logged and started again after a pause; one that keeps falling ends the whole daemon with its
-    error, so that nothing half works in silence.
+    error, so that nothing half works in silence. A ledger that cannot be written for now is no fall: it is waited for.
     """
 
     def __init__(self, jobs: Mapping[str, Job], clock: Clock) -> None:
@@ -46,11 +46,17 @@ class Supervisor:
 
     async def _keep(self, name: str, job: Job) -> None:
         falls: deque[int] = deque(maxlen=RESTARTS)
+        trouble = ""
         while True:
             try:
                 await job()
             except SourceError:
                 raise
+            except LedgerUnwritable as away:
+                if str(away) != trouble:
+                    self._log.warning("ledger_away", job=name, reason=str(away), hint=away.hint)
+                trouble = str(away)
+                await asyncio.sleep(PAUSE)
             except Exception as error:
                 self._log.exception("job_fell", job=name, reason=str(error))
                 falls.append(self._clock.now())

@@ -203,6 +203,10 @@ class Watch:
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
         latest = await adapter.observe(place, address)
+        recent = [*track.samples][-2:]
+        if len(recent) > 1 and all(_agree(one, latest) for one in recent):
+            # of looks that agree the first and the last say all; many in a row must not push the first out
+            track.samples.pop()
         track.samples.append(latest)
         return latest
 
@@ -219,6 +223,10 @@ class Watch:
 
 def _speaks_for_idle(sample: Observation) -> bool:
     return _verdict(sample)[0] is PresenceState.IDLE
+
+
+def _agree(one: Observation, other: Observation) -> bool:
+    return one.fingerprint == other.fingerprint and _verdict(one) == _verdict(other)
 
 
 def _verdict(sample: Observation) -> tuple[PresenceState, HoldReason | None]:

@@ -15,6 +15,7 @@ brings new events together with the cursor.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,7 @@ WHENS: Final = ("before", "after")
 LONGEST_HALT: Final = 60.0
 """Seconds after which a daemon that nobody tells to go on gives up."""
 
+_POINT: Final = re.compile(rf"({'|'.join(STEPS)}):(before|after)(?::([1-9]\d*))?")
 _POLL: Final = 0.002
 
 
@@ -58,9 +60,10 @@ class Point:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `STEP:WHEN[:NTH]`; raises `ValueError` for what is none."""
-        step, when, nth, *more = [*text.split(":"), "1"]
-        if step not in STEPS or when not in WHENS or not nth.isdigit() or len(more) > 1:
+        found = _POINT.fullmatch(text)
+        if found is None:
             raise ValueError(f"no such point: {text!r} (STEP:before|after[:NTH], STEP one of {', '.join(STEPS)})")
+        step, when, nth = found.groups(default="1")
         return cls(step, when, int(nth))
 
     def __str__(self) -> str:

@@ -29,7 +29,9 @@ class HangingGraph(SqliteGraph):
 
     def version(self) -> tuple[int, int, int]:
         """See `ChangeLog.version`; the tail asks it before anything else."""
-        while Path(os.environ[STUCK]).exists():
+        if (stuck := Path(os.environ[STUCK])).exists():
+            print("stuck", flush=True)
+        while stuck.exists():
             time.sleep(_POLL)
         return super().version()
 

@@ -213,13 +213,14 @@ class Scene:
             time.sleep(0.05)
 
     def leftovers(self) -> list[str]:
-        """Buffers and locks of ours that somebody forgot."""
-        server_pid = self.tmux.server_pid
-        if not server_pid:
+        """Buffers and locks of ours that somebody forgot; nothing when the server ended with its last pane."""
+        try:
+            server_pid, socket = self.tmux.server_pid, str(self.tmux.socket_path)
+            buffers = self.tmux.run("list-buffers", "-F", "#{buffer_name}").split()
+            panes = self.tmux.run("list-panes", "-a", "-F", "#{pane_id}").split()
+        except RuntimeError:
             return []
-        buffers = self.tmux.run("list-buffers", "-F", "#{buffer_name}").split()
-        panes = self.tmux.run("list-panes", "-a", "-F", "#{pane_id}").split()
-        locks = [lock_path(str(self.tmux.socket_path), server_pid, pane) for pane in panes]
+        locks = [lock_path(socket, server_pid, pane) for pane in panes]
         return [name for name in buffers if name.startswith("wake-bridge-")] + [
             str(one) for one in locks if one.exists()
         ]

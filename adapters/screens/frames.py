@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,9 @@ from adapters.screens.screen import Screen, text_width
 
 _LABEL_AFTER: Final = 3
 """A rule that carries a label begins with at least this many border characters."""
+
+_DRAWN: Final = re.compile(r"[\u2500-\u257f]")
+"""What boxes are drawn with; in a rule's label it is the edge of something that lies over the composer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +177,6 @@ def _is_rule(screen: Screen, number: int, border: str) -> bool:
         return False
     left = len(row.text) - len(row.text.lstrip(" "))
     right = screen.width - row.end
-    return abs(left - right) <= 1 and (text.count(border) == len(text) or text.startswith(border * _LABEL_AFTER))
+    label = text.strip(border)
+    is_plain = not label or (text.startswith(border * _LABEL_AFTER) and not _DRAWN.search(label.replace(border, "")))
+    return is_plain and abs(left - right) <= 1

@@ -46,34 +46,50 @@ class Account:
 
 
 def test_idle_cost(office: Office, figures: Figures) -> None:
-    """Idle with 5 bound panes: ≤ 0.5 % of one core, children included, and RSS ≤ 70 MB; 50 panes beside it."""
+    """Idle with 5 bound panes: ≤ 0.5 % of one core, children included, and RSS ≤ 70 MB; beside it none, and 50."""
     office.sandbox.configure()
-    bounds = {0: None, 5: 0.5, 50: None}
-    panes = 0
-    for count, bound in bounds.items():
-        while panes < count:
-            office.agent(f"agent{panes}")
-            panes += 1
-        daemon, _ = office.daemon()
-        process, server = psutil.Process(daemon.pid), psutil.Process(office.tmux.server_pid) if panes else None
-        time.sleep(SETTLES)
-        total, own, served, woken, resident = [], [], [], [], []
-        for _ in range(TRIALS):
-            before, server_before = Account.of(process), _used(server)
-            time.sleep(STRETCH)
-            after, server_after = Account.of(process), _used(server)
-            seconds = after.at - before.at
-            own.append(100 * (after.own - before.own) / seconds)
-            total.append(own[-1] + 100 * (after.children - before.children) / seconds)
-            served.append(100 * (server_after - server_before) / seconds)
-            woken.append((after.switches - before.switches) / seconds)
-            resident.append(process.memory_info().rss / MEGABYTE)
-        figures.add(f"{count} panes: CPU, children included", total, "% core", at_most=bound, quantile=1.0)
-        figures.add(f"{count} panes: of it the daemon itself", own, "% core")
-        figures.add(f"{count} panes: the tmux server meanwhile", served, "% core")
-        figures.add(f"{count} panes: wakeups of its threads", woken, "/s")
-        figures.add(f"{count} panes: RSS", resident, "MB", at_most=70 if bound else None, quantile=1.0)
-        daemon.stop()
+    _measure(office, figures, "no panes")
+    office.agents(5)
+    _measure(office, figures, "5 idle panes", cpu=0.5, memory=70)
+    for number in range(5, 50):
+        office.agent(f"agent{number}")
+    _measure(office, figures, "50 idle panes")
+
+
+def test_cost_while_agents_work(office: Office, figures: Figures) -> None:
+    """What five panes that never stand still cost while nothing waits for them."""
+    office.sandbox.configure()
+    for agent in office.agents(5):
+        agent.shows("busy")
+    _measure(office, figures, "5 panes at work")
+
+
+def _measure(
+    office: Office, figures: Figures, name: str, *, cpu: float | None = None, memory: float | None = None
+) -> None:
+    """Run a daemon for some stretches of time, and take down what it and the tmux server used."""
+    daemon, _ = office.daemon()
+    process = psutil.Process(daemon.pid)
+    pid = office.tmux.server_pid
+    server = psutil.Process(pid) if pid else None
+    time.sleep(SETTLES)
+    total, own, served, woken, resident = [], [], [], [], []
+    for _ in range(TRIALS):
+        before, served_before = Account.of(process), _used(server)
+        time.sleep(STRETCH)
+        after, served_after = Account.of(process), _used(server)
+        seconds = after.at - before.at
+        own.append(100 * (after.own - before.own) / seconds)
+        total.append(own[-1] + 100 * (after.children - before.children) / seconds)
+        served.append(100 * (served_after - served_before) / seconds)
+        woken.append((after.switches - before.switches) / seconds)
+        resident.append(process.memory_info().rss / MEGABYTE)
+    daemon.stop()
+    figures.add(f"{name}: CPU, children included", total, "% core", at_most=cpu, quantile=1.0)
+    figures.add("  of it the daemon itself", own, "% core")
+    figures.add("  the tmux server meanwhile", served, "% core")
+    figures.add("  wakeups of the daemon's threads", woken, "/s")
+    figures.add("  RSS", resident, "MB", at_most=memory, quantile=1.0)
 
 
 def _used(process: psutil.Process | None) -> float:

@@ -133,7 +133,11 @@ def _open_rows(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | N
 
     A cursor in the last block of rows below the glyph's is in the footer, not in the composer.
     """
-    at = cursor[1] if cursor else screen.last_text_row
+    if cursor is None:
+        top = next((n for n in range(screen.last_text_row, -1, -1) if glyph_at(screen, shape, n)), -1)
+        bottom = _end_of_block(screen, shape, top)
+        return None if top < 0 else Extent(top, bottom, top, bottom)
+    at = cursor[1]
     if shape.every_row:
         return _rows_with_glyph(screen, shape, at)
     top = at
@@ -143,9 +147,9 @@ def _open_rows(screen: Screen, shape: ComposerShape, cursor: tuple[int, int] | N
         top -= 1
     if not all(is_indented(screen, number, found.start) for number in range(top + 1, at + 1)):
         return None
-    bottom = _end_of_block(screen, top)
+    bottom = _end_of_block(screen, shape, top)
     if at > bottom:
-        bottom = _end_of_block(screen, at)
+        bottom = _end_of_block(screen, shape, at)
         if not screen.is_blank(at) and bottom == screen.last_text_row:
             return None
     return Extent(top, bottom, top, bottom)
@@ -163,8 +167,14 @@ def _rows_with_glyph(screen: Screen, shape: ComposerShape, at: int) -> Extent | 
     return Extent(top, bottom, top, bottom)
 
 
-def _end_of_block(screen: Screen, number: int) -> int:
-    while not screen.is_blank(number) and not screen.is_blank(number + 1):
+def _end_of_block(screen: Screen, shape: ComposerShape, number: int) -> int:
+    """The last row before a blank one, or before the foot."""
+
+    def goes_on(row: int) -> bool:
+        is_foot = bool(shape.foot) and screen.row(row).text.lstrip(" ").startswith(shape.foot)
+        return not screen.is_blank(row) and not is_foot
+
+    while goes_on(number) and goes_on(number + 1):
         number += 1
     return number
 

@@ -62,7 +62,8 @@ class ComposerShape(Strict):
         column: where the glyph's first cell stands; several, or none for wherever the row's text begins.
         frame: `rules` a line above and below, `box` a border at the left of every row, `none`.
         border: the character the frame is made of.
-        foot: how the row that closes a box begins; it shows how wide the box is, and tells it from other boxes.
+        foot: how the row that closes it begins. A box has it on the row below, which shows how wide it is and tells it
+            from other boxes; without a frame text ends before it.
         every_row: the glyph stands before every row of the text, wrapped ones too.
         padding: blank rows inside the frame above the text.
         label_rows: rows inside the frame, at its foot, that are no text.
@@ -94,12 +95,12 @@ class ComposerShape(Strict):
 
     @model_validator(mode="after")
     def _fits_its_frame(self) -> Self:
-        for is_set, frame, message in (
-            (self.anchor == "bottom", "rules", '`anchor = "bottom"` finds a composer between rules only'),
-            (self.foot, "box", "only a box has a `foot`"),
-            (self.every_row, "none", "`every_row` needs a composer without a frame"),
+        for is_wrong, message in (
+            (self.anchor == "bottom" and self.frame == "box", '`anchor = "bottom"` cannot find a box'),
+            (self.foot and self.frame == "rules", "a composer between rules has no `foot`"),
+            (self.every_row and self.frame != "none", "`every_row` needs a composer without a frame"),
         ):
-            if is_set and self.frame != frame:
+            if is_wrong:
                 raise ValueError(message)
         return self
 

@@ -158,7 +158,7 @@ def before_lock(
     news = [one for one in candidate.events if one.status is EventStatus.OPEN]
     if not _wakes(news):
         return Nothing(_outcome_of(candidate.events))
-    off = _switched_off(switches, now, local_minutes)
+    off = switched_off(switches, now, local_minutes)
     if off is not None:
         return off
     ripe = [one for one in news if one.not_before <= now]
@@ -189,8 +189,8 @@ def _outcome_of(events: Sequence[WakeEvent]) -> Outcome:
     return Outcome.READ if any(one.status in shown for one in events) else Outcome.EMPTY
 
 
-def _switched_off(switches: Switches, now: Instant, local_minutes: int) -> Hold | None:
-    """The first switch that is off; the one that comes back by itself last."""
+def switched_off(switches: Switches, now: Instant, local_minutes: int) -> Hold | None:
+    """The first switch that is off, the one that comes back by itself last; None when all are on. Never raises."""
     by_hand = Instant(now + LOOK_AGAIN)
     if switches.is_paused and switches.paused_until is None:
         return Hold(HoldReason.PAUSED, "until resumed", next_look_at=by_hand)

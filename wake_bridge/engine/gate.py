@@ -14,23 +14,22 @@ from wake_bridge.domain.delivery import (
     Hold,
     HoldReason,
     Outcome,
-    Progress,
     Proof,
-    Step,
-    progress_of,
 )
 from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
-from wake_bridge.domain.guards import Candidate, Nothing, Switches, Verdict, before_lock
+from wake_bridge.domain.guards import Candidate, Nothing, Verdict, before_lock
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.routing import Inject, Route, decide
 from wake_bridge.engine.attempt import Attempt
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.resume import Resume
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.survivors import Sorted, sort_out
+from wake_bridge.engine.switchboard import Switchboard
 from wake_bridge.engine.watch import Watch
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
@@ -65,9 +64,12 @@ class Gate:
         self._watch = watch
         self._current = current
         self._clock = clock
-        self._other_driver = other_driver
         self._dry_run = dry_run
         self._attempt = Attempt(ledger, current, clock)
+        self._switchboard = Switchboard(ledger, current, clock, other_driver)
+        self._resume = Resume(
+            ledger, routes, watch, self._attempt, self._switchboard, current, clock, relook=self._relook
+        )
         self._looks: dict[str, int] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
         self._log = structlog.get_logger("deliver")
@@ -83,7 +85,7 @@ class Gate:
             if delivery.state is DeliveryState.PENDING:
                 delivery = self._ledger.dispatch(delivery, self._clock.now())
             if delivery.state is DeliveryState.LOCKED:
-                return await self._resume(delivery)
+                return self._leave_alone(delivery) if self._dry_run else await self._resume.take(delivery)
             try:
                 return await self._pass(delivery, patient=patient)
             except SourceError as away:
@@ -134,10 +136,7 @@ class Gate:
 
     def _judge(self, delivery: Delivery, judged: Sorted, place: Place | Nowhere) -> Verdict:
         now = self._clock.now()
-        local = self._clock.local()
         row = judged.identities.get(delivery.identity)
-        pauses = {one.identity: one for one in self._ledger.pauses(now)}
-        pause = pauses.get(delivery.identity) or pauses.get("*")
         return before_lock(
             Candidate(
                 identity=delivery.identity,
@@ -149,15 +148,9 @@ class Gate:
             ),
             self._current.settings.limits,
             self._ledger.past_wakes(Instant(now - DAY)),
-            Switches(
-                is_paused=pause is not None,
-                paused_until=pause.until if pause else None,
-                participation=row.participation if row else "active",
-                quiet_hours=self._current.settings.quiet_hours,
-                other_driver=self._other_driver(),
-            ),
+            self._switchboard.of(delivery.identity, row.participation if row else "active"),
             now,
-            local.hour * 60 + local.minute,
+            self._switchboard.local_minutes(),
         )
 
     async def _inject(
@@ -197,6 +190,12 @@ class Gate:
         self._watch.forget(delivery.identity)
         return after
 
+    def _leave_alone(self, delivery: Delivery) -> Delivery:
+        """A dry run goes on with nothing that another run has begun."""
+        now = self._clock.now()
+        tomorrow = Instant(now + DAY)
+        return self._ledger.renew(delivery, tomorrow, Hold(HoldReason.STAGED, "dry run", delivery.where, tomorrow), now)
+
     def _allowed(self, identity: Identity) -> frozenset[str]:
         target = self._current.settings.targets.get(identity)
         return target.allow_from if target is not None and target.wants_bodies else frozenset()
@@ -210,43 +209,6 @@ class Gate:
                 node = await self._inquiry.node(event.detail.message_id)
                 bodies[event.detail.message_id] = str((node or {}).get("bodyText") or "")
         return bodies
-
-    async def _resume(self, delivery: Delivery) -> Delivery:
-        """A delivery found LOCKED: its lease ran out, or its text stands staged and is looked at again."""
-        now = self._clock.now()
-        settings = self._current.settings
-        delivery = self._ledger.renew(delivery, Instant(now + settings.lease), delivery.hold, now)
-        progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
-        if progress is Progress.UNTOUCHED:
-            return self._ledger.release(
-                delivery, Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now), now, is_attempt=False
-            )
-        routes = self._routes.of(delivery.identity)
-        place = (
-            await self._watch.locate(routes[0])
-            if routes
-            else Nowhere(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity))
-        )
-        if isinstance(place, Nowhere):
-            return self._lost_sight(delivery, progress, place)
-        if self._dry_run:
-            return delivery
-        after = await self._attempt.make(self._routes.adapter(routes[0]), routes[0], place, delivery)
-        self._watch.forget(delivery.identity)
-        return after
-
-    def _lost_sight(self, delivery: Delivery, progress: Progress, nowhere: Nowhere) -> Delivery:
-        """The place cannot be found: staged text waits for it; what may have been submitted does not wait for ever."""
-        now = self._clock.now()
-        lease = self._current.settings.lease
-        submits = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_SUBMIT]
-        if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * lease:
-            self._log.warning(
-                "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail
-            )
-            return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, {"why": nowhere.detail}, now)
-        hold = Hold(HoldReason.STAGED, f"{nowhere.reason}: {nowhere.detail}", nowhere.where, self._relook(delivery))
-        return self._ledger.renew(delivery, Instant(now + lease), hold, now)
 
     # -- what is written down ------------------------------------------------------------------------------------
 

@@ -1,0 +1,286 @@
+"""One delivery through the gate: a real graph and a real ledger, an imagined agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Step
+from wake_bridge.domain.guards import Limits
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.engine.watch import Watch
+from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Place, Refused, Wake
+from wake_bridge.ports.ledger import Harvest, Position
+from wake_bridge.testing.ledger_samples import sample_event
+from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
+from wake_bridge.testing.memory_core import MemoryCore
+
+AGENT = Identity("@agent")
+Deliver = Callable[[Place, Wake, Journal], Coroutine[Any, Any, AttemptOutcome]]
+
+
+class ScriptedAdapter(MemoryAdapter):
+    """The imagined adapter, whose attempts a test may play itself."""
+
+    script: Deliver | None = None
+
+    async def deliver(self, place: Place, address: Any, wake: Wake, journal: Journal) -> AttemptOutcome:
+        if self.script is not None:
+            return await self.script(place, wake, journal)
+        return await super().deliver(place, address, wake, journal)
+
+
+class Rig:
+    """A gate on real files, with one agent named `one` whom `@agent` and `@twin` share."""
+
+    def __init__(self, directory: Path) -> None:
+        self.clock = SteadyClock()
+        self.core = MemoryCore.create(directory / "graph.sqlite", ["@me", AGENT, "@twin"])
+        self.ledger = LedgerStore.open(directory / "state")
+        self.ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", self.clock.now())
+        context = AdapterContext(10, 10, "", os.environ, self.clock)
+        self.adapter = ScriptedAdapter(MemoryConfig(), context)
+        self.agent = self.adapter.agents["one"] = ImaginedAgent()
+        target = TargetSettings(adapter="memory", pane="one")
+        self.current = Current(
+            EngineSettings(
+                targets={AGENT: target, Identity("@twin"): target}, limits=Limits(refractory=0), max_attempts=2
+            )
+        )
+        adapters = {"memory": self.adapter}
+        self.routes = Routes(adapters, self.current, lambda _: (), lambda _: None)
+        self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+        self.inquiry = Inquiry(lambda: SqliteGraph(directory / "graph.sqlite"))
+        self.gate = self.new_gate()
+        self._rows = 0
+
+    def new_gate(self, *, dry_run: bool = False) -> Gate:
+        return Gate(
+            self.ledger,
+            self.inquiry,
+            self.routes,
+            self.watch,
+            self.current,
+            self.clock,
+            other_driver=str,
+            dry_run=dry_run,
+        )
+
+    def arrives(self, identity: str = AGENT, **fields: Any) -> Delivery:
+        """A message is sent and matched; the delivery that carries it."""
+        message = self.core.send("@me", identity, "a subject")
+        self._rows += 1
+        event = sample_event(self._rows, identity, subject_key=message, window=0, matched_at=self.clock.now(), **fields)
+        self.ledger.advance(Harvest(Position(Epoch(1), LogId(self._rows)), (event,)), self.clock.now())
+        touched = self.ledger.gather(self.clock.now(), new_ulid)
+        return touched[0] if touched else self.ledger.unsettled()[0]
+
+    def takes(self, delivery: Delivery, gate: Gate | None = None) -> Delivery:
+        return asyncio.run((gate or self.gate).take(self.ledger.delivery(delivery.id) or delivery, patient=True))
+
+    def steps(self, delivery: Delivery) -> list[Step]:
+        return [entry.step for entry in self.ledger.journal_of(delivery.id)]
+
+    def close(self) -> None:
+        self.inquiry.close()
+        self.ledger.close()
+        self.core.close()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    made.close()
+
+
+async def _stages_and_stops(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+    del place, wake
+    await journal(Step.INTENT_STAGE, {})
+    await journal(Step.STAGED, {})
+    return Refused(HoldReason.USER_TYPING, "a key came in", "one")
+
+
+def test_an_idle_agent_is_woken_once_with_what_rides_along(rig: Rig) -> None:
+    """DESIGN §7: a `next_turn` event opens no delivery, but is in the next immediate digest."""
+    rig.arrives()
+    delivery = rig.arrives(policy=WakePolicy.NEXT_TURN)
+
+    after = rig.takes(delivery)
+
+    assert (after.state, after.outcome) == (DeliveryState.DELIVERED, Outcome.SUBMITTED)
+    assert "2 new messages" in after.digest
+    assert rig.agent.received == [after.digest]
+
+
+def test_mail_that_was_read_settles_without_a_byte(rig: Rig) -> None:
+    """DESIGN §3: a set that was read meanwhile settles as DELIVERED/`read` with zero bytes."""
+    delivery = rig.arrives()
+    (event,) = rig.ledger.events_of(delivery.id)
+    rig.core.mark_read(event.subject_key)
+
+    after = rig.takes(delivery)
+
+    assert after.outcome is Outcome.READ
+    assert rig.agent.keys == 0
+
+
+def test_text_that_is_staged_is_not_submitted_while_its_identity_is_paused(rig: Rig) -> None:
+    """CONTRACT `pause`: the off switch holds for what already stands in the composer, too."""
+    rig.adapter.script = _stages_and_stops
+    staged = rig.takes(rig.arrives())
+    assert staged.hold is not None
+    assert staged.hold.reason is HoldReason.STAGED
+    rig.adapter.script = None
+    rig.agent.composer = staged.digest
+    rig.ledger.pause(AGENT, None, rig.clock.now())
+
+    paused = rig.takes(staged)
+
+    assert paused.state is DeliveryState.LOCKED
+    assert paused.hold is not None
+    assert "paused" in paused.hold.detail
+    assert rig.agent.received == []
+
+    rig.ledger.resume(AGENT, rig.clock.now())
+    assert rig.takes(paused).outcome is Outcome.SUBMITTED
+    assert rig.agent.received == [staged.digest]
+
+
+def test_what_was_seen_submitted_before_a_stop_needs_no_place_any_more(rig: Rig) -> None:
+    """DESIGN §3: proof stands; the pane may be gone by the time the daemon is back."""
+
+    async def submits_and_dies(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        del place, wake
+        for step in (Step.INTENT_STAGE, Step.STAGED, Step.INTENT_SUBMIT, Step.SUBMITTED):
+            await journal(step, {})
+        raise asyncio.CancelledError
+
+    rig.adapter.script = submits_and_dies
+    delivery = rig.arrives()
+    with pytest.raises(asyncio.CancelledError):
+        rig.takes(delivery)
+    del rig.adapter.agents["one"]
+
+    assert rig.takes(delivery).outcome is Outcome.SUBMITTED
+
+
+def test_staged_text_waits_for_a_place_that_is_gone_for_the_moment(rig: Rig) -> None:
+    """DESIGN §3: once text was staged, the only next steps are to submit that text or to settle."""
+    rig.adapter.script = _stages_and_stops
+    staged = rig.takes(rig.arrives())
+    agent = rig.adapter.agents.pop("one")
+    agent.composer = staged.digest
+
+    waiting = rig.takes(staged)
+
+    assert waiting.state is DeliveryState.LOCKED
+    assert waiting.hold is not None
+    assert "unreachable" in waiting.hold.detail
+    rig.adapter.script = None
+    rig.adapter.agents["one"] = agent
+    assert rig.takes(waiting).outcome is Outcome.SUBMITTED
+
+
+def test_an_adapter_that_keeps_failing_ends_in_failed(rig: Rig) -> None:
+    """DESIGN §3: `max_attempts` counts failures of the adapters, never holds."""
+
+    async def fails(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        del place, wake, journal
+        return Failed(retryable=True, reason="tmux is not there")
+
+    rig.adapter.script = fails
+    delivery = rig.arrives()
+
+    once = rig.takes(delivery)
+    assert (once.state, once.attempts) == (DeliveryState.DISPATCHED, 1)
+    twice = rig.takes(once)
+
+    assert (twice.state, twice.outcome) == (DeliveryState.FAILED, Outcome.FAILED)
+
+
+def test_an_adapter_that_raises_after_the_intent_to_submit_is_not_trusted_again_with_the_text(rig: Rig) -> None:
+    """DESIGN §3: a crash after `intent_submit` is uncertain; what it typed, only a look can tell."""
+
+    async def breaks(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        del place, wake
+        await journal(Step.INTENT_STAGE, {})
+        await journal(Step.STAGED, {})
+        await journal(Step.INTENT_SUBMIT, {})
+        raise RuntimeError("a bug")
+
+    rig.adapter.script = breaks
+    broken = rig.takes(rig.arrives())
+    assert broken.state is DeliveryState.LOCKED
+    rig.adapter.script = None
+
+    after = rig.takes(broken)
+
+    assert (after.state, after.outcome) == (DeliveryState.FAILED, Outcome.UNKNOWN)
+    assert rig.agent.received == []
+
+
+def test_identities_that_share_a_pane_share_its_storm_guard(rig: Rig) -> None:
+    """DESIGN §6.1: two identities may share a pane: limits are counted per pane."""
+    rig.current.settings = EngineSettings(targets=rig.current.settings.targets, limits=Limits(refractory=0, storm=2))
+    for identity in (AGENT, "@twin"):
+        assert rig.takes(rig.arrives(identity)).outcome is Outcome.SUBMITTED
+
+    third = rig.takes(rig.arrives("@twin"))
+
+    assert third.hold is not None
+    assert third.hold.reason is HoldReason.STORM
+    assert len(rig.agent.received) == 2
+
+
+def test_a_dry_run_types_nothing_and_goes_on_with_nothing(rig: Rig) -> None:
+    """CONTRACT `run --dry-run`: decides and logs, types nothing."""
+    dry = rig.new_gate(dry_run=True)
+    held = rig.takes(rig.arrives(), dry)
+    assert held.hold is not None
+    assert held.hold.detail == "dry run"
+
+    rig.adapter.script = _stages_and_stops
+    staged = rig.takes(held)
+    rig.adapter.script = None
+    rig.agent.composer = staged.digest
+
+    left = rig.takes(staged, dry)
+
+    assert left.state is DeliveryState.LOCKED
+    assert rig.agent.received == []
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (PresenceState.ACTIVE, HoldReason.ACTIVE),
+        (PresenceState.WAITING_ON_APPROVAL, HoldReason.WAITING_ON_APPROVAL),
+        (PresenceState.UNKNOWN, HoldReason.UNKNOWN),
+    ],
+)
+def test_a_moment_that_is_not_proven_safe_holds(rig: Rig, state: PresenceState, reason: HoldReason) -> None:
+    """DESIGN §7: immediate means live if provably safe, else hold and look again."""
+    rig.agent.state = state
+
+    held = rig.takes(rig.arrives())
+
+    assert held.state is DeliveryState.DISPATCHED
+    assert held.hold is not None
+    assert held.hold.reason is reason
+    assert held.hold.next_look_at > Instant(0)
+    assert rig.agent.keys == 0

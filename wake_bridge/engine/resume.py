@@ -1,0 +1,94 @@
+"""A delivery found LOCKED: what its journal says may have reached the pane decides how it goes on (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.names import Instant
+from wake_bridge.engine.attempt import Attempt
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.switchboard import Switchboard
+from wake_bridge.engine.watch import Watch
+from wake_bridge.ports.adapter import Nowhere
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger
+
+TEXT_STANDS = frozenset({Progress.MAYBE_STAGED, Progress.STAGED})
+
+
+class Resume:
+    """Takes up a delivery whose lease ran out, or whose text stands staged and is looked at again.
+
+    Args:
+        relook: when a delivery that still waits is to be looked at next.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        routes: Routes,
+        watch: Watch,
+        attempt: Attempt,
+        switchboard: Switchboard,
+        current: Current,
+        clock: Clock,
+        *,
+        relook: Callable[[Delivery], Instant],
+    ) -> None:
+        self._ledger = ledger
+        self._routes = routes
+        self._watch = watch
+        self._attempt = attempt
+        self._switchboard = switchboard
+        self._current = current
+        self._clock = clock
+        self._relook = relook
+        self._log = structlog.get_logger("deliver")
+
+    async def take(self, delivery: Delivery) -> Delivery:
+        """Go on from the journal; answers where the delivery stands then."""
+        now = self._clock.now()
+        delivery = self._ledger.renew(delivery, self._lease_end(), delivery.hold, now)
+        progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
+        if progress is Progress.UNTOUCHED:
+            again = Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now)
+            return self._ledger.release(delivery, again, now, is_attempt=False)
+        if progress is Progress.SUBMITTED:
+            seen = {"proof": "seen before the stop"}
+            return self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, seen, now)
+        off = self._switchboard.off(delivery.identity) if progress in TEXT_STANDS else None
+        if off is not None:
+            return self._stay(delivery, off.reason, off.detail, delivery.where, off.next_look_at)
+        routes = self._routes.of(delivery.identity)
+        if not routes:
+            missing = Nowhere(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity))
+            return self._without_a_place(delivery, progress, missing)
+        place = await self._watch.locate(routes[0])
+        if isinstance(place, Nowhere):
+            return self._without_a_place(delivery, progress, place)
+        after = await self._attempt.make(self._routes.adapter(routes[0]), routes[0], place, delivery)
+        self._watch.forget(delivery.identity)
+        return after
+
+    def _without_a_place(self, delivery: Delivery, progress: Progress, nowhere: Nowhere) -> Delivery:
+        """Staged text waits for its place; what may have been submitted does not wait for ever."""
+        now = self._clock.now()
+        submits = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_SUBMIT]
+        if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * self._current.settings.lease:
+            self._log.warning(
+                "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail
+            )
+            return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, {"why": nowhere.detail}, now)
+        return self._stay(delivery, nowhere.reason, nowhere.detail, nowhere.where, self._relook(delivery))
+
+    def _stay(self, delivery: Delivery, reason: HoldReason, detail: str, where: str, look_at: Instant) -> Delivery:
+        """Stay LOCKED, the text where it is."""
+        hold = Hold(HoldReason.STAGED, f"{reason}: {detail}" if detail else reason, where, look_at)
+        return self._ledger.renew(delivery, self._lease_end(), hold, self._clock.now())
+
+    def _lease_end(self) -> Instant:
+        return Instant(self._clock.now() + self._current.settings.lease)

@@ -1,0 +1,47 @@
+"""What people have switched off, as it stands now (DESIGN §3, guards: paused, benched, quiet hours)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.guards import Switches, switched_off
+from wake_bridge.domain.names import Identity
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger
+
+
+class Switchboard:
+    """Reads the switches of one identity.
+
+    Args:
+        other_driver: what else drives the same directory, or an empty string.
+    """
+
+    def __init__(self, ledger: Ledger, current: Current, clock: Clock, other_driver: Callable[[], str]) -> None:
+        self._ledger = ledger
+        self._current = current
+        self._clock = clock
+        self._other_driver = other_driver
+
+    def of(self, identity: Identity, participation: str = "active") -> Switches:
+        """All switches; `participation` is the identity's own, as its node has it."""
+        pauses = {one.identity: one for one in self._ledger.pauses(self._clock.now())}
+        pause = pauses.get(identity) or pauses.get("*")
+        return Switches(
+            is_paused=pause is not None,
+            paused_until=pause.until if pause else None,
+            participation=participation,
+            quiet_hours=self._current.settings.quiet_hours,
+            other_driver=self._other_driver(),
+        )
+
+    def off(self, identity: Identity) -> Hold | None:
+        """The switch that keeps any key from being sent for the identity now; None when none does."""
+        return switched_off(self.of(identity), self._clock.now(), self.local_minutes())
+
+    def local_minutes(self) -> int:
+        """Minutes after local midnight."""
+        local = self._clock.local()
+        return local.hour * 60 + local.minute

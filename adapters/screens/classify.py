@@ -103,7 +103,7 @@ def _composer_state(screen: Screen, profile: Profile, composer: Composer | None)
     if composer.is_blank:
         return "draft" if placeholder.required else "empty"
     cells = text_styles(screen, composer)
-    if cells[0][1].reverse:  # the program draws its cursor over the first cell
+    if cells and cells[0][1].reverse:  # the program draws its cursor over the first cell
         cells = cells[1:]
     if not all(placeholder.style.fits(style) for _, style in cells):
         return "draft"

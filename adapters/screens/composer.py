@@ -74,7 +74,11 @@ def find_composer(screen: Screen, shape: ComposerShape) -> Composer | None:
     if extent is None:
         return None
     if shape.anchor == "bottom":
+        if not re.fullmatch(shape.footer, _text_below(screen, extent)) or _keys_go_elsewhere(screen, extent):
+            return None
         cursor = _cursor_within(screen, extent)
+    if not (screen.cursor_visible or shape.hidden_cursor_counts):
+        cursor = None
     first_line, hidden_rows = _without_scroll_mark(screen, shape, extent)
     glyph = glyph_at(screen, shape, extent.top)
     if glyph is None and hidden_rows and shape.frame == "rules":
@@ -127,6 +131,16 @@ def _cursor_within(screen: Screen, extent: Extent) -> tuple[int, int] | None:
     if extent.top <= screen.cursor_y <= extent.bottom:
         return screen.cursor_x, screen.cursor_y
     return _last_reversed(screen, range(extent.bottom, extent.top - 1, -1))
+
+
+def _keys_go_elsewhere(screen: Screen, extent: Extent) -> bool:
+    """Whether a cursor shows outside: a shell's, whose dead agent is still on the screen, or that of another field."""
+    return screen.cursor_visible and not extent.top <= screen.cursor_y <= extent.bottom
+
+
+def _text_below(screen: Screen, extent: Extent) -> str:
+    """The rows below a composer, without blank ones at their end."""
+    return "\n".join(row.text.rstrip() for row in screen.rows[extent.last + 1 : screen.last_text_row + 1])
 
 
 def _last_reversed(screen: Screen, numbers: Iterable[int]) -> tuple[int, int] | None:

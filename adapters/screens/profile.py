@@ -69,7 +69,10 @@ class ComposerShape(Strict):
         label_rows: rows inside the frame, at its foot, that are no text.
         anchor: what the search starts from: the terminal's `cursor`, a software cursor (`reversed`), or the `bottom`
             of the screen where the cursor may be anywhere.
+        footer: all that may stand below a composer found from the bottom; anything else is a dialog that took its place
+            and left a prompt in the transcript.
         cursor_visible: whether the terminal's cursor shows while idle; none: either.
+        hidden_cursor_counts: whether a cursor that does not show is where text goes, all the same.
         shell_glyphs: prompts that mean that text would go to a shell.
         scrolled: what shows that the text's first rows are out of sight, in the rule above it or at the end of its first
             row; a group `rows` counts them.
@@ -87,7 +90,9 @@ class ComposerShape(Strict):
     padding: int = Field(default=0, ge=0)
     label_rows: int = Field(default=0, ge=0)
     anchor: Literal["cursor", "reversed", "bottom"] = "cursor"
+    footer: Pattern = ""
     cursor_visible: bool | None = None
+    hidden_cursor_counts: bool = True
     shell_glyphs: Words = ()
     scrolled: Pattern = ""
     above_may_move: bool = False
@@ -97,6 +102,7 @@ class ComposerShape(Strict):
     def _fits_its_frame(self) -> Self:
         for is_wrong, message in (
             (self.anchor == "bottom" and self.frame == "box", '`anchor = "bottom"` cannot find a box'),
+            (bool(self.footer) != (self.anchor == "bottom"), '`anchor = "bottom"` needs a `footer`, and only it'),
             (self.foot and self.frame == "rules", "a composer between rules has no `foot`"),
             (self.every_row and self.frame != "none", "`every_row` needs a composer without a frame"),
         ):

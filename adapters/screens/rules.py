@@ -46,12 +46,16 @@ class Strict(BaseModel):
 
 
 class StyleCondition(Strict):
-    """How cells must look; what is not named does not matter. Colours: `default`, `0`–`255` or `#rrggbb`."""
+    """How cells must look; what is not named does not matter. Colours: `default`, `0`–`255` or `#rrggbb`.
+
+    `fg_not` is for text that has another colour in every theme, but never that of typed text.
+    """
 
     bold: bool | None = None
     dim: bool | None = None
     reverse: bool | None = None
     fg: Words = ()
+    fg_not: Words = ()
     bg: Words = ()
 
     def fits(self, style: Style) -> bool:
@@ -61,6 +65,7 @@ class StyleCondition(Strict):
             and self.dim in {None, style.dim}
             and self.reverse in {None, style.reverse}
             and (not self.fg or style.fg in self.fg)
+            and style.fg not in self.fg_not
             and (not self.bg or style.bg in self.bg)
         )
 

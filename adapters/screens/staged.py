@@ -39,11 +39,12 @@ def holds_only(screen: Screen, profile: Profile, text: str) -> bool:
     composer = find_composer(screen, profile.composer)
     if composer is None or composer.is_shell or not text.strip():
         return False
-    if not _cursor_behind_text(screen, composer):
+    is_chip = _is_chip_of(composer.text, profile.paste, text)
+    if not _cursor_behind_text(screen, composer, is_chip=is_chip):
         return False
     if composer.hidden_rows:
         return _is_end_of(composer, screen.width, text)
-    return _bare(composer.text) == _bare(text) or _is_chip_of(composer.text, profile.paste, text)
+    return is_chip or _bare(composer.text) == _bare(text)
 
 
 def mark_in_transcript(screen: Screen, profile: Profile, mark: str) -> bool:
@@ -96,7 +97,11 @@ def _is_chip_of(shown: str, paste: Paste, text: str) -> bool:
     return all(expected.get(name) == count for name, count in counted.items())
 
 
-def _cursor_behind_text(screen: Screen, composer: Composer) -> bool:
+def _cursor_behind_text(screen: Screen, composer: Composer, *, is_chip: bool) -> bool:
+    """Whether a cursor stands right behind the text, or behind the blank that some harnesses put after a chip.
+
+    The terminal's or a drawn one: a harness that draws its own may place the other by widths of its own.
+    """
     if composer.cursor is None:
         return True
     filled = [number for number, line in _numbered(composer) if line.strip(BLANKS)]
@@ -105,11 +110,15 @@ def _cursor_behind_text(screen: Screen, composer: Composer) -> bool:
     row = screen.row(filled[-1])
     line = composer.lines[filled[-1] - composer.top].rstrip(BLANKS)
     end = row.columns[row.text.rindex(line) + len(line)]
-    x, y = composer.cursor
-    if y == filled[-1]:
-        slack = row.text.count(_MAY_WIDEN)
-        return end <= x <= end + slack or x == min(end, screen.width - 1)
-    return y == filled[-1] + 1 and x == composer.start and end >= screen.width - _WRAP_SLACK
+    slack = row.text.count(_MAY_WIDEN) + is_chip
+
+    def is_behind(x: int, y: int) -> bool:
+        if y == filled[-1]:
+            return end <= x <= end + slack or x == min(end, screen.width - 1)
+        return y == filled[-1] + 1 and x == composer.start and end >= screen.width - _WRAP_SLACK
+
+    drawn = row.last_reversed()
+    return is_behind(*composer.cursor) or (drawn is not None and is_behind(drawn, filled[-1]))
 
 
 def _numbered(composer: Composer) -> Iterable[tuple[int, str]]:

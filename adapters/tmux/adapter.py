@@ -33,7 +33,7 @@ from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Journal, N
 _COMPARABLE_FOR: Final = 5_000
 """Milliseconds for which a look says what the pane must still look like when a wake begins."""
 
-_BIND_HINT: Final = "run it inside the agent's pane, or name one with --pane (see `tmux list-panes -a`)"
+_BIND_HINT: Final = "name a pane exactly as `tmux list-panes -a` lists it; `bind` alone means the pane it runs in"
 
 
 class TmuxConfig(BaseModel):

@@ -10,6 +10,8 @@ from tests.torture.report import Table
 from tests.torture.writers import wake_at_once
 from wake_bridge.testing.tmux_server import PrivateTmux
 
+pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
+
 
 @pytest.fixture(scope="module")
 def table(tmux_program: str, tmp_path_factory: pytest.TempPathFactory) -> Table:  # noqa: ARG001 - asked for what it demands

@@ -49,19 +49,21 @@ class Story:
     def _settle_in(self) -> None:
         sandbox = self.world.sandbox
         sandbox.run("init")
-        for name in NAMES:
-            self.world.agent(name, *(("--paste-delay", "2500") if name == "doubted" else ()))
-            sandbox.run("agent", "add", f"@{name}")
-            where = ("--harness-target", "bridge-daemon") if name == "bound" else ("--tmux", name)
-            made = sandbox.ask("subscribe", f"@{name}", "--trigger", "SENT_TO_ME", "--window", "0", *where)
-            self.subscriptions[name] = made["subscriptionId"]
+        self.subscriptions = self.world.together(self._settle, NAMES)
         self.said["pause"] = sandbox.ask("pause", "@paused", "--for", "1h")
         self.world.agents["reader"].fake.shows("draft", "I am writing")
 
+    def _settle(self, name: str) -> str:
+        """One agent and its subscription; one that will be bound says nothing of its pane."""
+        self.world.agent(name, *(("--paste-delay", "2500") if name == "doubted" else ()))
+        self.world.sandbox.run("agent", "add", f"@{name}")
+        where = ("--harness-target", "bridge-daemon") if name == "bound" else ("--tmux", name)
+        mail = ("--trigger", "SENT_TO_ME", "--window", "0", *where)
+        return str(self.world.sandbox.ask("subscribe", f"@{name}", *mail)["subscriptionId"])
+
     def _write(self) -> None:
-        self.messages = {
-            name: self.world.sandbox.send(f"@{name}", f"for {name}", "--body", "Read me.") for name in NAMES
-        }
+        send = self.world.sandbox.send
+        self.messages = self.world.together(lambda name: send(f"@{name}", f"for {name}", "--body", "Read me."), NAMES)
         once = None if self.is_running else self.world.sandbox.daemon("--once")
         doubted = self.world.agents["doubted"]
         doubted.fake.waits_for("bytes", timeout=20)

@@ -7,6 +7,8 @@ import pytest
 from tests.torture.hostility import HARMLESS, NOT_A_BYTE, send_subjects
 from wake_bridge.testing.tmux_server import PrivateTmux
 
+pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
+
 SEED = 5
 
 

@@ -8,6 +8,8 @@ from tests.torture.kills import Kill, every_kill, kill_at_random, kill_at_steps
 from tests.torture.report import Table
 from wake_bridge.testing.tmux_server import PrivateTmux
 
+pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
+
 SEED = 11
 
 

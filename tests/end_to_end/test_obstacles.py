@@ -138,18 +138,15 @@ def course(
 def _run_course(world: Playground) -> Course:
     sandbox = world.sandbox
     sandbox.run("init")
-    for name, obstacle in OBSTACLES.items():
-        agent = world.agent(name, under_shell=obstacle.under_shell)
-        sandbox.enlist(f"@{name}", name)
-        agent.fake.control()
+    world.together(lambda name: world.agent(name, under_shell=OBSTACLES[name].under_shell), list(OBSTACLES))
+    world.together(lambda name: sandbox.enlist(f"@{name}", name), list(OBSTACLES))
     world.add_bystander()
     sandbox.daemon()
     seen = {name: Seen(where=world.agents[name].label) for name in OBSTACLES}
     for name, obstacle in OBSTACLES.items():
         obstacle.put(world, world.agents[name])
     before = {name: world.agents[name].screen() for name in QUIET}
-    for name in OBSTACLES:
-        sandbox.send(f"@{name}", f"mail for {name}")
+    world.together(lambda name: sandbox.send(f"@{name}", f"mail for {name}"), list(OBSTACLES))
 
     held = _first(world, lambda one: one["hold_reason"] not in {None, "unknown", "window"})
     journals = {}

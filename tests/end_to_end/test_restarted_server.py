@@ -41,7 +41,7 @@ def _settle_in(world: Playground) -> str:
     sandbox.run("init")
     for name in WAYS:
         world.agent(name, session="agents")
-        sandbox.run("agent", "add", f"@{name}")
+    world.together(lambda name: sandbox.run("agent", "add", f"@{name}"), WAYS)
     _configure(world, "")
     panes = {name: agent.id for name, agent in world.agents.items()}
     where = {
@@ -50,14 +50,11 @@ def _settle_in(world: Playground) -> str:
         "subscription": ("--tmux", panes["subscription"]),
         "binding": ("--harness-target", "bridge-daemon"),
     }
-    made = {
-        name: sandbox.ask("subscribe", f"@{name}", "--trigger", "SENT_TO_ME", "--window", "0", *options)
-        for name, options in where.items()
-    }
+    mail = ("--trigger", "SENT_TO_ME", "--window", "0")
+    made = world.together(lambda name: sandbox.ask("subscribe", f"@{name}", *mail, *where[name]), WAYS)
     sandbox.run("bind", "@binding", "--pane", panes["binding"])
     sandbox.daemon()
-    for name in WAYS:
-        sandbox.send(f"@{name}", "before the restart")
+    world.together(lambda name: sandbox.send(f"@{name}", "before the restart"), WAYS)
     for agent in world.agents.values():
         agent.fake.waits_for("submit", timeout=20)
     sandbox.waits_for(lambda: all(one["settledAt"] for one in sandbox.deliveries()))
@@ -76,7 +73,7 @@ def _restarted(world: Playground, subscription: str) -> Restart:
     world.tmux.close()
     strangers = {name: world.agent(f"new-{name}", session="agents") for name in WAYS}
     assert {name: stranger.id for name, stranger in strangers.items()} == old
-    fresh = [sandbox.send(f"@{name}", "after the restart") for name in WAYS]
+    fresh = world.together(lambda name: sandbox.send(f"@{name}", "after the restart"), WAYS)
 
     def held() -> dict[str, dict[str, Any]]:
         found = {one["target"][1:]: one for one in sandbox.deliveries() if one["hold_reason"]}
@@ -94,13 +91,11 @@ def _restarted(world: Playground, subscription: str) -> Restart:
     for stranger in strangers.values():
         stranger.fake.waits_for("submit", timeout=20)
     sandbox.waits_for(lambda: all(one["settledAt"] for one in sandbox.deliveries()))
+    ended = sandbox.deliveries()
     return Restart(
         held=holds,
         bytes_while_held=heard,
-        after={
-            name: [one for one in sandbox.deliveries() if one["events"][0]["subject_key"] == key]
-            for name, key in zip(WAYS, fresh, strict=True)
-        },
+        after={name: [one for one in ended if one["events"][0]["subject_key"] == fresh[name]] for name in WAYS},
         submits={name: stranger.fake.submits() for name, stranger in strangers.items()},
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.sandbox import QUICK, DaemonProcess
 
@@ -66,8 +67,7 @@ def running(
     """A daemon, and agents that sit idle long enough to be woken at once."""
     with Playground(tmp_path_factory.mktemp("running"), program) as world:
         world.sandbox.run("init")
-        for name in AGENTS:
-            world.enlisted(name)
+        world.together(world.enlisted, AGENTS)
         world.agent("new")
         yield Running(world, world.sandbox.daemon())
 
@@ -118,8 +118,12 @@ def test_a_broken_file_keeps_the_old_configuration_and_stops_nothing(running: Ru
     reloads = len(running.daemon.entries("config_reloaded"))
     with running.configured(f'{QUICK}coalesce.window = "soon"\nlimits.strom = 3\n', "this is = no [toml"):
         two, one = (entry["problems"] for entry in running.daemon.entries("config_refused")[-2:])
-        running.wakes("broken")
+        # every command refuses such a file; the graph has other writers
+        with MemoryCore(running.world.sandbox.graph) as core:
+            core.send("@rival", "@broken", "does it still work?")
+        (submit,) = running.world.agents["broken"].fake.waits_for("submit", timeout=20)
 
+        assert "does it still work?" in submit["text"]
         assert len(two) == 2
         assert any("coalesce.window" in problem for problem in two)
         assert any("limits.strom" in problem and "storm" in problem for problem in two)

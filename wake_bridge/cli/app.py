@@ -178,7 +178,12 @@ def _global_options() -> list[click.Parameter]:
     ]
 
 
-@click.group(cls=LazyGroup, params=_global_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    params=_global_options(),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with `init`, `agent add`, `subscribe` and `run`; `doctor` says what is missing.",
+)
 @click.option("--config", "config_file", metavar="FILE", help="Read this configuration file.")
 @click.version_option(__version__, message=f"{PROGRAM} %(version)s")
 @click.pass_context
@@ -198,8 +203,8 @@ def main() -> NoReturn:
 
 
 def _clause(message: str) -> str:
-    """Click's sentence as a clause."""
-    text = message.strip().rstrip(".")
+    """Click's sentence as a clause, on one line."""
+    text = " ".join(message.split()).rstrip(".")
     return text[:1].lower() + text[1:]
 
 

@@ -58,8 +58,10 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
     ledger.pause(who, until, now)
     ledger.close()
     run.poke_daemon()
-    ends = f"until {time_or_none(until)}" if until else "until `wake-bridge resume`"
-    run.console.object({"paused": who, "until": time_or_none(until)}, f"{who} is paused {ends}")
+    ends = f"until {time_or_none(until)}" if until else f"until `wake-bridge resume {identity or '--all'}`"
+    run.console.object(
+        {"paused": who, "until": time_or_none(until)}, f"{identity or 'every identity'} is paused {ends}"
+    )
 
 
 @click.command()
@@ -67,7 +69,10 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
 @click.option("--all", "everyone", is_flag=True, help="Resume every identity.")
 @pass_run
 def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
-    """Go on waking, and lift a spent budget or the loop brake."""
+    """Go on waking, and lift a spent budget or the loop brake.
+
+    A pause of all is ended by `--all` only.
+    """
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.steady_clock import SteadyClock
 
@@ -76,7 +81,8 @@ def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
     ledger.resume(who, SteadyClock().now())
     ledger.close()
     run.poke_daemon()
-    run.console.object({"resumed": who}, f"{who} is woken again")
+    whose = "the pause of every identity" if everyone else f"the pause of {identity}"
+    run.console.object({"resumed": who}, f"{whose} is over")
 
 
 @click.command()
@@ -100,10 +106,13 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 
 @click.command()
 @click.argument("identity", type=IDENTITY)
-@click.option("--pane", help="The pane, as %N; without it the one this command runs in.")
+@click.option("--pane", metavar="PANE", help="The pane, by %id or exact name; without it the one this command runs in.")
 @pass_run
 def bind(run: CommandContext, identity: str, pane: str | None) -> None:
-    """Say in which pane an identity lives: it is remembered with a fence, so that a reused id is not mistaken for it."""
+    """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
+
+    It is remembered with a fence, so that a reused id is not mistaken for it.
+    """
     import asyncio
 
     from wake_bridge import viewpoint
@@ -118,7 +127,13 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
 
 @click.command()
 @click.argument("subscription_id", metavar="ID")
-@click.option("--since", "since", type=click.IntRange(min=0), required=True, help="The log id after which to begin.")
+@click.option(
+    "--since",
+    "since",
+    type=click.IntRange(min=0),
+    required=True,
+    help="The log id after which to begin: 0 for all that is there.",
+)
 @pass_run
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""

@@ -85,8 +85,8 @@ def _words(record: dict[str, Any]) -> str:
     )
     lines = [
         f"daemon     {state}",
-        f"graph      {record['graph']}" + (f"  ({record['graph_trouble']})" if record["graph_trouble"] else ""),
-        f"log        at {record['cursor']} of {record['tip']}, {record['lag']} behind, epoch {record['epoch']}",
+        f"graph      {record['graph_trouble'] or record['graph']}",
+        _place_in_log(record),
         f"routes     {record['active_routes']} active",
         f"deliveries {record['open']} open, {record['held']} held, {record['unknown']} unknown, {record['failed']} failed",
     ]
@@ -97,7 +97,12 @@ def _words(record: dict[str, Any]) -> str:
     if record["other_driver"]:
         lines.append(f"attention  an upstream daemon drives this directory: {record['other_driver']}")
     if record["active_routes"] == 0:
-        lines.append(
-            "attention  nobody can be woken: 0 active routes (`wake-bridge subscribe @you --trigger SENT_TO_ME --tmux PANE`)"
-        )
+        remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
+        lines.append(f"attention  nobody can be woken: 0 active routes (`wake-bridge {remedy}`)")
     return "\n".join(lines)
+
+
+def _place_in_log(record: dict[str, Any]) -> str:
+    if record["cursor"] is None or record["tip"] is None:
+        return "log        not read yet"
+    return f"log        at {record['cursor']} of {record['tip']}, {record['lag']} behind, epoch {record['epoch']}"

@@ -19,10 +19,12 @@ STATES = click.Choice([state.value for state in DeliveryState], case_sensitive=F
 @click.group(invoke_without_command=True)
 @click.option("--state", type=STATES, help="Only deliveries in this state.")
 @click.option("--target", type=IDENTITY, help="Only deliveries for this identity.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many."
+)
 @click.pass_context
 def deliveries(context: click.Context, state: str | None, target: str | None, limit: int) -> None:
-    """List deliveries, newest first."""
+    """List deliveries, newest first: what waits and why, what arrived, what failed."""
     if context.invoked_subcommand is not None:
         return
     from wake_bridge.domain.names import Identity

@@ -57,7 +57,7 @@ def config() -> None:
     """The configuration."""
 
 
-@config.command("check")
+@config.command("check", short_help="Show every mistake in the configuration.")
 @pass_run
 def check(run: CommandContext) -> None:
     """Check the configuration, adapters' tables included; every mistake is shown."""
@@ -86,7 +86,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
         raise NotFound(
             "there is no log file",
             str(path),
-            hint="set daemon.log_file, or read the journal: `journalctl --user -u wake-bridge`",
+            hint="a daemon in the foreground logs to its terminal, a service here; set daemon.log_file to have a file always",
         )
     after = datetime.now(UTC).timestamp() - age / 1000 if age else 0.0
     for line in _lines(path, follow=follow, everything=bool(age or delivery or agent)):

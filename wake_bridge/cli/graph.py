@@ -117,10 +117,17 @@ def agent_list(run: CommandContext) -> None:
 def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The flags that `subscribe` and `update` share."""
     options = (
-        click.option("--tmux", "pane", metavar="PANE", help="%id, session, session:window or session:window.pane."),
+        click.option(
+            "--tmux", "pane", metavar="PANE", help="%id, session, session:window or session:window.pane, exactly."
+        ),
         click.option("--harness-target", type=click.Choice(HARNESS_TARGETS), help="Who delivers; bridge-daemon is us."),
         click.option("--adapter", metavar="NAME", help="Which adapter reaches it."),
-        click.option("--window", type=click.IntRange(0, 300), help="Seconds to collect before a wake; 0: at once."),
+        click.option(
+            "--window",
+            metavar="SECONDS",
+            type=click.IntRange(0, 300),
+            help="Collect so long before a wake; 0: at once.",
+        ),
         click.option("--policy", type=WordType(WakePolicy), help="How insistent its wakes are."),
         click.option("--priority", type=WordType(Priority), help="Only mail of this priority."),
         click.option("--sender", "senders", type=IdentityType(""), multiple=True, help="Only from these; '' for all."),
@@ -141,7 +148,8 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any) -> None:
     """Say what an identity is to be woken for, and where it lives.
 
-    An active subscription that is alike is brought up to date instead of made twice.
+    An active subscription that is alike is brought up to date instead of made twice. An identity lives in one pane: the one
+    its newest subscription names, unless `bind` or [targets] says otherwise. `update` corrects a subscription.
     """
     wish = _wish(**flags)
     if wish.harness_target is None and wish.pane is None and Identity(identity) not in run.settings.config.targets:
@@ -262,7 +270,11 @@ def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, 
     """
     if pane is not None:
         if not pane.strip() or not pane.isprintable():
-            raise UsageMistake("a tmux target must be a name without control characters", "--tmux")
+            raise UsageMistake(
+                "a tmux target must be a name without control characters",
+                "--tmux",
+                hint="`tmux list-panes -a` lists them",
+            )
         if adapter not in {None, DEFAULT_ADAPTER} or harness_target not in {None, BRIDGE_TARGET}:
             raise UsageMistake(
                 "--tmux is delivered by bridge-daemon with the tmux adapter", "--tmux", hint="leave the other flag out"

@@ -77,12 +77,16 @@ def wake(run: CommandContext, identity: str, text: str, sender: str, foreign: bo
 
 @click.command()
 @click.argument("task_id", metavar="ID")
-@click.argument("state", type=click.Choice(sorted(TASK_STATES), case_sensitive=False))
+@click.argument("state", metavar="STATE", type=click.Choice(sorted(TASK_STATES), case_sensitive=False))
 @click.option("--as", "actor", type=IDENTITY, required=True, help="Who moves it.")
 @foreign_option
 @pass_run
 def task(run: CommandContext, task_id: str, state: str, actor: str, foreign: bool) -> None:
-    """Move a task to another state, if the actor has the right."""
+    """Move a task to another state, if the actor has the right.
+
+    ID is the message that `send --task` made. STATE is submitted, working, inputrequired, authrequired, blocked, completed,
+    failed, canceled, rejected, expired or unknown.
+    """
     now = timestamp_now()
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_message(graph, task_id)
@@ -94,13 +98,16 @@ def task(run: CommandContext, task_id: str, state: str, actor: str, foreign: boo
 
 
 @click.command()
-@click.argument("scope", type=click.Choice(sorted(PERMISSIONS)))
+@click.argument("scope", metavar="SCOPE", type=click.Choice(sorted(PERMISSIONS)))
 @click.option("--to", "grantee", type=IDENTITY, required=True, help="Who receives the right.")
 @click.option("--as", "granter", type=IDENTITY, required=True, help="Who gives it.")
 @foreign_option
 @pass_run
 def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: bool) -> None:
-    """Give an identity a right over what is yours."""
+    """Give an identity a right over what is yours.
+
+    SCOPE is CAN_REPLY_TO, CAN_READ_INBOX_OF, CAN_READ_MEMORIES_OF or CAN_READ_SESSIONS_OF.
+    """
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, grantee)
         ensure_identity(graph, granter, timestamp_now())
@@ -117,7 +124,9 @@ def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: 
     default="next",
     help="now: immediate mail; next adds next_turn; later adds silent.",
 )
-@click.option("--limit", type=click.IntRange(1, MOST_AT_ONCE), default=10, show_default=True)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, MOST_AT_ONCE), default=10, show_default=True, help="At most so many."
+)
 @click.option("--bodies", is_flag=True, help="Show what they say.")
 @click.option("--consume", is_flag=True, help="Mark what is shown as read.")
 @foreign_option

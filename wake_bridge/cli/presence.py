@@ -54,7 +54,7 @@ def screens() -> None:
     """Judge captured screens, or capture one."""
 
 
-@screens.command("classify")
+@screens.command("classify", short_help="Say what captured screens speak for.")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--harness", help="Judge by this harness's profile instead of the one the capture names.")
 @pass_run

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
+from typing import Final, Self, TypeVar
 
 from wake_bridge.testing.agent_pane import AgentPane
 from wake_bridge.testing.sandbox import QUICK, Sandbox
 from wake_bridge.testing.tmux_server import PrivateTmux
+
+
+AT_A_TIME: Final = 3
+"""Commands that are run side by side where there are many; the machine may have two cores."""
+
+Found = TypeVar("Found")
 
 
 class Playground:
@@ -42,6 +49,16 @@ class Playground:
         made = self.agent(name, *options)
         self.sandbox.enlist(f"@{name}", made.session, window=window)
         return made
+
+    def together(self, act: Callable[[str], Found], names: Sequence[str]) -> dict[str, Found]:
+        """Do something for each name, some at a time, and have what came of each.
+
+        The first one comes alone: it may start the tmux server.
+        """
+        first, *others = names
+        found = {first: act(first)}
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            return found | dict(zip(others, pool.map(act, others), strict=True))
 
     def add_bystander(self) -> None:
         """Open the pane that records what it gets."""

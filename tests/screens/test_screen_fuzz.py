@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from adapters.screens import Screen, classify
+from adapters.screens.composer import find_composer
+from adapters.screens.screen import Row
+from tests.screens.corpus import PROFILES, Captured, corpus
+from tests.screens.mutations import TITLES, kept_for, mutated
+from wake_bridge.domain.presence import PresenceState
+
+NOT_IDLE = [one for one in corpus() if one.must_not_be_idle]
+IDLE = [one for one in corpus() if one.must_be_idle]
+BELOW_A_TRANSCRIPT = [one for one in IDLE if one.capture.screen.cursor_y > 2]
+QUICK, FULL = 12, 200
+NEAREST = 18
+"""Rows above a composer that idle screens keep: signs that a program is at work stand there."""
+
+
+def _became_idle(one: Captured, trials: int) -> tuple[Counter[str], list[str]]:
+    """How many mutations were tried for each kept evidence, and which of them look idle."""
+    screen, profile = one.capture.screen, PROFILES[one.capture.harness]
+    blocking = [found for found in classify(screen, profile).evidence if found.vote is not PresenceState.IDLE]
+    tried: Counter[str] = Counter()
+    wrong = []
+    for number in range(trials):
+        kept = blocking[number % len(blocking)]
+        mutant = mutated(screen, kept_for(screen, profile, kept), Random(f"{one.name} {number}"))
+        tried[kept.rule] += 1
+        if classify(mutant, profile).state is PresenceState.IDLE:
+            wrong.append(f"{one.name} mutation {number} keeping {kept.rule}")
+    return tried, wrong
+
+
+@pytest.mark.parametrize("one", NOT_IDLE, ids=lambda one: one.name)
+def test_what_blocks_goes_on_blocking_whatever_else_changes(one: Captured) -> None:
+    """DESIGN §5: any veto wins; transcripts quote prompts and approval words, titles carry a user's text."""
+    _, wrong = _became_idle(one, QUICK)
+
+    assert wrong == []
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+def test_two_hundred_mutations_of_every_screen_that_is_not_idle_stay_so() -> None:
+    """Presence one can trust: from every non-idle capture 200 mutations, 0 become idle."""
+    kept: Counter[str] = Counter()
+    wrong: list[str] = []
+    for one in NOT_IDLE:
+        tried, bad = _became_idle(one, FULL)
+        kept += tried
+        wrong += bad
+
+    print(f"\n{kept.total()} mutations of {len(NOT_IDLE)} screens, {len(wrong)} became idle; kept alone:")
+    print("\n".join(f"  {rule:<32}{count:>7}" for rule, count in kept.most_common()))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("one", BELOW_A_TRANSCRIPT, ids=lambda one: one.name)
+def test_words_quoted_in_the_transcript_do_not_stop_a_wake(one: Captured) -> None:
+    """DESIGN §5: regions are found from the cursor outward; the transcript is none of them."""
+    screen, profile = one.capture.screen, PROFILES[one.capture.harness]
+    random = Random(one.name)
+
+    states = {classify(_quoted(screen, one, random), profile).state for _ in range(QUICK)}
+
+    assert states == {PresenceState.IDLE}
+
+
+def _quoted(screen: Screen, one: Captured, random: Random) -> Screen:
+    """A taller pane whose upper rows quote what blocks elsewhere, indented as every harness indents an answer."""
+    count = random.randint(1, 10)
+    composer = find_composer(screen, PROFILES[one.capture.harness].composer)
+    first = max(0, (composer.first if composer else 0) - NEAREST)
+    shift = count - first
+    return replace(
+        screen,
+        rows=(*(_answer(random) for _ in range(count)), *screen.rows[first:]),
+        height=screen.height + shift,
+        cursor_y=screen.cursor_y + shift if screen.cursor_y >= first else screen.cursor_y,
+    )
+
+
+def _answer(random: Random) -> Row:
+    quoted = random.choice(NOT_IDLE).capture.screen
+    row = random.choice([row for row in quoted.rows if row.text.strip()])
+    return Row((("     ", row.runs[0][1]), *row.runs))
+
+
+def test_a_title_alone_never_makes_a_busy_screen_idle() -> None:
+    """DESIGN §5: a title proves nothing where a rule beside the composer says that a turn runs."""
+    seen = 0
+    for one in NOT_IDLE:
+        screen, profile = one.capture.screen, PROFILES[one.capture.harness]
+        beside = [found for found in classify(screen, profile).evidence if found.region != "title"]
+        for title in TITLES if beside else ():
+            assert classify(replace(screen, title=title), profile).state is not PresenceState.IDLE, (one.name, title)
+            seen += 1
+    assert seen > 1000

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.errors import WakeBridgeError
+from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.edges.config import Settings
 from wake_bridge.edges.instance_lock import holder, liveness
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.other_driver import find_other_driver
 from wake_bridge.viewpoint import Viewpoint, standing
+from wake_bridge.wiring import checked_settings
 
 PRIVATE: Final = 0o077
 """Permission bits nobody but the owner may have."""
@@ -28,8 +29,12 @@ class Finding:
     hint: str = ""
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """Run every check; none of them changes anything."""
+async def examine(config_option: str | None) -> list[Finding]:
+    """Run every check; none of them changes anything. A configuration that cannot be used ends it at the first."""
+    try:
+        settings = checked_settings(config_option)
+    except ConfigurationInvalid as error:
+        return [Finding("configuration", ok=False, detail="; ".join(error.problems) or str(error), hint=error.hint)]
     findings = [_configuration(settings), *_graph(settings), _state_directory(settings), _ledger(settings)]
     findings += [_daemon(settings), _other_driver(settings)]
     view = Viewpoint(settings)

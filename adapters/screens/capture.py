@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,6 +22,8 @@ from adapters.screens.screen import Screen
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.presence import Evidence, PresenceState
+
+_MAKE_ONE: Final = "make one with `wake-bridge screens capture PANE`"
 
 
 class _Cursor(BaseModel):
@@ -65,9 +67,12 @@ def read_capture(path: Path) -> Capture:
     """
     try:
         found = _CaptureFile.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        hint = "make one with `wake-bridge screens capture PANE`"
-        raise OperationFailed(f"not a screen capture ({_first_line(error)})", str(path), hint=hint) from error
+    except OSError as error:
+        raise OperationFailed(f"the capture cannot be read ({error.strerror})", str(path), hint=_MAKE_ONE) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg'][:80]}"
+        raise OperationFailed(f"not a screen capture ({why})", str(path), hint=_MAKE_ONE) from error
     screen = Screen.parse(
         found.ansi,
         width=found.width,
@@ -82,10 +87,6 @@ def read_capture(path: Path) -> Capture:
     return Capture(
         screen, found.harness, found.version, found.state, found.note, found.process_tree, tuple(found.expect)
     )
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def load_capture(path: Path) -> Screen:

@@ -31,6 +31,12 @@ def fence_around(
     )
 
 
+def spelled(fence: Binding) -> str:
+    """The fence as a person reads it in a journal."""
+    agent = f", agent {fence.agent_pid}" if fence.agent_pid != NO_PROCESS else ""
+    return f"server {fence.server_pid}, pane {fence.pane_id}, process {fence.pane_pid}{agent}"
+
+
 def breach(fence: Binding, now: Binding, sessions: set[str]) -> str:
     """What of `fence` no longer holds, one clause; empty while all of it does.
 

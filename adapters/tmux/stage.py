@@ -9,6 +9,7 @@ from typing import Final
 from adapters.tmux.attempt import POLL, Attempt, told
 from adapters.tmux.condition import NotExpressible, condition
 from adapters.tmux.facts import NoPane
+from adapters.tmux.fence import spelled
 from adapters.tmux.guarded import Guarded, Verdict, if_still
 from adapters.tmux.ours import is_in_composer, placeholder_of, stands_alone
 from adapters.tmux.text import why_unfit
@@ -32,7 +33,7 @@ async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unkn
         guard = condition(first.look, first.look, placeholder_of(first))
     except NotExpressible as problem:
         return attempt.refused(HoldReason.UNKNOWN, str(problem))
-    await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=str(first.fence))
+    await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=spelled(first.fence))
     await attempt.write(Step.INTENT_STAGE)
     pasted = await _compare_and_paste(attempt, guard)
     if pasted.verdict is Verdict.NOT_REACHED:

@@ -252,7 +252,7 @@ def test_a_dry_run_types_nothing_and_goes_on_with_nothing(rig: Rig) -> None:
     dry = rig.new_gate(dry_run=True)
     held = rig.takes(rig.arrives(), dry)
     assert held.hold is not None
-    assert held.hold.detail == "dry run"
+    assert held.hold.reason is HoldReason.DRY_RUN
 
     rig.adapter.script = _stages_and_stops
     staged = rig.takes(held)

@@ -31,12 +31,17 @@ class DurationType(click.ParamType[int]):
 DURATION = DurationType()
 
 
-def _who(identity: str | None, everyone: bool) -> str:
+def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
     from wake_bridge.domain.errors import UsageMistake
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.viewpoint import require_known
 
     if bool(identity) == everyone:
         raise UsageMistake("say whom", hint="an identity such as @neo-gpt, or --all")
-    return "*" if everyone else str(identity)
+    if everyone:
+        return "*"
+    require_known(run.settings, Identity(str(identity)))
+    return str(identity)
 
 
 @click.command()
@@ -51,7 +56,7 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
     from wake_bridge.edges.records import time_or_none
     from wake_bridge.edges.steady_clock import SteadyClock
 
-    who = _who(identity, everyone)
+    who = _who(run, identity, everyone)
     now = SteadyClock().now()
     until = Instant(now + duration) if duration else None
     ledger = LedgerStore.open(run.settings.state_dir)
@@ -76,13 +81,19 @@ def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.steady_clock import SteadyClock
 
-    who = _who(identity, everyone)
+    who = _who(run, identity, everyone)
+    now = SteadyClock().now()
     ledger = LedgerStore.open(run.settings.state_dir)
-    ledger.resume(who, SteadyClock().now())
+    ledger.resume(who, now)
+    left = [one.identity for one in ledger.pauses(now)]
     ledger.close()
     run.poke_daemon()
     whose = "the pause of every identity" if everyone else f"the pause of {identity}"
     run.console.object({"resumed": who}, f"{whose} is over")
+    if "*" in left:
+        run.console.warn("note: every identity is still paused: `wake-bridge resume --all`")
+    elif everyone and left:
+        run.console.warn(f"note: still paused by themselves: {', '.join(left)}")
 
 
 @click.command()
@@ -119,6 +130,7 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     from wake_bridge.domain.names import Identity
 
     who = Identity(identity)
+    viewpoint.require_known(run.settings, who)
     place = asyncio.run(viewpoint.bind(run.settings, who, pane))
     socket = place.fence.socket if place.fence else None
     run.poke_daemon()

@@ -36,11 +36,13 @@ def status_record(settings: Settings) -> dict[str, Any]:
     """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
     from wake_bridge.edges.instance_lock import holder, liveness
     from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import time_or_none
+    from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.viewpoint import standing
 
     running = liveness(settings.state_dir)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
-    tally, position = ledger.tally(), ledger.position()
+    tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
     seen = standing(settings)
@@ -62,6 +64,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "epoch": told.get("epoch", position.epoch if position else None),
         "since": told.get("since", who.since if who else None),
         "holds": dict(tally.holds),
+        "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
         "other_driver": told.get("other_driver") or None,
@@ -92,6 +95,10 @@ def _words(record: dict[str, Any]) -> str:
     ]
     if record["holds"]:
         lines.append("held for   " + ", ".join(f"{reason} ({count})" for reason, count in record["holds"].items()))
+    for one in record["paused"]:
+        whom = "every identity" if one["target"] == "*" else one["target"]
+        until = one["until"] or f"`wake-bridge resume {'--all' if one['target'] == '*' else whom}`"
+        lines.append(f"paused     {whom}, until {until}")
     if record["quarantined"]:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:

@@ -29,9 +29,14 @@ def demo(run: CommandContext, harness: str, keep: bool) -> None:
 
     Nothing of yours is touched: graph, configuration, state and tmux server are the demo's own.
     """
+    from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.testing.sandbox import Sandbox
     from wake_bridge.testing.tmux_server import PrivateTmux
 
+    if shutil.which("tmux") is None:
+        raise OperationFailed(
+            "tmux is not on PATH", hint="install tmux 3.2 or later (apt install tmux, brew install tmux)"
+        )
     directory = Path(tempfile.mkdtemp(prefix="wake-bridge-demo-"))
     tmux = PrivateTmux()
     sandbox = Sandbox(directory, tmux.socket_name)

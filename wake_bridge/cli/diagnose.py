@@ -148,7 +148,7 @@ def doctor(run: CommandContext) -> None:
 
     rows = []
     is_ill = False
-    for finding in asyncio.run(examine(run.settings)):
+    for finding in asyncio.run(examine(run.config_option)):
         is_ill |= finding.ok is False
         if run.console.as_json:
             run.console.line({"check": finding.check, "ok": finding.ok, "detail": finding.detail, "hint": finding.hint})

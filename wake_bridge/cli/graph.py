@@ -167,6 +167,17 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
     run.console.object({"subscriptionId": done.subscription_id, "harnessTarget": done.harness_target}, words)
     if not done.created:
         run.console.warn("note: an active subscription like this was there; it was brought up to date")
+    if wish.pane is not None:
+        _warn_of_target(run, Identity(identity))
+
+
+def _warn_of_target(run: CommandContext, identity: Identity) -> None:
+    """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
+    from wake_bridge.viewpoint import Viewpoint
+
+    trouble = asyncio.run(Viewpoint(run.settings).trouble_with(identity))
+    if trouble.why:
+        run.console.warn(f"note: {identity} cannot be reached now: {trouble.why}")
 
 
 @click.command()

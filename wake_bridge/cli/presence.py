@@ -20,6 +20,7 @@ def presence(run: CommandContext, identity: str, explain: bool) -> None:
     lines = [f"{identity} is {record['state']}" + (f" in {record['where']}" if record["where"] else "")]
     if record["why"]:
         lines.append(f"because: {record['why']}")
+    lines += [f"waiting: {one}" for one in _waiting(run, identity)]
     if explain:
         lines.append("")
         for one in record["evidence"]:
@@ -27,6 +28,23 @@ def presence(run: CommandContext, identity: str, explain: bool) -> None:
             region = f" in {one['region']}" if one["region"] else ""
             lines.append(f"  {one['vote']:<18} {one['rule']}{region}{saw}  [{one['source']}]")
     run.console.object(record, "\n".join(lines))
+
+
+def _waiting(run: CommandContext, identity: str) -> list[str]:
+    """What waits for the identity, and why it does not wait any longer or still does."""
+    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.edges.records import delivery_record
+
+    ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
+    mine = [one for one in ledger.unsettled() if one.identity == identity]
+    records = [delivery_record(one, ledger.events_of(one.id)) for one in mine]
+    ledger.close()
+    return [
+        f"{one['id']} is held: {one['hold_reason']}; {one['remedy']}"
+        if one["hold_reason"]
+        else f"{one['id']} is due {one['dueAt'] or 'now'}"
+        for one in records
+    ]
 
 
 def _presence(run: CommandContext, identity: str) -> dict[str, Any]:

@@ -154,6 +154,7 @@ class HoldReason(StrEnum):
     NO_ADAPTER = "no_adapter"
     ADAPTER_FAILED = "adapter_failed"
     GRAPH_AWAY = "graph_away"
+    DRY_RUN = "dry_run"
 
 
 REMEDIES: Final[dict[HoldReason, str]] = {
@@ -180,6 +181,7 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.OTHER_DRIVER: "an upstream wake daemon serves this directory: stop it, or give wake-bridge its own state_dir",
     HoldReason.NO_ADAPTER: "{detail}",
     HoldReason.ADAPTER_FAILED: "{detail}",
+    HoldReason.DRY_RUN: "nothing to do: a dry run types nothing",
     HoldReason.GRAPH_AWAY: "nothing to do: the graph cannot be read at the moment",
 }
 

@@ -49,6 +49,6 @@ def _is_foreign_file(point: EntryPoint, kind: type[HarnessAdapter]) -> bool:
     """Whether another distribution's package of the same import name was loaded instead (a generic name: `adapters`)."""
     if point.dist is None or point.dist.files is None:
         return False
-    declared = {str(path).split("/", maxsplit=1)[0] for path in point.dist.files}
+    declared = {str(path).split("/", maxsplit=1)[0].removesuffix(".py") for path in point.dist.files}
     editable = any(str(path).endswith(".pth") or "__editable__" in str(path) for path in point.dist.files)
     return not editable and kind.__module__.split(".", maxsplit=1)[0] not in declared

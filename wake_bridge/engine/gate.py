@@ -22,7 +22,7 @@ from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.guards import Candidate, Nothing, Verdict, before_lock
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Presence
-from wake_bridge.domain.routing import Inject, Route, decide
+from wake_bridge.domain.routing import Inject, Route, Start, decide
 from wake_bridge.engine.attempt import Attempt
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.resume import Resume
@@ -123,13 +123,15 @@ class Gate:
             settings = self._current.settings
             decision = decide(WakePolicy.IMMEDIATE, presence, routes, self._clock.now(), settings.fresh_for)
             match decision:
-                case Inject():
+                case Inject() | Start():
                     return await self._inject(delivery, route, place, verdict.events, judged)
                 case Hold():
                     return self._hold(delivery, self._with_look(decision, presence, delivery))
                 case _:
-                    why = "no native channel is wired"
-                    return self._hold(delivery, Hold(HoldReason.NO_ADAPTER, why, place.label, self._relook(delivery)))
+                    # what would be added to a running turn waits for its end: no adapter can steer yet
+                    return self._hold(
+                        delivery, Hold(HoldReason.ACTIVE, presence.detail, place.label, self._relook(delivery))
+                    )
 
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())
@@ -172,7 +174,7 @@ class Gate:
         )
         if self._dry_run:
             self._log.info("would_deliver", agent=delivery.identity, pane=place.label, lines=text.splitlines())
-            return self._hold(delivery, Hold(HoldReason.PAUSED, "dry run", place.label, Instant(now + DAY)))
+            return self._hold(delivery, Hold(HoldReason.DRY_RUN, "", place.label, Instant(now + DAY)))
         locked = self._ledger.lock(
             delivery,
             digest=text,
@@ -194,7 +196,7 @@ class Gate:
         """A dry run goes on with nothing that another run has begun."""
         now = self._clock.now()
         tomorrow = Instant(now + DAY)
-        return self._ledger.renew(delivery, tomorrow, Hold(HoldReason.STAGED, "dry run", delivery.where, tomorrow), now)
+        return self._ledger.renew(delivery, tomorrow, Hold(HoldReason.DRY_RUN, "", delivery.where, tomorrow), now)
 
     def _allowed(self, identity: Identity) -> frozenset[str]:
         target = self._current.settings.targets.get(identity)

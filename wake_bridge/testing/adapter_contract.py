@@ -64,6 +64,7 @@ class NotedJournal:
 
     stage: AdapterStage
     fails_at: Step | None = None
+    has_failed: bool = False
     steps: list[Step] = field(default_factory=list)
     submitted_before: dict[Step, int] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ class NotedJournal:
         """Note the step, and how much had been submitted by then."""
         del evidence
         if step is self.fails_at:
+            self.has_failed = True
             raise PowerCut(step)
         self.steps.append(step)
         self.submitted_before.setdefault(step, len(self.stage.submitted()))
@@ -170,6 +172,8 @@ async def a_journal_that_cannot_write_stops_the_hand(stage: AdapterStage) -> Non
         except PowerCut:
             outcome = None
 
+        if not journal.has_failed:
+            continue  # a step that the adapter never writes, such as staging where there is no composer
         assert not isinstance(outcome, Delivered), step
         assert len(stage.submitted()) == already, step
 

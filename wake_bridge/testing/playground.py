@@ -12,7 +12,6 @@ from wake_bridge.testing.agent_pane import AgentPane
 from wake_bridge.testing.sandbox import QUICK, Sandbox
 from wake_bridge.testing.tmux_server import PrivateTmux
 
-
 AT_A_TIME: Final = 3
 """Commands that are run side by side where there are many; the machine may have two cores."""
 

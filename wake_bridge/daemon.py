@@ -33,7 +33,7 @@ from wake_bridge.engine.look import presence_of
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, wire
 
-STOP_PATIENCE: Final = 4.0
+STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
 
 STOP_LIMIT: Final = 4.8

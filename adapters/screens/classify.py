@@ -7,6 +7,7 @@ the fusion in the domain wants a second one with an equal fingerprint.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,6 +20,9 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 
 ComposerState = Literal["empty", "draft", "placeholder", "absent"]
+
+_PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ]*[A-Za-z0-9])?")
+"""Letters, digits and blanks: what may stand in a condition as it is."""
 
 _SHOWN: Final = 60
 """Characters of the screen that evidence quotes at most."""
@@ -36,6 +40,8 @@ class Reading:
         composer_text: the text in it, a placeholder included.
         fingerprint: equal for two screens between which nothing that matters moved.
         footer: the rows below the composer.
+        sight: where typing would not move the terminal's cursor, a part of the placeholder: while it stands on the
+            screen the composer is still empty, and tmux itself can see that (DESIGN §6.4). Empty elsewhere.
     """
 
     evidence: tuple[Evidence, ...]
@@ -45,6 +51,7 @@ class Reading:
     composer_text: str
     fingerprint: str
     footer: str
+    sight: str
 
     @property
     def obstacles(self) -> tuple[Evidence, ...]:
@@ -79,6 +86,7 @@ def classify(screen: Screen, profile: Profile, beside: tuple[Evidence, ...] = ()
         composer_text=composer.text if composer else "",
         fingerprint=_fingerprint(screen, profile, composer),
         footer="\n".join(row.text for row in screen.rows[composer.last + 1 :]).strip("\n") if composer else "",
+        sight=_sight(screen, composer) if composer is not None and holds == "placeholder" else "",
     )
 
 
@@ -143,6 +151,13 @@ def _fingerprint(screen: Screen, profile: Profile, composer: Composer | None) ->
         if not profile.composer.above_may_move:
             parts += [row.text for row in screen.rows[: composer.first]]
     return hashlib.blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _sight(screen: Screen, composer: Composer) -> str:
+    """The longest plain run of the placeholder's first row, unless the terminal's cursor is the one that counts."""
+    if composer.cursor == (screen.cursor_x, screen.cursor_y):
+        return ""
+    return max(_PLAIN_RUN.findall(composer.lines[0]), key=len, default="")
 
 
 def _shortened(text: str) -> str:

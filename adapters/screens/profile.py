@@ -120,6 +120,7 @@ class Paste(Strict):
         max_characters: the same.
         chip: what a folded paste looks like, as a whole; groups `more` (lines beyond the first), `lines` and
             `characters` are compared with what was pasted.
+        blank_behind_chip: the harness puts a blank behind it, and the cursor behind that.
         wraps: beyond the limits the harness wraps the paste in a tag of its own before the model sees it.
     """
 
@@ -127,6 +128,7 @@ class Paste(Strict):
     max_lines: int = Field(default=10, ge=1)
     max_characters: int = Field(default=1024, ge=1)
     chip: Pattern = ""
+    blank_behind_chip: bool = False
     wraps: bool = False
 
 

@@ -16,6 +16,9 @@ from adapters.screens.signs import seen
 _NOT_TEXT: Final = re.compile(r"[\s\u200b\u2500-\u259f]+")
 """White space, and what frames are drawn with: a harness wraps and frames text as it likes."""
 
+_NOT_OF_A_MARK: Final = re.compile(r"[^0-9A-Z]+")
+"""What may stand where a mark is wrapped: frames, white space, a prompt before every row."""
+
 _MAY_WIDEN: Final = "\ufe0f"
 """Some terminals give two columns to what this selector follows; tmux 3.3 one."""
 
@@ -40,7 +43,7 @@ def holds_only(screen: Screen, profile: Profile, text: str) -> bool:
     if composer is None or composer.is_shell or not text.strip():
         return False
     is_chip = _is_chip_of(composer.text, profile.paste, text)
-    if not _cursor_behind_text(screen, composer, is_chip=is_chip):
+    if not _cursor_behind_text(screen, composer, int(is_chip and profile.paste.blank_behind_chip)):
         return False
     if composer.hidden_rows:
         return _is_end_of(composer, screen.width, text)
@@ -57,7 +60,7 @@ def mark_in_transcript(screen: Screen, profile: Profile, mark: str) -> bool:
     if composer is None and all(seen(rule, screen, None) is None for rule in profile.rules):
         return False
     above = screen.rows[: composer.first] if composer else screen.rows
-    return bool(mark) and _bare(mark) in _bare("".join(row.text for row in above))
+    return bool(mark) and mark in _NOT_OF_A_MARK.sub("", "".join(row.text for row in above))
 
 
 def _bare(text: str) -> str:
@@ -97,10 +100,10 @@ def _is_chip_of(shown: str, paste: Paste, text: str) -> bool:
     return all(expected.get(name) == count for name, count in counted.items())
 
 
-def _cursor_behind_text(screen: Screen, composer: Composer, *, is_chip: bool) -> bool:
-    """Whether a cursor stands right behind the text, or behind the blank that some harnesses put after a chip.
+def _cursor_behind_text(screen: Screen, composer: Composer, blanks_behind: int) -> bool:
+    """Whether the cursor stands right behind the text, or behind the blank that some harnesses put after a chip.
 
-    The terminal's or a drawn one: a harness that draws its own may place the other by widths of its own.
+    Behind wide characters a drawn one will do: Gemini places the terminal's by widths of its own.
     """
     if composer.cursor is None:
         return True
@@ -110,15 +113,17 @@ def _cursor_behind_text(screen: Screen, composer: Composer, *, is_chip: bool) ->
     row = screen.row(filled[-1])
     line = composer.lines[filled[-1] - composer.top].rstrip(BLANKS)
     end = row.columns[row.text.rindex(line) + len(line)]
-    slack = row.text.count(_MAY_WIDEN) + is_chip
+    slack = row.text.count(_MAY_WIDEN) + blanks_behind
 
     def is_behind(x: int, y: int) -> bool:
         if y == filled[-1]:
             return end <= x <= end + slack or x == min(end, screen.width - 1)
         return y == filled[-1] + 1 and x == composer.start and end >= screen.width - _WRAP_SLACK
 
+    if is_behind(*composer.cursor):
+        return True
     drawn = row.last_reversed()
-    return is_behind(*composer.cursor) or (drawn is not None and is_behind(drawn, filled[-1]))
+    return drawn is not None and text_width(line) != len(line) and is_behind(drawn, filled[-1])
 
 
 def _numbered(composer: Composer) -> Iterable[tuple[int, str]]:

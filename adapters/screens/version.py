@@ -73,8 +73,8 @@ def _files_of(argv: Sequence[str], executable: str, search_path: str, known: Rec
     for name in (*named, executable):
         path = Path(name)
         if path.is_absolute() and not is_interpreter(path.name):
-            yield path
             yield from _resolved(path)
+            yield path
     if search_path:
         for command in known.commands:
             found = shutil.which(command, path=search_path)

@@ -197,7 +197,7 @@ def test_where_the_cursor_may_be_anywhere_the_last_box_is_the_composer(
 ) -> None:
     """DESIGN §5: a cursor parked elsewhere hides blanks, so that a drawn one counts where it shows."""
     ansi = f"{RULE}\n{RULE}\n{inside}\n\n\x1b[0m{RULE}\nfoot"
-    toml = FRAMED.replace('frame = "rules"', 'frame = "rules", anchor = "bottom"')
+    toml = FRAMED.replace('frame = "rules"', 'frame = "rules", anchor = "bottom", footer = "foot"')
 
     assert classify(_screen(ansi, cursor, visible=False), _profile(toml)).state == state
 
@@ -256,3 +256,24 @@ def test_evidence_says_which_rule_saw_what_and_where() -> None:
     assert (evidence["title-spinner"].region, evidence["title-spinner"].saw) == ("title", "◐")
     assert evidence["glyph-grey"].vote is PresenceState.ACTIVE
     assert evidence["footer-interrupt"].saw.endswith("esc to interrupt")
+
+
+@pytest.mark.parametrize(
+    ("harness", "stem", "sight"),
+    [
+        ("qwen", "idle-empty.80x24", "Type your message or"),
+        ("qwen", "v0.24.4-idle-empty.80x24", ""),
+        ("qwen", "v0.24.4-unfocused-idle.80x24", "Type your message or"),
+        ("gemini", "unfocused-idle.80x24", "Type your message or"),
+        ("gemini", "idle-empty.80x24", ""),
+        ("qwen", "typing-single.80x24", ""),
+        ("codex", "idle-empty.80x24", ""),
+    ],
+)
+def test_where_the_terminals_cursor_is_parked_the_placeholder_is_what_a_condition_can_see(
+    harness: str, stem: str, sight: str
+) -> None:
+    """DESIGN §6.4: where a harness parks the real cursor elsewhere, the placeholder's presence by `#{C:…}`."""
+    capture = read_capture(CAPTURES / harness / f"{stem}.json")
+
+    assert classify(capture.screen, load_profiles()[harness]).sight == sight

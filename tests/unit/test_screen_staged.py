@@ -145,6 +145,16 @@ def test_a_mark_above_the_composer_is_found_though_wrapped_and_framed() -> None:
     assert not mark_in_transcript(screen, PROFILES["fake"], "")
 
 
+def test_a_mark_is_found_where_the_prompt_stands_before_every_row() -> None:
+    """DESIGN §6.7: aider shows what was submitted with its prompt before wrapped rows, too."""
+    rule = "─" * 30
+    ansi = f"> Wake: 01K3Z5Q8X9ABCDEFGHJKMN\n> PQRS\n\nHello\n{rule}\n> "
+    screen = Screen.parse(ansi, width=30, height=8, cursor_x=2, cursor_y=5, cursor_visible=True)
+
+    assert mark_in_transcript(screen, PROFILES["aider"], "01K3Z5Q8X9ABCDEFGHJKMNPQRS")
+    assert not mark_in_transcript(screen, PROFILES["aider"], "01K3Z5Q8X9ABCDEFGHJKMNPQRX")
+
+
 def test_a_mark_in_the_composer_is_no_mark_in_the_transcript() -> None:
     """DESIGN §6.7: text that still stands in the composer was not submitted."""
     screen = _screen("claude", "typing-scrolled.80x24")

@@ -21,8 +21,8 @@ from wake_bridge.ports.ledger import Ledger, NewId
 ENDED_BY_JOINING: Final = frozenset({HoldReason.WINDOW, HoldReason.REFRACTORY, HoldReason.LOOP})
 """Holds that may end with what joins the delivery: an event without a window, a person's word in a loop."""
 
-PASSES_APART: Final = 0.05
-"""Seconds between two passes over the ledger: a flood of events, or a lane at work, must not become a flood of passes."""
+PASSES_APART: Final = 0.02
+"""Seconds between two passes over the ledger: a flood of events must not become a flood of passes."""
 
 LANES: Final = 8
 """Deliveries that may be under way at once; each target has its own lane."""
@@ -143,6 +143,8 @@ class Deliverer:
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
         wait = None if deadline is None else max(0.0, (deadline - self._clock.now()) / 1000)
+        if wait is not None and self._lanes:
+            wait = max(wait, 0.05)
         # not wait_for: until 3.12 it can lose the cancellation that comes together with the event
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):

@@ -85,6 +85,10 @@ def find_composer(screen: Screen, shape: ComposerShape) -> Composer | None:
         glyph = Glyph(shape.glyph[0], next(iter(shape.column), 0), is_shell=False)  # scrolled out of sight itself
     if glyph is None:
         return None
+    lines = tuple(_lines(screen, shape, extent, glyph, first_line))
+    filled = max((number for number, line in enumerate(lines, 1) if line.strip(BLANKS)), default=0)
+    if shape.scrolls_from and filled >= shape.scrolls_from:
+        hidden_rows = hidden_rows or -1
     return Composer(
         glyph=glyph.text,
         glyph_column=glyph.column,
@@ -98,7 +102,7 @@ def find_composer(screen: Screen, shape: ComposerShape) -> Composer | None:
         right=extent.right,
         cursor=cursor,
         hidden_rows=hidden_rows,
-        lines=tuple(_lines(screen, shape, extent, glyph, first_line)),
+        lines=lines,
     )
 
 

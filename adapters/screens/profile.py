@@ -76,6 +76,7 @@ class ComposerShape(Strict):
         shell_glyphs: prompts that mean that text would go to a shell.
         scrolled: what shows that the text's first rows are out of sight, in the rule above it or at the end of its first
             row; a group `rows` counts them.
+        scrolls_from: with this many rows of text on, earlier ones may be out of sight and nothing shows it; 0: never.
         above_may_move: rows above move while idle (a banner), so they do not count as movement.
         placeholder: text that nobody typed.
     """
@@ -95,6 +96,7 @@ class ComposerShape(Strict):
     hidden_cursor_counts: bool = True
     shell_glyphs: Words = ()
     scrolled: Pattern = ""
+    scrolls_from: int = Field(default=0, ge=0)
     above_may_move: bool = False
     placeholder: Placeholder = Placeholder()
 
@@ -118,8 +120,8 @@ class Paste(Strict):
         gap_ms: milliseconds to wait between paste and Enter.
         max_lines: longer pastes arrive mangled or wrapped.
         max_characters: the same.
-        chip: what a folded paste looks like, as a whole; groups `more` (lines beyond the first), `lines` and
-            `characters` are compared with what was pasted.
+        chip: what a folded paste looks like, as a whole; groups `more` (lines beyond the first), `lines`, `characters`
+            and `start` (how it begins) are compared with what was pasted.
         blank_behind_chip: the harness puts a blank behind it, and the cursor behind that.
         wraps: beyond the limits the harness wraps the paste in a tag of its own before the model sees it.
     """

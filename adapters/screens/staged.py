@@ -96,8 +96,10 @@ def _is_chip_of(shown: str, paste: Paste, text: str) -> bool:
         return False
     lines = text.count("\n")
     expected = {"more": lines, "lines": lines + 1, "characters": len(text)}
-    counted = {name: int(count) for name, count in chip.groupdict().items() if count}
-    return all(expected.get(name) == count for name, count in counted.items())
+    groups = {name: found for name, found in chip.groupdict().items() if found}
+    if not _bare(text).startswith(_bare(groups.pop("start", ""))):
+        return False
+    return all(expected.get(name) == int(count) for name, count in groups.items())
 
 
 def _cursor_behind_text(screen: Screen, composer: Composer, blanks_behind: int) -> bool:

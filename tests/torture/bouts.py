@@ -37,7 +37,7 @@ class Bout:
         assert self.halt is not None
         self.halt.waits_until_reached()
 
-    def waits_for_hold(self, reason: str, timeout: float = 20) -> Standing | None:
+    def waits_for_hold(self, reason: str, timeout: float = 40) -> Standing | None:
         """How the message stands once it is held for that reason."""
         with going_on(self.halt):
             return self.rig.waits_for(self.message, lambda one: one.is_settled or one.hold == reason, timeout)

@@ -81,7 +81,7 @@ def asks_after_a_late_enter(bout: Bout) -> None:
     """Enter takes its time, and the turn it begins asks at once: whatever else was pressed meanwhile would approve."""
     before = len(bout.agent.fake.events("submit"))
     bout.agent.fake.turn(echo_delay=1500)
-    bout.agent.fake.waits_for("submit", before + 1, 20)
+    bout.agent.fake.waits_for("submit", before + 1, 40)
     bout.agent.fake.shows("approval")
     bout.waits_for_end()
     time.sleep(3)

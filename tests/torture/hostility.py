@@ -101,7 +101,7 @@ def run_after_exit(box: Mailbox, subject: Subject) -> tuple[str, Verdict]:
     _leave(box)
     before = box.rig.tmux.look(box.agent.pane).text
     message = commit(box.rig, box.agent, subject.text)
-    standing = box.rig.waits_for(message, lambda one: one.hold not in {"", "window"}, 20)
+    standing = box.rig.waits_for(message, lambda one: one.hold not in {"", "window"}, 40)
     time.sleep(LOOKS)
     after = box.rig.tmux.look(box.agent.pane).text
     wrongs = []

@@ -151,6 +151,10 @@ class Rig:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.rest()
+
+    def rest(self) -> None:
+        """End every daemon that still runs."""
         self.plain.close()
         self.watched.close()
 

@@ -105,7 +105,7 @@ class Halt:
         _wait_for(self._word("go").exists, LONGEST_HALT, f"nobody lets it go on from {self.point}")
         self._turn = next(self._turns)
 
-    def waits_until_reached(self, timeout: float = 20.0) -> None:
+    def waits_until_reached(self, timeout: float = 40.0) -> None:
         """The test's side: return when the daemon stands there.
 
         Raises:

@@ -16,7 +16,7 @@ from wake_bridge.domain.presence import PresenceState
 NOT_IDLE = [one for one in corpus() if one.must_not_be_idle]
 IDLE = [one for one in corpus() if one.must_be_idle]
 BELOW_A_TRANSCRIPT = [one for one in IDLE if one.capture.screen.cursor_y > 2]
-QUICK, FULL = 12, 200
+QUICK, FULL = 20, 200
 NEAREST = 18
 """Rows above a composer that idle screens keep: signs that a program is at work stand there."""
 

@@ -20,7 +20,7 @@ test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of
 	$(BIN)/pytest -n 2 --dist loadfile
 
 torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
-	$(BIN)/pytest -m torture -s -p no:randomly tests/torture
+	$(BIN)/pytest -m torture -s -p no:randomly tests
 
 bench: $(STAMP)       ## figures, as ratios and counts
 	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks

@@ -33,14 +33,15 @@ class Story:
         if self.is_running:
             self.world.sandbox.daemon()
         self._write()
-        self.before = {name: self.of(name)[0] for name in NAMES}
+        self.before = {name: found[0] for name, found in self._by_name().items()}
         self._command()
         self._advance(self._is_over)
-        self.after = {name: self.of(name) for name in NAMES}
+        self.after = self._by_name()
 
-    def of(self, name: str) -> list[Delivery]:
-        """An identity's deliveries, newest first."""
-        return [one for one in self.world.sandbox.deliveries() if one["target"] == f"@{name}"]
+    def _by_name(self) -> dict[str, list[Delivery]]:
+        """Everybody's deliveries, newest first."""
+        found = self.world.sandbox.deliveries()
+        return {name: [one for one in found if one["target"] == f"@{name}"] for name in NAMES}
 
     def submits(self, name: str) -> list[str]:
         """What an agent was told."""
@@ -94,8 +95,8 @@ class Story:
 
     def _is_over(self) -> bool:
         """Nothing is open any more, and what was read counts as acknowledged."""
-        found = self.world.sandbox.deliveries()
-        return all(one["settledAt"] for one in found) and self.of("letter")[0]["proof"] == 3
+        found = self._by_name()
+        return all(one["settledAt"] for theirs in found.values() for one in theirs) and found["letter"][0]["proof"] == 3
 
     def _advance(self, until: Callable[[], bool]) -> None:
         if self.is_running:

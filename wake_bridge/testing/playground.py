@@ -71,8 +71,10 @@ class Playground:
 
     def close(self) -> None:
         """End the daemons, then the tmux server with everything in it."""
-        self.sandbox.close()
-        self.tmux.close()
+        try:
+            self.sandbox.close()
+        finally:
+            self.tmux.close()
 
     def __enter__(self) -> Self:
         return self

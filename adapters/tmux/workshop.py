@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from adapters.screens import Capture, Profile, classify, dump_capture, read_capture
+from adapters.screens import Capture, Profile, classify_capture, dump_capture, read_capture
 from adapters.tmux.occupants import Agent
 from adapters.tmux.view import View
 from wake_bridge.domain.errors import NotFound
@@ -26,7 +26,7 @@ def judge(path: Path, harness: str, profiles: Mapping[str, Profile]) -> dict[str
         raise NotFound(
             "there is no screen profile of that name", name or str(path), hint=f"--harness takes one of: {known}"
         )
-    reading = classify(capture.screen, profiles[name])
+    reading = classify_capture(capture, profiles[name])
     return {"harness": name, "state": reading.state, "rule": reading.rule, "composer": reading.composer}
 
 

@@ -18,17 +18,17 @@ import structlog
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.edges.config import Settings
-from wake_bridge.edges.control_socket import Answer, ControlServer, Handler
-from wake_bridge.edges.housekeeping import Housekeeping
-from wake_bridge.edges.instance_lock import InstanceLock
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
-from wake_bridge.edges.matching_rules import matching_rules
-from wake_bridge.edges.notify import ServiceNotifier
-from wake_bridge.edges.other_driver import find_other_driver
-from wake_bridge.edges.paths import make_private_directory
 from wake_bridge.edges.records import presence_record, time_or_none
+from wake_bridge.edges.service.control_socket import Answer, ControlServer, Handler
+from wake_bridge.edges.service.housekeeping import Housekeeping
+from wake_bridge.edges.service.instance_lock import InstanceLock
+from wake_bridge.edges.service.notify import ServiceNotifier
+from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.engine.look import presence_of
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, wire

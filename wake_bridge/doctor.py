@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
-from wake_bridge.edges.config import Settings
-from wake_bridge.edges.instance_lock import holder, liveness
+from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.other_driver import find_other_driver
+from wake_bridge.edges.service.instance_lock import holder, liveness
+from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.viewpoint import Viewpoint, standing
 from wake_bridge.wiring import checked_settings
 

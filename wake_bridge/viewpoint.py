@@ -11,15 +11,15 @@ from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
-from wake_bridge.edges.config import Settings, installed_adapters
-from wake_bridge.edges.graph_file import GraphFile
-from wake_bridge.edges.identity_nodes import IDENTITY_LABEL, require_identity
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.configuration.config import Settings, installed_adapters
+from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, require_identity
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.matching_rules import matching_rules
-from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.edges.upstream_state import read_inheritance
 from wake_bridge.engine.resync import Resync, resync
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current

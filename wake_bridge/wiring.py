@@ -16,13 +16,13 @@ from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
-from wake_bridge.edges.config import Settings, load_settings, validate_adapter_tables
-from wake_bridge.edges.cursor_file import LastSyncId
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_signal import signal_for
+from wake_bridge.edges.change_log.sqlite_source import is_busy
+from wake_bridge.edges.configuration.config import Settings, load_settings, validate_adapter_tables
+from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.matching_rules import matching_rules
-from wake_bridge.edges.sqlite_graph import SqliteGraph
-from wake_bridge.edges.sqlite_signal import signal_for
-from wake_bridge.edges.sqlite_source import is_busy
+from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.acknowledge import Acknowledge

@@ -14,8 +14,8 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Out
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.sqlite_graph import SqliteGraph
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.gate import Gate

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.domain.names import LogId
-from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess
 

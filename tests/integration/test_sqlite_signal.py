@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges import inotify_signal
-from wake_bridge.edges.inotify_signal import InotifySignal
-from wake_bridge.edges.sqlite_graph import SqliteGraph
-from wake_bridge.edges.sqlite_signal import SilentSignal, WatchfilesSignal, signal_for
+from wake_bridge.edges.change_log import inotify_signal
+from wake_bridge.edges.change_log.inotify_signal import InotifySignal
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_signal import SilentSignal, WatchfilesSignal, signal_for
 from wake_bridge.ports.change_log import ChangeSignal
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess

@@ -14,11 +14,11 @@ from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.edges.upstream_state import read_inheritance
 from wake_bridge.engine.resync import Resync, resync
 from wake_bridge.engine.takeover import Inheritance, TakenOver, take_over
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore

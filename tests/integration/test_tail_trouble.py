@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from wake_bridge.domain.errors import LedgerUnwritable, SourceMissing, SourceNotAGraph
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.engine import tail as tail_module
 from wake_bridge.ports.ledger import Harvest
 from wake_bridge.testing.memory_core import MemoryCore

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from wake_bridge.domain.errors import ConfigurationInvalid
-from wake_bridge.edges.config import Settings, load_settings, validate_adapter_tables
-from wake_bridge.edges.config_fields import Configuration, TargetTable
-from wake_bridge.edges.config_mistakes import keys_of
+from wake_bridge.edges.configuration.config import Settings, load_settings, validate_adapter_tables
+from wake_bridge.edges.configuration.fields import Configuration, TargetTable
+from wake_bridge.edges.configuration.mistakes import keys_of
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 

@@ -16,7 +16,7 @@ import pytest
 import structlog
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.config import Settings, load_settings
+from wake_bridge.edges.configuration.config import Settings, load_settings
 from wake_bridge.edges.log_events import EVENTS
 from wake_bridge.edges.logs import (
     FILE_SIZE,

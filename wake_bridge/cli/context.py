@@ -14,9 +14,9 @@ from wake_bridge.cli.output import Console
 from wake_bridge.domain.names import is_identity
 
 if TYPE_CHECKING:
-    from wake_bridge.edges.config import Settings
-    from wake_bridge.edges.graph_file import GraphFile
-    from wake_bridge.edges.graph_writer import GraphWriter
+    from wake_bridge.edges.configuration.config import Settings
+    from wake_bridge.edges.graph.graph_file import GraphFile
+    from wake_bridge.edges.graph.graph_writer import GraphWriter
 
 
 class CommandContext:
@@ -34,28 +34,28 @@ class CommandContext:
         Raises:
             ConfigurationInvalid: with every mistake.
         """
-        from wake_bridge.edges.config import load_settings
+        from wake_bridge.edges.configuration.config import load_settings
 
         return load_settings(self.config_option, os.environ)
 
     def open_graph(self) -> GraphFile:
         """The graph, to look at; a context manager. Raises `SourceError`s."""
-        from wake_bridge.edges.graph_file import GraphFile
+        from wake_bridge.edges.graph.graph_file import GraphFile
 
         return GraphFile(self.settings.graph_path)
 
     def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
-        from wake_bridge.edges.graph_writer import GraphWriter
+        from wake_bridge.edges.graph.graph_writer import GraphWriter
 
         return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
 
     def poke_daemon(self) -> None:
         """Tell the daemon, if one runs, that something changed; never fails."""
-        from wake_bridge.edges.instance_lock import daemon_is_running
+        from wake_bridge.edges.service.instance_lock import daemon_is_running
 
         if daemon_is_running(self.settings.state_dir):
-            from wake_bridge.edges.control_socket import poke
+            from wake_bridge.edges.service.control_socket import poke
 
             poke(self.settings.state_dir)
 

@@ -9,7 +9,7 @@ import click
 from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
-    from wake_bridge.edges.config import Settings
+    from wake_bridge.edges.configuration.config import Settings
 
 
 @click.command()
@@ -34,9 +34,9 @@ def status(run: CommandContext) -> None:
 
 def status_record(settings: Settings) -> dict[str, Any]:
     """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
-    from wake_bridge.edges.instance_lock import holder, liveness
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import time_or_none
+    from wake_bridge.edges.service.instance_lock import holder, liveness
     from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.viewpoint import standing
 
@@ -73,7 +73,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
 
 def _ask_daemon(settings: Settings) -> dict[str, Any]:
     from wake_bridge.domain.errors import NotRunning, OperationFailed
-    from wake_bridge.edges.control_socket import ask
+    from wake_bridge.edges.service.control_socket import ask
 
     try:
         return dict(ask(settings.state_dir, "status", timeout=3))

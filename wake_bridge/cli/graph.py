@@ -15,18 +15,18 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, Word
 from wake_bridge.domain.errors import OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
-from wake_bridge.edges import subscription_nodes
-from wake_bridge.edges.config import Settings, installed_adapters, load_settings_at
-from wake_bridge.edges.config_sources import ConfigPlace, locate_config
-from wake_bridge.edges.deliverable import DEFAULT_ADAPTER, Circumstances, ResolveTarget, judge_subscriptions
-from wake_bridge.edges.first_config import write_first_config
-from wake_bridge.edges.graph_file import GraphFile
-from wake_bridge.edges.graph_schema import create_embedded_graph
-from wake_bridge.edges.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
-from wake_bridge.edges.instance_lock import InstanceLock
-from wake_bridge.edges.matching_rules import matching_rules
-from wake_bridge.edges.paths import expanded, make_private_directory
-from wake_bridge.edges.subscription_nodes import Wish
+from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
+from wake_bridge.edges.configuration.first_config import write_first_config
+from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.configuration.paths import expanded, make_private_directory
+from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
+from wake_bridge.edges.graph import subscription_nodes
+from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER, Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.graph.graph_schema import create_embedded_graph
+from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
+from wake_bridge.edges.graph.subscription_nodes import Wish
+from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.timestamps import timestamp_now
 
 if TYPE_CHECKING:
@@ -237,11 +237,11 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
         OperationFailed: there is no such directory.
         AlreadyRunning: a daemon of ours is at work.
     """
+    from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
     from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.sqlite_graph import SqliteGraph
+    from wake_bridge.edges.service.upstream_state import read_inheritance
     from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.edges.ulids import new_ulid
-    from wake_bridge.edges.upstream_state import read_inheritance
     from wake_bridge.engine.takeover import take_over
 
     directory = expanded(neo_directory)

@@ -15,16 +15,24 @@ from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
-from wake_bridge.edges.graph_file import GraphFile, Node
-from wake_bridge.edges.graph_writer import GraphWriter
-from wake_bridge.edges.identity_nodes import ensure_identity, require_identity
-from wake_bridge.edges.instance_lock import daemon_is_running
+from wake_bridge.edges.graph.graph_file import GraphFile, Node
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import ensure_identity, require_identity
+from wake_bridge.edges.graph.mailbox import (
+    Draft,
+    Mail,
+    audience,
+    mark_read,
+    require_mail,
+    require_message,
+    unread_mail_of,
+)
+from wake_bridge.edges.graph.mailbox import send as send_message
+from wake_bridge.edges.graph.outlook import Outlook
+from wake_bridge.edges.graph.task_moves import grant as give_right
+from wake_bridge.edges.graph.task_moves import move_task
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.mailbox import Draft, Mail, audience, mark_read, require_mail, require_message, unread_mail_of
-from wake_bridge.edges.mailbox import send as send_message
-from wake_bridge.edges.outlook import Outlook
-from wake_bridge.edges.task_moves import grant as give_right
-from wake_bridge.edges.task_moves import move_task
+from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.timestamps import timestamp_now
 
 OPERATOR: Final = "@operator"

@@ -53,8 +53,8 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
 
     from wake_bridge.domain.errors import NotRunning
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.control_socket import ask
     from wake_bridge.edges.records import presence_record
+    from wake_bridge.edges.service.control_socket import ask
     from wake_bridge.engine.look import presence_of
     from wake_bridge.viewpoint import Viewpoint
 

@@ -17,9 +17,9 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.config import Settings
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
 from wake_bridge.edges.log_events import EVENTS
-from wake_bridge.edges.paths import PRIVATE_FILE, make_private_directory
 from wake_bridge.edges.timestamps import timestamp_now
 
 LOG_FILE_NAME: Final = "wake-bridge.log"

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 import wake_bridge.daemon
 import wake_bridge.wiring
 from wake_bridge.cli.app import main
-from wake_bridge.edges.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 
 STUCK: Final = "WAKE_BRIDGE_TEST_STUCK"
 COMMAND: Final = ("-m", "wake_bridge.testing.stuck_tail")

@@ -10,10 +10,10 @@ from typing import Final, Self
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.cursor_file import LastSyncId
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_signal import SilentSignal, signal_for
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.sqlite_graph import SqliteGraph
-from wake_bridge.edges.sqlite_signal import SilentSignal, signal_for
+from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.tail import Tail

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.graph_schema import create_embedded_graph
-from wake_bridge.edges.graph_writer import GraphWriter
-from wake_bridge.edges.identity_nodes import put_identity
+from wake_bridge.edges.graph.graph_schema import create_embedded_graph
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import put_identity
 from wake_bridge.testing.graph_eye import GraphEye
 
 REAL = Path(__file__).parents[2] / "fixtures/neo-real.sqlite"

@@ -20,13 +20,13 @@ from wake_bridge.domain.errors import (
     SourceUnavailable,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.edges import graph_file
-from wake_bridge.edges.graph_file import GraphFile
-from wake_bridge.edges.graph_schema import APPLICATION_ID, create_embedded_graph
-from wake_bridge.edges.graph_writer import GraphWriter
-from wake_bridge.edges.identity_nodes import put_identity
-from wake_bridge.edges.mailbox import Draft, send, unread_mail_of
-from wake_bridge.edges.task_moves import grant, move_task
+from wake_bridge.edges.graph import graph_file
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, create_embedded_graph
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import put_identity
+from wake_bridge.edges.graph.mailbox import Draft, send, unread_mail_of
+from wake_bridge.edges.graph.task_moves import grant, move_task
 from wake_bridge.testing.graph_eye import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

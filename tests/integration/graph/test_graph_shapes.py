@@ -12,10 +12,10 @@ from wake_bridge.domain.errors import (
     OperationFailed,
 )
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
-from wake_bridge.edges.graph_writer import GraphWriter
-from wake_bridge.edges.identity_nodes import put_identity
-from wake_bridge.edges.mailbox import Draft, send
-from wake_bridge.edges.task_moves import grant
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import put_identity
+from wake_bridge.edges.graph.mailbox import Draft, send
+from wake_bridge.edges.graph.task_moves import grant
 from wake_bridge.testing.graph_eye import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

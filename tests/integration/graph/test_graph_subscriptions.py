@@ -10,8 +10,8 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import Trigger, WakePolicy
-from wake_bridge.edges.graph_writer import GraphWriter
-from wake_bridge.edges.subscription_nodes import Wish, subscribe, unsubscribe, update
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.subscription_nodes import Wish, subscribe, unsubscribe, update
 from wake_bridge.testing.graph_eye import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable
+from wake_bridge.edges.configuration.paths import PRIVATE_DIRECTORY, PRIVATE_FILE
 from wake_bridge.edges.ledger_store.database import BUSY_PATIENCE, explained, is_damage
 from wake_bridge.edges.ledger_store.migrations import Migration, migrate, migrate_in_memory, refuse_newer, version_of
-from wake_bridge.edges.paths import PRIVATE_DIRECTORY, PRIVATE_FILE
 
 FILE_NAME: Final = "state.sqlite"
 IN_MEMORY: Final = ":memory:"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import LedgerTooNew
-from wake_bridge.edges.paths import PRIVATE_FILE
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE
 
 Migration = Callable[[sqlite3.Connection], None]
 """Brings the schema from one version to the next, statement by statement, inside a transaction it does not end."""

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from wake_bridge.edges.config_fields import Configuration
-from wake_bridge.edges.config_mistakes import Key, Mistake, closest, keys_of, shown
-from wake_bridge.edges.paths import default_config_file, expanded
+from wake_bridge.edges.configuration.fields import Configuration
+from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, keys_of, shown
+from wake_bridge.edges.configuration.paths import default_config_file, expanded
 
 PREFIX: Final = "WAKE_BRIDGE_"
 CONFIG_VARIABLE: Final = PREFIX + "CONFIG"

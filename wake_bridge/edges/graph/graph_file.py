@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from wake_bridge.domain.errors import OperationFailed, SourceMissing, SourceNotAGraph, SourceUnavailable
-from wake_bridge.edges.graph_schema import APPLICATION_ID, sqlite_address
+from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, sqlite_address
 from wake_bridge.ports.change_log import EdgeRow
 
 BUSY_TIMEOUT: Final = 5.0

@@ -9,9 +9,9 @@ from typing import Final
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY, PAYLOAD_VERSION
-from wake_bridge.edges.graph_file import GraphFile, Node, owner_of
-from wake_bridge.edges.graph_writer import GraphWriter, as_stored
-from wake_bridge.edges.mailbox import require_message
+from wake_bridge.edges.graph.graph_file import GraphFile, Node, owner_of
+from wake_bridge.edges.graph.graph_writer import GraphWriter, as_stored
+from wake_bridge.edges.graph.mailbox import require_message
 
 RIGHTS: Final = {
     "originator": frozenset({("Submitted", "Canceled"), ("InputRequired", "Working")}),

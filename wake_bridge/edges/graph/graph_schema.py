@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.edges.paths import PRIVATE_FILE, make_private_directory
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
 
 APPLICATION_ID: Final = 0x57414B45
 """`WAKE`: SQLite's mark in the header of a file that wake-bridge made."""

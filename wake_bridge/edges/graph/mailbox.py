@@ -13,9 +13,9 @@ from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.subscriptions import plain_tag
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY
-from wake_bridge.edges.graph_file import GraphFile, Node, owner_of
-from wake_bridge.edges.graph_writer import GraphWriter
-from wake_bridge.edges.identity_nodes import IDENTITY_LABEL
+from wake_bridge.edges.graph.graph_file import GraphFile, Node, owner_of
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 
 _ADDRESSED: Final = """
     SELECT n.id, n.data, e.id, e.type, e.data

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from wake_bridge.domain.errors import RefusedForSafety
-from wake_bridge.edges.graph_file import GraphFile, Parameters
+from wake_bridge.edges.graph.graph_file import GraphFile, Parameters
 
 _HEAVIEST: Final = 5.0
 _REINFORCEMENT: Final = 0.1

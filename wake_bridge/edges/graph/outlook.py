@@ -9,9 +9,9 @@ from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
-from wake_bridge.edges.config import Settings
-from wake_bridge.edges.graph_file import GraphFile, Node
-from wake_bridge.edges.matching_rules import matching_rules
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 
 _SILENT_WORDS = frozenset({"suppressed", "silent"})

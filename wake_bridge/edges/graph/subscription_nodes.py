@@ -10,8 +10,8 @@ from typing import Any, Final
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
-from wake_bridge.edges.graph_file import GraphFile, Node, Properties, owner_of
-from wake_bridge.edges.graph_writer import GraphWriter
+from wake_bridge.edges.graph.graph_file import GraphFile, Node, Properties, owner_of
+from wake_bridge.edges.graph.graph_writer import GraphWriter
 
 _SECRET: Final = re.compile(r"(key|token|secret)$", re.IGNORECASE)
 

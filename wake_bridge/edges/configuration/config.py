@@ -11,9 +11,10 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from wake_bridge.domain.errors import ConfigurationInvalid
-from wake_bridge.edges.config_fields import Configuration
-from wake_bridge.edges.config_mistakes import Key, Mistake, closest, mistakes_in, shown, spelled
-from wake_bridge.edges.config_sources import (
+from wake_bridge.edges.configuration.fields import Configuration
+from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, mistakes_in, shown, spelled
+from wake_bridge.edges.configuration.paths import default_graph_file, default_state_directory, expanded
+from wake_bridge.edges.configuration.sources import (
     SESSION_VARIABLE,
     ConfigPlace,
     Gathered,
@@ -21,7 +22,6 @@ from wake_bridge.edges.config_sources import (
     gather,
     locate_config,
 )
-from wake_bridge.edges.paths import default_graph_file, default_state_directory, expanded
 
 ADAPTER_GROUP: Final = "wake_bridge.adapters"
 

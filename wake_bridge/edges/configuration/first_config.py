@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.paths import PRIVATE_FILE, make_private_directory
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
 
 _TEMPLATE = """\
 # wake-bridge: only what differs from the defaults. config.example.toml explains every key.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from wake_bridge.domain.errors import AlreadyRunning, LedgerUnwritable
-from wake_bridge.edges.paths import PRIVATE_FILE
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE
 from wake_bridge.edges.timestamps import timestamp_now
 
 LOCK_NAME: Final = "daemon.lock"

@@ -10,8 +10,8 @@ from typing import Any, Final
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import MESSAGE_LABEL, read_mark, text_of
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
-from wake_bridge.edges.sqlite_rows import Stored, edge_row, stored_or_none, text
-from wake_bridge.edges.sqlite_source import Rows, SqliteSource
+from wake_bridge.edges.change_log.sqlite_rows import Stored, edge_row, stored_or_none, text
+from wake_bridge.edges.change_log.sqlite_source import Rows, SqliteSource
 from wake_bridge.ports.change_log import EdgeRow, Json, LogEntry, MailState
 
 _NO_ROW: Final = LogId(0)

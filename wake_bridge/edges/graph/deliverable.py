@@ -14,10 +14,10 @@ from wake_bridge.domain.subscriptions import (
     serves,
     with_known_adapters,
 )
-from wake_bridge.edges.config import Settings
-from wake_bridge.edges.graph_file import GraphFile
-from wake_bridge.edges.identity_nodes import find_identity
-from wake_bridge.edges.subscription_nodes import shown_subscription
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.graph.identity_nodes import find_identity
+from wake_bridge.edges.graph.subscription_nodes import shown_subscription
 
 DEFAULT_ADAPTER: Final = "tmux"
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.names import Instant, LogId
-from wake_bridge.edges.paths import PRIVATE_FILE
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE
 from wake_bridge.ports.change_log import Published
 
 CURSOR_FILE: Final = "lastSyncId"

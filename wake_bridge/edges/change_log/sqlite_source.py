@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
-from wake_bridge.edges.graph_schema import APPLICATION_ID, sqlite_address
-from wake_bridge.edges.sqlite_family import Family, family_of
+from wake_bridge.edges.change_log.sqlite_family import Family, family_of
+from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, sqlite_address
 
 BUSY_TIMEOUT: Final = 1.0
 """Seconds one call may wait for a lock; a stop must not wait longer for the tail's thread."""

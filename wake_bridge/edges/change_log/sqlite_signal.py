@@ -16,7 +16,7 @@ from typing import Final
 
 from watchfiles import Change, awatch
 
-from wake_bridge.edges.inotify_signal import InotifySignal
+from wake_bridge.edges.change_log.inotify_signal import InotifySignal
 from wake_bridge.ports.change_log import ChangeSignal
 
 STEP: Final = 50

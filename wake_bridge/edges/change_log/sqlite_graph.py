@@ -11,9 +11,9 @@ from wake_bridge.domain.facts import EDGE_TYPES
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
-from wake_bridge.edges import sqlite_mail
-from wake_bridge.edges.sqlite_rows import RowReader, Stored, stored_or_none, text
-from wake_bridge.edges.sqlite_source import SqliteSource
+from wake_bridge.edges.change_log import sqlite_mail
+from wake_bridge.edges.change_log.sqlite_rows import RowReader, Stored, stored_or_none, text
+from wake_bridge.edges.change_log.sqlite_source import SqliteSource
 from wake_bridge.ports.change_log import (
     IDENTITY_LABELS,
     BrokenRow,

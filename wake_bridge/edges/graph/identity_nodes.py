@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed
-from wake_bridge.edges.graph_file import GraphFile, Node
-from wake_bridge.edges.graph_writer import GraphWriter
+from wake_bridge.edges.graph.graph_file import GraphFile, Node
+from wake_bridge.edges.graph.graph_writer import GraphWriter
 
 IDENTITY_LABEL: Final = "AgentIdentity"
 LABELS: Final = frozenset({IDENTITY_LABEL, "AGENT"})

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from wake_bridge.domain.matching import MatchingRules, TargetRule
 from wake_bridge.domain.names import Identity, WakePolicy
-from wake_bridge.edges.config import Settings
+from wake_bridge.edges.configuration.config import Settings
 
 SECOND = 1000
 """Milliseconds."""

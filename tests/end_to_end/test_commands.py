@@ -82,6 +82,9 @@ class Story:
     def _command(self) -> None:
         sandbox, said = self.world.sandbox, self.said
         said["status"] = sandbox.ask("status")
+        said["all"], said["held"] = sandbox.deliveries(), sandbox.deliveries("--state", "held")
+        said["held reader"] = sandbox.deliveries("--state", "held", "--target", "@reader")
+        said["one held"] = sandbox.lines("deliveries", "--state", "HELD", "--limit", "1")
         said["resume"] = sandbox.ask("resume", "@paused")
         said["ack"] = sandbox.ask("ack", self.before["acked"]["id"])
         said["read"] = sandbox.lines("read", "@letter", self.messages["letter"])
@@ -141,6 +144,17 @@ def test_status_counts_what_is_open_held_and_unknown(story: Story) -> None:
     assert status["running"] == ("yes" if story.is_running else "no")
     assert (status["open"], status["held"], status["unknown"], status["failed"]) == (3, 3, 1, 0)
     assert status["holds"] == dict.fromkeys(HELD, 1)
+
+
+def test_what_is_held_is_listed_by_itself(story: Story) -> None:
+    """CONTRACT `deliveries --state`: what is held is no state of its own, but what one asks for."""
+    held = story.said["held"]
+    assert [one["hold_reason"] for one in held] == [
+        one["hold_reason"] for one in story.said["all"] if one["hold_reason"] and not one["settledAt"]
+    ]
+    assert {one["hold_reason"] for one in held} == HELD
+    assert [one["target"] for one in story.said["held reader"]] == ["@reader"]
+    assert len(story.said["one held"]) == 1
 
 
 def test_ack_raises_the_proof_to_3(story: Story) -> None:

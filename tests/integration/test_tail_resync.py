@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
@@ -96,6 +96,14 @@ def test_a_resync_says_where_a_pruned_log_begins(core: MemoryCore, tmp_path: Pat
     assert [event.subject_key for event in found.events] == [kept]
     assert found.first_available == core.tip() - 2
     assert again(tmp_path, subscription_id, core.tip() - 3).first_available is None
+
+
+def test_a_resync_from_beyond_the_end_of_the_log_is_a_mistake(core: MemoryCore, tmp_path: Path) -> None:
+    """CONTRACT `resync --since N`: an id that was never given out means nothing; the last one means nothing new."""
+    subscription_id = core.subscribe(A)
+    assert again(tmp_path, subscription_id, core.tip()).events == ()
+    with pytest.raises(UsageMistake, match=f"the log ends at {core.tip()}: --since {core.tip() + 1}"):
+        again(tmp_path, subscription_id, core.tip() + 1)
 
 
 def test_a_resync_finds_the_moves_that_typed_rows_tell(core: MemoryCore, tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Delivery
     from wake_bridge.edges.ledger_store import LedgerStore
 
-STATES = click.Choice([state.value for state in DeliveryState], case_sensitive=False)
+HELD = "held"
+"""Not a state of its own: whatever waits with a reason."""
+
+STATES = click.Choice([*(state.value for state in DeliveryState), HELD], case_sensitive=False)
 
 
 @click.group(invoke_without_command=True)
-@click.option("--state", type=STATES, help="Only deliveries in this state.")
+@click.option("--state", type=STATES, help="Only deliveries in this state; held: all that wait for a reason.")
 @click.option("--target", type=IDENTITY, help="Only deliveries for this identity.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many."
@@ -33,8 +36,13 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
 
     run = context.ensure_object(CommandContext)
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
-    wanted = DeliveryState(state.upper()) if state else None
-    found = ledger.deliveries(state=wanted, identity=Identity(target) if target else None, limit=limit)
+    whose = Identity(target) if target else None
+    if state == HELD:
+        waiting = [one for one in reversed(ledger.unsettled()) if one.hold and whose in {None, one.identity}]
+        found = waiting[:limit]
+    else:
+        wanted = DeliveryState(state.upper()) if state else None
+        found = ledger.deliveries(state=wanted, identity=whose, limit=limit)
     rows = []
     for one in found:
         record = delivery_record(one, ledger.events_of(one.id))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import MatchingRules, Moment, match
@@ -48,9 +48,15 @@ def resync(
     the log has typed rows: what a task was before cannot be derived a second time.
 
     Raises:
+        UsageMistake: the log ends before `since`.
         NotFound: there is no such subscription.
         SourceError: the graph cannot be read.
     """
+    bounds = log.bounds()
+    if since > bounds.highest:
+        raise UsageMistake(
+            f"the log ends at {bounds.highest}", f"--since {since}", hint="`wake-bridge status` shows where it ends"
+        )
     properties = log.subscription(subscription_id)
     if properties is None:
         raise NotFound("there is no such subscription", subscription_id, hint="`wake-bridge list` shows them")
@@ -59,7 +65,7 @@ def resync(
     book.put(read_subscription(subscription_id, properties, ageless))
     humans = frozenset(row.id for row in log.identities().values() if row.account_type == "human")
     moment = Moment(epoch, now, wall, new_id, ageless, humans)
-    lowest = log.bounds().lowest
+    lowest = bounds.lowest
     events: dict[str, WakeEvent] = {}
     last = since
     for page in pages_after(log, since):

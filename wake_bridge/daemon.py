@@ -31,7 +31,7 @@ from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.engine.look import presence_of
 from wake_bridge.engine.supervise import Supervisor
-from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, wire
+from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, use_profiles, wire
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
@@ -228,16 +228,20 @@ class Daemon:
         last_word.daemon = True
         last_word.start()
 
-    def _take_over_configuration(self) -> None:
-        """Read the configuration again; a bad one keeps the old one in force (DESIGN §9)."""
+    def _take_over_configuration(self) -> ConfigurationInvalid | None:
+        """Read configuration and screen profiles again; what is bad keeps the old in force (DESIGN §9), and is told."""
         self._notifier.reloading()
         try:
             settings = self._reload()
+            use_profiles(settings, self.parts.bench)
         except ConfigurationInvalid as error:
             self._log.error("config_refused", reason=str(error), problems=list(error.problems))
+            return error
         else:
             self._adopt(settings)
-        self._notifier.ready("tailing")
+            return None
+        finally:
+            self._notifier.ready("tailing")
 
     def _adopt(self, settings: Settings) -> None:
         parts = self.parts
@@ -281,11 +285,17 @@ class Daemon:
     # -- the control socket --------------------------------------------------------------------------------------
 
     def _handlers(self) -> Mapping[str, Handler]:
-        return {"poke": self._poke, "status": self._status, "presence": self._presence}
+        return {"poke": self._poke, "reload": self._reload_now, "status": self._status, "presence": self._presence}
 
     async def _poke(self, _: Mapping[str, Any]) -> Answer:
         self.parts.tail.poke()
         self.parts.deliverer.look_at(None)
+        return {"ok": True}
+
+    async def _reload_now(self, _: Mapping[str, Any]) -> Answer:
+        refused = self._take_over_configuration()
+        if refused is not None:
+            raise refused
         return {"ok": True}
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:

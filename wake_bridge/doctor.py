@@ -21,7 +21,7 @@ PRIVATE: Final = 0o077
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `ok` None: it does not apply, or cannot be told."""
+    """One check. `ok` None: it does not apply, cannot be told, or is only a warning."""
 
     check: str
     ok: bool | None
@@ -37,7 +37,11 @@ async def examine(config_option: str | None) -> list[Finding]:
         return [Finding("configuration", ok=False, detail="; ".join(error.problems) or str(error), hint=error.hint)]
     findings = [_configuration(settings), *_graph(settings), _state_directory(settings), _ledger(settings)]
     findings += [_daemon(settings), _other_driver(settings)]
-    view = Viewpoint(settings)
+    try:
+        view = Viewpoint(settings)
+    except ConfigurationInvalid as error:
+        what = "; ".join(error.problems) or str(error)
+        return [*findings, Finding("screen profiles", ok=False, detail=what, hint=error.hint)]
     findings += [one async for one in _adapters(view)]
     findings += [one async for one in _targets(view)]
     return findings
@@ -137,3 +141,5 @@ async def _targets(view: Viewpoint) -> AsyncIterator[Finding]:
     for identity in view.identities():
         trouble = await view.trouble_with(identity)
         yield Finding(f"target {identity}", ok=not trouble.why, detail=trouble.why or trouble.where, hint=trouble.hint)
+        for check, ok, detail, hint in await view.checks_of_agent(identity):
+            yield Finding(f"{check} {identity}", ok, detail, hint)

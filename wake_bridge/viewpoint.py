@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.takeover import TakenOver, take_over
 from wake_bridge.engine.watch import Watch
-from wake_bridge.ports.adapter import Nowhere, PaneBinder, Place, ScreenWorkshop
+from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
 from wake_bridge.wiring import engine_settings, make_adapters
 
 
@@ -124,6 +125,15 @@ class Viewpoint:
             return Trouble(where=found.label)
         return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
 
+    async def checks_of_agent(self, identity: Identity) -> Sequence[Check]:
+        """What `doctor` asks of the agent that is there now; empty where none is."""
+        for route in self.routes.of(identity)[:1]:
+            adapter = self.routes.adapter(route)
+            place = await self.watch.locate(route)
+            if isinstance(adapter, ScreenWorkshop) and isinstance(place, Place):
+                return await adapter.checks_in(place, route.address)
+        return ()
+
 
 def require_known(settings: Settings, identity: Identity) -> None:
     """Raise `NotFound` for an identity that neither graph nor configuration knows; without a graph nobody can tell."""
@@ -169,6 +179,7 @@ def replay(settings: Settings, subscription_id: str, since: LogId) -> Resync:
     """Match the log after `since` again for one subscription, and put what matched into the ledger.
 
     Raises:
+        UsageMistake: the log ends before `since`.
         NotFound: there is no such subscription.
         SourceError: the graph cannot be read.
         LedgerError: the ledger cannot be written.

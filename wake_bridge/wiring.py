@@ -33,10 +33,7 @@ from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail import Tail
 from wake_bridge.engine.watch import Watch
-from wake_bridge.ports.adapter import (
-    AdapterContext,
-    HarnessAdapter,
-)
+from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, ScreenWorkshop
 
 Value = TypeVar("Value")
 
@@ -82,6 +79,17 @@ def make_adapters(settings: Settings, clock: SteadyClock) -> Bench:
         name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
     }
     return Bench(made, catalogue)
+
+
+def use_profiles(settings: Settings, bench: Bench) -> None:
+    """Let adapters that judge screens go on with the profiles as they are written now.
+
+    Raises:
+        ConfigurationInvalid: naming every mistake in one of them; those in use stay.
+    """
+    for adapter in bench.adapters.values():
+        if isinstance(adapter, ScreenWorkshop):
+            adapter.use_profiles(str(settings.screens_directory or ""))
 
 
 def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:

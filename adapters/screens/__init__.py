@@ -13,24 +13,27 @@ from adapters.screens.profile import Profile, load_profile, load_profiles
 from adapters.screens.recognise import is_shell_or_veto, recognise
 from adapters.screens.screen import Screen
 from adapters.screens.staged import composer_is_empty, holds_only, mark_in_transcript
-from adapters.screens.trust import override_for
-from adapters.screens.version import installed_version, is_seen, version_evidence
+from adapters.screens.trust import learnt_from, override_for, what_is_new
+from adapters.screens.version import Drift, drift_of, installed_version, is_seen, version_evidence
 from adapters.screens.written import profile_text
 
 __all__ = [
     "Capture",
     "ComposerState",
+    "Drift",
     "Profile",
     "Reading",
     "Screen",
     "classify",
     "classify_capture",
     "composer_is_empty",
+    "drift_of",
     "dump_capture",
     "holds_only",
     "installed_version",
     "is_seen",
     "is_shell_or_veto",
+    "learnt_from",
     "load_capture",
     "load_profile",
     "load_profiles",
@@ -40,4 +43,5 @@ __all__ = [
     "read_capture",
     "recognise",
     "version_evidence",
+    "what_is_new",
 ]

@@ -112,9 +112,12 @@ def _no_agent(capture: Capture) -> Iterator[Evidence]:
     if not command or not is_shell_or_veto([command]):
         return
     in_front = [line.split() for line in capture.process_tree if " fg " in f"{line} "]
-    if all(is_shell_or_veto(words[:1]) for words in in_front):
-        saw = f"{command} has the terminal"
-        yield Evidence("no-agent", PresenceState.UNKNOWN, saw=saw, region="process", hold=HoldReason.NO_AGENT)
+    if not all(is_shell_or_veto(words[:1]) for words in in_front):
+        return
+    stopped = [words[0] for line in capture.process_tree if (words := line.split())[1:2] and words[1].startswith("T")]
+    rule = "suspended" if stopped else "no-agent"
+    saw = f"{stopped[0]} is stopped, and {command} has the terminal" if stopped else f"{command} has the terminal"
+    yield Evidence(rule, PresenceState.UNKNOWN, saw=saw, region="process", hold=HoldReason.NO_AGENT)
 
 
 def dump_capture(capture: Capture, ansi: str) -> str:

@@ -67,11 +67,12 @@ def classify(screen: Screen, profile: Profile, beside: tuple[Evidence, ...] = ()
     """Read one screen by one profile, with what is known `beside` it. Never raises."""
     composer = find_composer(screen, profile.composer)
     holds = _composer_state(screen, profile, composer)
-    evidence = [*beside, *_pane_facts(screen), *_composer_evidence(composer, holds)]
+    evidence = [*beside, *_pane_facts(screen)]
     for rule in profile.ordered_rules:
         saw = seen(rule, screen, composer)
         if saw is not None:
             evidence.append(Evidence(rule.name, rule.state, saw=_shortened(saw), region=rule.region))
+    evidence += _composer_evidence(screen, composer, holds)
     if composer is not None and holds in {"empty", "placeholder"}:
         evidence += _missing_signs(screen, profile, composer)
         if not any(one.weighs for one in evidence):
@@ -120,9 +121,12 @@ def _composer_state(screen: Screen, profile: Profile, composer: Composer | None)
     return "draft"
 
 
-def _composer_evidence(composer: Composer | None, holds: ComposerState) -> Iterator[Evidence]:
+def _composer_evidence(screen: Screen, composer: Composer | None, holds: ComposerState) -> Iterator[Evidence]:
+    """What the composer itself says; where there is none, the screen's last row tells best what stands in its place."""
     if composer is None:
-        yield Evidence("no-composer", PresenceState.UNKNOWN, region="composer")
+        last_row = _shortened(screen.row(screen.last_text_row).text)
+        saw = f"the last row says {last_row!r}" if last_row else "the screen is empty"
+        yield Evidence("no-composer", PresenceState.UNKNOWN, saw=saw, region="composer")
     elif composer.is_shell:
         yield Evidence("shell-mode", PresenceState.USER_TYPING, saw=composer.glyph, region="glyph")
     elif composer.is_blank and not composer.cursor_is_inside:

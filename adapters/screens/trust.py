@@ -6,6 +6,7 @@ needs are kept: where one of them speaks against the screen, nothing is learnt.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from adapters.screens.classify import classify
@@ -14,6 +15,7 @@ from adapters.screens.profile import ComposerShape, Placeholder, Profile
 from adapters.screens.rules import StyleCondition
 from adapters.screens.screen import Screen, text_width
 from adapters.screens.style import Style
+from adapters.screens.version import is_seen
 from adapters.screens.written import profile_text
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.presence import PresenceState
@@ -25,12 +27,17 @@ _HINT: Final = "empty the composer and wait for the turn to end; docs/profiles.m
 
 
 def override_for(screen: Screen, profile: Profile, version: str = "") -> str:
-    """The text of a profile that reads `screen` as idle: `profile`, with what the screen shows added.
+    """The text of the profile that `learnt_from` answers; the same arguments and errors."""
+    return profile_text(learnt_from(screen, profile, version))
+
+
+def learnt_from(screen: Screen, profile: Profile, version: str = "") -> Profile:
+    """A profile that reads `screen` as idle: `profile`, with what the screen shows added.
 
     Args:
         screen: a look at the pane of which a person says that its agent is idle and its composer empty.
         profile: the harness's profile as it is now.
-        version: the version that is running, added to those whose screens are known.
+        version: the version that is running; added to those whose screens are known, unless it counts as seen.
 
     Raises:
         RefusedForSafety: no composer is to be found, or something else than prompt and placeholder speaks against idle.
@@ -42,7 +49,9 @@ def override_for(screen: Screen, profile: Profile, version: str = "") -> str:
     learnt = profile.model_copy(
         update={
             "composer": _with_looks(screen, shape, composer),
-            "versions": tuple(dict.fromkeys((*profile.versions, *([version] if version else [])))),
+            "versions": profile.versions
+            if is_seen(profile, version)
+            else (*profile.versions, *filter(None, [version])),
         }
     )
     learnt = Profile.model_validate(learnt.model_dump(by_alias=True))
@@ -50,7 +59,35 @@ def override_for(screen: Screen, profile: Profile, version: str = "") -> str:
     against = [one for one in reading.evidence if one.vote is not PresenceState.IDLE]
     if against:
         raise _refused("; ".join(f"{one.rule} saw {one.saw!r} in {one.region}" for one in against))
-    return profile_text(learnt)
+    return learnt
+
+
+def what_is_new(before: Profile, after: Profile) -> Iterator[str]:
+    """What a learnt profile takes for idle that `before` did not, a line each, for the person who says so."""
+    old, new = before.composer, after.composer
+    for glyph in new.glyph[len(old.glyph) :]:
+        yield f"prompt {glyph!r}"
+    if new.column != old.column:
+        yield f"a prompt in column {new.column[-1]}"
+    if new.glyph_style != old.glyph_style:
+        yield f"a prompt that is {_look(new.glyph_style)}"
+    for text in new.placeholder.strings[len(old.placeholder.strings) :]:
+        yield f"placeholder {text!r}"
+    if new.placeholder.style != old.placeholder.style:
+        yield f"a placeholder that is {_look(new.placeholder.style)}"
+    if new.placeholder.ghost != old.placeholder.ghost:
+        yield "no suggestion any more: in this look only the exact words count"
+    if new.placeholder.required != old.placeholder.required:
+        yield "a composer without a placeholder"
+    for version in after.versions[len(before.versions) :]:
+        yield f"version {version}"
+
+
+def _look(style: StyleCondition) -> str:
+    """A style in words."""
+    on = [name for name in ("bold", "dim", "reverse") if getattr(style, name)]
+    colours = [f"{name} {' or '.join(value)}" for name in ("fg", "bg") if (value := getattr(style, name))]
+    return ", ".join((*on, *colours)) or "plain"
 
 
 def _with_glyph(screen: Screen, shape: ComposerShape) -> ComposerShape:

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Final
@@ -44,9 +45,31 @@ def installed_version(argv: Sequence[str], executable: str, search_path: str, pr
     return ""
 
 
+class Drift(StrEnum):
+    """How a running version stands to those whose screens are known."""
+
+    SEEN = "seen"
+    PATCH = "patch of a seen minor"
+    NEWER = "newer"
+    OLDER = "older or between"
+    UNTOLD = "cannot be told"
+
+
+def drift_of(profile: Profile, version: str) -> Drift:
+    """Where `version` stands; a profile that names no versions makes no difference between them."""
+    if not profile.versions or version in profile.versions:
+        return Drift.SEEN
+    if not version:
+        return Drift.UNTOLD
+    if any(_minor(version) == _minor(seen) for seen in profile.versions):
+        return Drift.PATCH
+    is_newer = all(_numbers(version) > _numbers(seen) for seen in profile.versions)
+    return Drift.NEWER if is_newer else Drift.OLDER
+
+
 def is_seen(profile: Profile, version: str) -> bool:
     """Whether the rules were read off this version's screens; a patch of a seen minor counts as seen."""
-    return any(_minor(version) == _minor(seen) for seen in profile.versions)
+    return drift_of(profile, version) in {Drift.SEEN, Drift.PATCH}
 
 
 def version_evidence(profile: Profile, version: str) -> tuple[Evidence, ...]:
@@ -54,7 +77,7 @@ def version_evidence(profile: Profile, version: str) -> tuple[Evidence, ...]:
 
     Empty where the version is known, and for a profile that names no versions.
     """
-    if not profile.versions or is_seen(profile, version):
+    if is_seen(profile, version):
         return ()
     read_off = f"the rules were read off {', '.join(profile.versions)}"
     saw = f"{profile.name} {version}; {read_off}" if version else f"cannot be told; {read_off}"
@@ -65,6 +88,10 @@ def version_evidence(profile: Profile, version: str) -> tuple[Evidence, ...]:
 
 def _minor(version: str) -> list[str]:
     return version.split(".")[:2]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def _files_of(argv: Sequence[str], executable: str, search_path: str, known: Recognise) -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from adapters.tmux.attempt import Attempt
 from adapters.tmux.claims import claim_pane
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.deliver import deliver
-from adapters.tmux.doctor import Check, checks
+from adapters.tmux.doctor import checks, version_check
 from adapters.tmux.facts import NoPane
 from adapters.tmux.lock import PaneIsTaken, pane_lock
 from adapters.tmux.occupants import Agent, Occupants
@@ -22,13 +23,23 @@ from adapters.tmux.panes import panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
 from adapters.tmux.sockets import default_socket, target_socket
 from adapters.tmux.view import Observer, View
-from adapters.tmux.workshop import captured, judge
+from adapters.tmux.workshop import captured, judge, lesson
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Evidence, Observation, PresenceState
+from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
-from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Journal, Nowhere, Place, Refused, Wake
+from wake_bridge.ports.adapter import (
+    AdapterContext,
+    AttemptOutcome,
+    Check,
+    Journal,
+    Lesson,
+    Nowhere,
+    Place,
+    Refused,
+    Wake,
+)
 
 _COMPARABLE_FOR: Final = 5_000
 """Milliseconds for which a look says what the pane must still look like when a wake begins."""
@@ -73,10 +84,8 @@ class TmuxAdapter:
         self._config = config
         self._context = context
         self._servers: dict[str, TmuxServer] = {}
-        self._profiles = load_profiles(context.screens_directory)
-        self._occupants = Occupants(self._profiles)
-        self._resolver = Resolver(self._server, self._socket, self._occupants)
         self._last_looks: dict[str, _LastLook] = {}
+        self.use_profiles(context.screens_directory)
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one pane the address means, now (DESIGN §6.1)."""
@@ -138,6 +147,14 @@ class TmuxAdapter:
         """Checks for `doctor`: the program, its version, the server, UTF-8."""
         return await checks(self._server(self._socket("")), self._context.timeout, self._context.environment)
 
+    async def checks_in(self, place: Place, address: Address) -> Sequence[Check]:
+        """Whether the screens of the agent that is there now are known; nothing where there is none."""
+        key = PaneKey.of(place.key)
+        view = await self._observer(key.socket).view(key.pane_id, address.harness)
+        if isinstance(view, NoPane) or not isinstance(view.agent, Agent):
+            return []
+        return [version_check(view.agent, place.label)]
+
     async def binding_for(self, pane: str | None, environment: Mapping[str, str]) -> Place:
         """The place that `bind` means: the named pane, or the one this process runs in by `$TMUX` and `$TMUX_PANE`.
 
@@ -176,12 +193,36 @@ class TmuxAdapter:
         Raises:
             NotFound: there is no such pane.
         """
+        return captured(await self._view_of(pane))
+
+    async def lesson_of(self, pane: str) -> Lesson:
+        """What is to be learnt if the agent in that pane is idle now, from two looks as any idleness is proven.
+
+        Raises:
+            NotFound: there is no such pane.
+            RefusedForSafety: something else than prompt and placeholder speaks against idle.
+        """
+        first = await self._view_of(pane)
+        await asyncio.sleep(SAMPLES_APART / 1000)
+        return lesson(first, await self._view_of(pane))
+
+    def use_profiles(self, directory: str) -> None:
+        """Go on with the profiles as they are written now; attempts under way end with those they began with.
+
+        Raises:
+            ConfigurationInvalid: naming file, rule and field of every mistake; those in use stay.
+        """
+        self._profiles = load_profiles(directory)
+        self._occupants = Occupants(self._profiles)
+        self._resolver = Resolver(self._server, self._socket, self._occupants)
+
+    async def _view_of(self, pane: str) -> View:
         place = await self.binding_for(pane, self._context.environment)
         key = PaneKey.of(place.key)
         view = await self._observer(key.socket).view(key.pane_id, "")
         if isinstance(view, NoPane):
             raise NotFound(view.why, pane, hint=_BIND_HINT)
-        return captured(view)
+        return view
 
     def _server(self, socket: str) -> TmuxServer:
         if socket not in self._servers:

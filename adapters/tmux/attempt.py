@@ -62,7 +62,7 @@ class Attempt:
 
     def refused_by(self, evidence: Evidence) -> Refused:
         """Nothing more is typed because of what was seen."""
-        return self.refused(reason_of(evidence), told(evidence))
+        return self.refused(reason_of(evidence), evidence.told)
 
     def staged(self, detail: str) -> Refused:
         """Our text may stand in the composer, and it is not safe to press Enter."""
@@ -76,8 +76,3 @@ class Attempt:
 def reason_of(evidence: Evidence) -> HoldReason:
     """The hold that a piece of evidence against typing asks for."""
     return evidence.hold or HoldReason(evidence.vote.value)
-
-
-def told(evidence: Evidence) -> str:
-    """A piece of evidence in words."""
-    return f"{evidence.rule}: {evidence.saw}" if evidence.saw else evidence.rule

@@ -17,6 +17,8 @@ from typing import Final
 NOT_FOUND: Final = 127
 """The exit status a shell gives for a program that is not there."""
 
+NOT_ON_PATH: Final = "tmux is not on PATH"
+
 _AT_ONCE: Final = 4
 """Calls to one server at the same time. Each server has threads of its own: one that hangs holds up no other."""
 
@@ -60,15 +62,20 @@ class TmuxServer:
         self._environment = {name: value for name, value in environment.items() if name not in _OWN_VARIABLES}
         self._threads = ThreadPoolExecutor(_AT_ONCE, "tmux")
 
+    @property
+    def program(self) -> str | None:
+        """The path of tmux as it is found now; None where there is none."""
+        return shutil.which("tmux", path=self._environment.get("PATH"))
+
     async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
         """Run the commands as one list inside the server and return what they printed.
 
         tmux runs such a list in one go: nothing else happens between two of its commands, except while one waits for
         its stdin. A cancelled call is killed; what the server had taken by then it may still do.
         """
-        program = shutil.which("tmux", path=self._environment.get("PATH"))
+        program = self.program
         if program is None:
-            return Answer(NOT_FOUND, "", "tmux is not on PATH")
+            return Answer(NOT_FOUND, "", NOT_ON_PATH)
         argv = [program, "-u", "-S", self.socket, *joined(commands)]
         call = BoundedCall(argv, stdin, self._timeout, self._environment)
         try:

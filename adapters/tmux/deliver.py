@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from adapters.tmux.attempt import Attempt, reason_of, told
+from adapters.tmux.attempt import Attempt, reason_of
 from adapters.tmux.facts import NoPane
 from adapters.tmux.occupants import Agent
 from adapters.tmux.ours import is_in_composer, is_in_transcript, shows_composer, stands_alone
@@ -55,7 +55,7 @@ async def _after_paste(attempt: Attempt, first: View) -> AttemptOutcome:
         if attempt.wake.progress is Progress.MAYBE_STAGED:
             await attempt.write(Step.STAGED, found="standing there")
         if first.obstacles:
-            return attempt.staged(told(first.obstacles[0]))
+            return attempt.staged(first.obstacles[0].told)
         await _rest(first)
         return await submit(attempt, first)
     if is_in_composer(first, attempt.wake):
@@ -63,7 +63,7 @@ async def _after_paste(attempt: Attempt, first: View) -> AttemptOutcome:
     if proof := await _found(attempt, first):
         return await delivered(attempt, proof)
     if first.verdict.vote is not PresenceState.IDLE:
-        return attempt.refused(reason_of(first.verdict), f"our text may stand there: {told(first.verdict)}")
+        return attempt.refused(reason_of(first.verdict), f"our text may stand there: {first.verdict.told}")
     if _may_still_appear(attempt):
         return attempt.staged("pasted a moment ago, and not seen in the composer yet")
     return await _stage_and_submit(attempt, first)
@@ -80,14 +80,14 @@ async def _after_enter(attempt: Attempt, first: View) -> AttemptOutcome:
     """Enter may have gone out: never type again; look, or press once more on what provably still stands there."""
     if stands_alone(first, attempt.wake):
         if first.obstacles:
-            return attempt.staged(told(first.obstacles[0]))
+            return attempt.staged(first.obstacles[0].told)
         return await submit(attempt, first, presses=1, was_pressed=True)
     if is_in_composer(first, attempt.wake):
         return attempt.staged("our text stands in the composer, but not alone")
     if proof := await _found(attempt, first):
         return await delivered(attempt, proof)
     if not shows_composer(first):
-        return attempt.refused(reason_of(first.verdict), f"Enter may have been pressed: {told(first.verdict)}")
+        return attempt.refused(reason_of(first.verdict), f"Enter may have been pressed: {first.verdict.told}")
     return attempt.unknown("Enter may have been pressed, and the mark is nowhere to be seen", rule=first.verdict.rule)
 
 

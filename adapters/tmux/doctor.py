@@ -8,11 +8,11 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from adapters.tmux.command import BoundedCall, TmuxServer
+from adapters.screens.version import Drift, drift_of
+from adapters.tmux.command import NOT_ON_PATH, BoundedCall, TmuxServer
+from adapters.tmux.occupants import Agent
 from adapters.tmux.sockets import why_not_ours
-
-Check = tuple[str, bool | None, str, str]
-"""Name, whether it is well (None: cannot be told), detail, hint."""
+from wake_bridge.ports.adapter import Check
 
 OLDEST: Final = (3, 2)
 _GLYPHS: Final = "✳❯─é漢"
@@ -23,7 +23,7 @@ async def checks(server: TmuxServer, timeout: float, environment: Mapping[str, s
     """Program, version, server and UTF-8, in this order; what hangs on a failed one is left out."""
     program = shutil.which("tmux", path=environment.get("PATH"))
     if program is None:
-        return [("tmux", False, "tmux is not on PATH", _INSTALL)]
+        return [("tmux", False, NOT_ON_PATH, _INSTALL)]
     found = await asyncio.to_thread(BoundedCall([program, "-V"], "", timeout, environment).run)
     name = found.stdout.strip() or found.complaint
     report: list[Check] = [("tmux", is_new_enough(name), f"{name} at {program}", _INSTALL)]
@@ -42,6 +42,27 @@ async def checks(server: TmuxServer, timeout: float, environment: Mapping[str, s
         ("tmux socket", True, f"{server.socket}, server pid {pid}", ""),
         ("tmux UTF-8", glyphs == _GLYPHS, f"tmux printed {glyphs}", "start the tmux server in a UTF-8 locale"),
     ]
+
+
+def version_check(agent: Agent, label: str) -> Check:
+    """Whether the screens of the running version are known; a drift is a warning, and fatal to a strict profile alone."""
+    profile, drift = agent.profile, drift_of(agent.profile, agent.version)
+    name = f"{profile.name} {agent.version}".strip()
+    known = ", ".join(profile.versions)
+    if drift is Drift.SEEN:
+        return ("version", True, f"{name}: its screens are known", "")
+    if drift is Drift.PATCH:
+        return ("version", True, f"{name}, a patch of a version whose screens are known ({known})", "")
+    if drift is Drift.UNTOLD:
+        detail = f"the version of {name} cannot be told from its files; screens are known of {known}"
+    elif drift is Drift.NEWER:
+        detail = f"{name} is newer than the versions whose screens are known ({known})"
+    else:
+        detail = f"{name} is none of the versions whose screens are known ({known})"
+    trust = f"`wake-bridge screens trust {label}` while it is idle"
+    if profile.strict_version:
+        return ("version", False, f"{detail}, and its profile is strict: it is never woken", trust)
+    return ("version", None, detail, f"if a wake waits although the agent is idle: {trust}")
 
 
 def is_new_enough(version: str) -> bool | None:

@@ -8,22 +8,33 @@ from pathlib import PurePath
 
 from adapters.screens.profile import Profile
 from adapters.screens.recognise import SHELLS, is_shell_or_veto, recognise
-from adapters.tmux.processes import Process, foreground_leader, foreground_others, process_now
+from adapters.screens.version import installed_version
+from adapters.tmux.processes import (
+    Process,
+    descendants,
+    executable_of,
+    foreground_leader,
+    foreground_others,
+    process_now,
+    search_path_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A known harness that has the terminal."""
+    """A known harness that has the terminal. `version` is read once for a process; empty where its files do not tell."""
 
     process: Process
     profile: Profile
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAgent:
-    """Nobody there who could take a wake."""
+    """Nobody there who could take a wake; `rule` names the case."""
 
     why: str
+    rule: str = "no-agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +66,45 @@ class Occupants:
         is_same = known and (known.pane_pid, known.command, known.harness) == (pane_pid, command, harness)
         if known and is_same and not anew and process_now(known.agent.process.pid) == known.agent.process:
             return known.agent
-        occupant = self._look(pane_pid, harness)
+        occupant = self._look(pane_pid, harness, known.agent if known else None)
         if isinstance(occupant, Agent):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
         else:
             self._remembered.pop(key, None)
         return occupant
 
-    def _look(self, pane_pid: int, harness: str) -> Agent | NoAgent:
+    def _look(self, pane_pid: int, harness: str, known: Agent | None) -> Agent | NoAgent:
         leader = foreground_leader(pane_pid)
         if leader is None:
             return NoAgent("no process has the terminal")
         if is_shell_or_veto(leader.argv) and not _runs_a_script(leader):
-            return NoAgent(f"{_name_of(leader)} has the terminal")
+            return self._nobody(leader)
         if harness and harness not in self._profiles:
-            return NoAgent(f"no screen profile is called {harness!r}")
+            return NoAgent(f"no screen profile is called {harness!r}", "no-profile")
         for process in _group_of(leader, pane_pid):
             if is_shell_or_veto(process.argv):
                 continue
             name = harness or recognise(process.argv, self._profiles)
             if name and process.is_stopped:
-                return NoAgent(f"{_name_of(process)} is stopped")
+                return NoAgent(f"{_name_of(process)} is stopped", "suspended")
             if name:
-                return Agent(process, self._profiles[name])
+                return _agent(process, self._profiles[name], known)
+        return self._nobody(leader)
+
+    def _nobody(self, leader: Process) -> NoAgent:
+        """No agent has the terminal; one may have been sent behind its shell with Ctrl-Z."""
+        for process in descendants(leader.pid):
+            if process.is_stopped and (name := recognise(process.argv, self._profiles)):
+                return NoAgent(f"{name} is stopped, and {_name_of(leader)} has the terminal", "suspended")
         return NoAgent(f"{_name_of(leader)} has the terminal")
+
+
+def _agent(process: Process, profile: Profile, known: Agent | None) -> Agent:
+    """The agent that this process is; `known` is the one that was there before."""
+    if known is not None and known.process == process and known.profile is profile:
+        return known
+    version = installed_version(process.argv, executable_of(process.pid), search_path_of(process.pid), profile)
+    return Agent(process, profile, version)
 
 
 def _group_of(leader: Process, pane_pid: int) -> Iterator[Process]:

@@ -42,12 +42,17 @@ def foreground_leader(pane_pid: int) -> Process | None:
 
 def foreground_others(pane_pid: int, group: int) -> list[Process]:
     """The other members of the group among the pane's descendants, oldest first: what a wrapper script runs."""
+    family = [process_now(pane_pid), *descendants(pane_pid)]
+    return [one for one in family if one is not None and one.pid != group and _is_in_group(one.pid, group)]
+
+
+def descendants(pid: int) -> list[Process]:
+    """All that a process has started, and what those have, oldest first; zombies are none."""
     try:
-        shell = psutil.Process(pane_pid)
-        family = [shell, *shell.children(recursive=True)]
+        family = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
-    found = [process_now(one.pid) for one in family if one.pid != group and _is_in_group(one.pid, group)]
+    found = [process_now(one.pid) for one in family]
     return [one for one in found if one is not None]
 
 
@@ -73,6 +78,22 @@ def started_at(pid: int) -> str:
     try:
         return repr(psutil.Process(pid).create_time())
     except psutil.Error:
+        return ""
+
+
+def executable_of(pid: int) -> str:
+    """The file a process was started from; empty if it is gone or may not be asked."""
+    try:
+        return str(psutil.Process(pid).exe())
+    except (psutil.Error, OSError):
+        return ""
+
+
+def search_path_of(pid: int) -> str:
+    """The `PATH` a process was started with; empty if it is gone or may not be asked."""
+    try:
+        return psutil.Process(pid).environ().get("PATH", "")
+    except (psutil.Error, OSError):
         return ""
 
 

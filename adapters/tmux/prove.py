@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.tmux.attempt import POLL, Attempt, told
+from adapters.tmux.attempt import POLL, Attempt
 from adapters.tmux.facts import NoPane
 from adapters.tmux.ours import is_in_composer, is_in_text, is_in_transcript, shows_composer, stands_alone
 from adapters.tmux.view import View
@@ -77,7 +77,7 @@ async def _undecided(attempt: Attempt, view: View, *, stands: bool) -> Delivered
     if breach := attempt.breach(view):
         return attempt.unknown(f"after Enter {breach}")
     if stands:
-        return attempt.staged(f"Enter was pressed; the text still stands: {told(view.obstacles[0])}")
+        return attempt.staged(f"Enter was pressed; the text still stands: {view.obstacles[0].told}")
     if await mark_is_in_history(attempt, view):
         return await delivered(attempt, "the mark stands in the scrollback")
     return attempt.unknown(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.tmux.command import TmuxServer
+from adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import breach, fence_around
 from adapters.tmux.occupants import Agent, Occupants
@@ -78,9 +78,12 @@ class Resolver:
         return await asyncio.to_thread(self._choose, address, usual, seen)
 
     async def _panes(self, socket: str) -> list[Pane] | NoPane:
+        server = self._server_of(socket)
+        if server.program is None:
+            return NoPane(NOT_ON_PATH)
         if why := why_not_ours(socket):
             return NoPane(why)
-        return await panes_of(self._server_of(socket))
+        return await panes_of(server)
 
     def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
         outlived = _outlived(address.pane, address.pane_written, seen[usual])

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Final
 
-from adapters.tmux.attempt import POLL, Attempt, told
+from adapters.tmux.attempt import POLL, Attempt
 from adapters.tmux.condition import NotExpressible, condition
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import spelled
@@ -93,7 +93,7 @@ async def _never_landed(attempt: Attempt, view: View) -> Refused:
         await attempt.write(Step.STAGED, composer=_shown(view), alone="no")
         return attempt.staged("our text stands in the composer, but not alone")
     if view.obstacles:
-        return attempt.staged(f"pasted, then {told(view.obstacles[0])}")
+        return attempt.staged(f"pasted, then {view.obstacles[0].told}")
     return attempt.staged("pasted, but not seen in the composer yet")
 
 

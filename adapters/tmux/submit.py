@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from adapters.tmux.attempt import Attempt, told
+from adapters.tmux.attempt import Attempt
 from adapters.tmux.condition import NotExpressible, condition
 from adapters.tmux.facts import NoPane
 from adapters.tmux.guarded import Verdict, if_still
@@ -53,7 +53,7 @@ async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
     if not stands_alone(view, attempt.wake):
         return attempt.staged("our text does not stand alone in the composer")
     if view.obstacles:
-        return attempt.staged(told(view.obstacles[0]))
+        return attempt.staged(view.obstacles[0].told)
     try:
         guard = condition(view.look, first.look, sight_of(view, attempt.wake))
     except NotExpressible as problem:

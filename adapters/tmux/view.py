@@ -9,6 +9,7 @@ from typing import Final
 
 from adapters.screens.classify import DRAFT, Reading, classify
 from adapters.screens.screen import Screen
+from adapters.screens.version import version_evidence
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import Look, NoPane, PaneFacts, look_at
 from adapters.tmux.fence import fence_around
@@ -91,7 +92,9 @@ class Observer:
         if facts.is_dead:
             agent = NoAgent("the program has ended")
         screen = screen_of(look)
-        reading = classify(screen, agent.profile) if isinstance(agent, Agent) else None
+        reading = None
+        if isinstance(agent, Agent):
+            reading = classify(screen, agent.profile, version_evidence(agent.profile, agent.version))
         return View(
             look=look,
             agent=agent,
@@ -148,7 +151,7 @@ def _pane_evidence(facts: PaneFacts) -> Iterator[Evidence]:
 
 def _agent_evidence(agent: Agent | NoAgent) -> Iterator[Evidence]:
     if isinstance(agent, NoAgent):
-        yield Evidence("no-agent", PresenceState.UNKNOWN, saw=agent.why, region="process", hold=HoldReason.NO_AGENT)
+        yield Evidence(agent.rule, PresenceState.UNKNOWN, saw=agent.why, region="process", hold=HoldReason.NO_AGENT)
 
 
 def _typing_evidence(look: Look, typing_quiet: float) -> Iterator[Evidence]:

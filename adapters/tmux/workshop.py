@@ -6,10 +6,22 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from adapters.screens import Capture, Profile, classify_capture, dump_capture, read_capture
+from adapters.screens import (
+    Capture,
+    Profile,
+    classify,
+    classify_capture,
+    dump_capture,
+    learnt_from,
+    profile_text,
+    read_capture,
+    what_is_new,
+)
 from adapters.tmux.occupants import Agent
 from adapters.tmux.view import View
-from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.errors import NotFound, RefusedForSafety
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.ports.adapter import Lesson
 
 
 def judge(path: Path, harness: str, profiles: Mapping[str, Profile]) -> dict[str, str]:
@@ -40,3 +52,35 @@ def captured(view: View) -> str:
         note="" if isinstance(agent, Agent) else agent.why,
     )
     return dump_capture(capture, view.look.ansi)
+
+
+def lesson(first: View, second: View) -> Lesson:
+    """What two looks teach, far enough apart, at a pane of which a person says that its agent is idle.
+
+    Raises:
+        RefusedForSafety: there is no agent, something else than prompt and placeholder speaks against idle, or the two
+            looks differ.
+    """
+    agent, label = first.agent, first.look.facts.label
+    if not isinstance(agent, Agent):
+        raise _refused(label, agent.why, "only a screen of an agent that wake-bridge recognises can be trusted")
+    of_screen = first.reading.evidence if first.reading else ()
+    beside = [one for one in first.evidence if one not in of_screen and one.vote is not PresenceState.IDLE]
+    if beside:
+        raise _refused(label, beside[0].told, "wait until nobody types there and nothing moves")
+    learnt = learnt_from(first.screen, agent.profile, agent.version)
+    readings = [classify(view.screen, learnt) for view in (first, second)]
+    if readings[1].state is not PresenceState.IDLE or readings[0].fingerprint != readings[1].fingerprint:
+        raise _refused(label, "something moved between two looks", "wait for the turn to end")
+    return Lesson(
+        harness=agent.profile.name,
+        version=agent.version,
+        where=label,
+        screen="\n".join(row.text.rstrip() for row in first.screen.rows).rstrip(),
+        learnt=tuple(what_is_new(agent.profile, learnt)),
+        profile=profile_text(learnt),
+    )
+
+
+def _refused(label: str, why: str, hint: str) -> RefusedForSafety:
+    return RefusedForSafety("the screen cannot be trusted", f"{label}: {why}", hint=hint)

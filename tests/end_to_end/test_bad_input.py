@@ -150,6 +150,13 @@ def test_every_mistake_of_a_configuration_is_shown_at_once(sandbox: Sandbox) -> 
         for words in (("coalesce.windw", "window"), ("delivery.lease", "long"), ("notifications",)):
             assert any(all(word in line for word in words) for line in mistakes), (words, mistakes)
         assert answer.stderr.splitlines()[-1].startswith("hint: ")
+    said = sandbox.ask("config", "check", expect=3)
+    assert said["ok"] is False
+    assert [one.partition(": ")[2].split()[0] for one in said["mistakes"]] == [
+        "coalesce.windw",
+        "delivery.lease",
+        "notifications:",
+    ]
     assert not sandbox.state_dir.exists()
 
 

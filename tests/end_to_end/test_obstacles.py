@@ -74,9 +74,12 @@ def _has_its_name_again(world: Playground, agent: AgentPane) -> None:
 
 OBSTACLES: Final = {
     "draft": Obstacle(
-        _shows("draft", DRAFT), _shows("idle"), "userTyping", "send or clear the text in the composer of {where}"
+        _shows("draft", DRAFT),
+        _shows("idle"),
+        "userTyping",
+        "unsent text in the composer of {where}: send it or clear it",
     ),
-    "dialog": Obstacle(_shows("approval"), _shows("idle"), "waitingOnApproval", "answer the dialog in {where}"),
+    "dialog": Obstacle(_shows("approval"), _shows("idle"), "waitingOnApproval", "approval waiting in {where}: answer"),
     "busy": Obstacle(_shows("busy"), _shows("idle"), "active", "nothing to do: the agent in {where} is working"),
     "copymode": Obstacle(
         _tmux("copy-mode", "-t", "{pane}"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,6 +10,9 @@ from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
     from wake_bridge.edges.configuration.config import Settings
+
+WAITING_SHOWN: Final = 10
+"""Held deliveries that `status` explains to people; JSON has them all."""
 
 
 @click.command()
@@ -35,7 +38,7 @@ def status(run: CommandContext) -> None:
 def status_record(settings: Settings) -> dict[str, Any]:
     """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
     from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import time_or_none
+    from wake_bridge.edges.records import hold_record, time_or_none
     from wake_bridge.edges.service.instance_lock import holder, liveness
     from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.viewpoint import standing
@@ -43,6 +46,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     running = liveness(settings.state_dir)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
+    waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
     seen = standing(settings)
@@ -64,6 +68,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "epoch": told.get("epoch", position.epoch if position else None),
         "since": told.get("since", who.since if who else None),
         "holds": dict(tally.holds),
+        "waiting": waiting,
         "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
@@ -95,6 +100,10 @@ def _words(record: dict[str, Any]) -> str:
     ]
     if record["holds"]:
         lines.append("held for   " + ", ".join(f"{reason} ({count})" for reason, count in record["holds"].items()))
+    lines += [f"           {one['target']}: {one['remedy']}" for one in record["waiting"][:WAITING_SHOWN]]
+    if len(record["waiting"]) > WAITING_SHOWN:
+        more = len(record["waiting"]) - WAITING_SHOWN
+        lines.append(f"           and {more} more: `wake-bridge deliveries --state held`")
     for one in record["paused"]:
         whom = "every identity" if one["target"] == "*" else one["target"]
         until = one["until"] or f"`wake-bridge resume {'--all' if one['target'] == '*' else whom}`"

@@ -60,12 +60,27 @@ def config() -> None:
 @config.command("check", short_help="Show every mistake in the configuration.")
 @pass_run
 def check(run: CommandContext) -> None:
-    """Check the configuration, adapters' tables included; every mistake is shown."""
-    from wake_bridge.wiring import checked_settings
+    """Check the configuration, adapters' tables and screen profiles included; every mistake is shown."""
+    from wake_bridge.domain.errors import ConfigurationInvalid
+    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.wiring import checked_settings, make_adapters
 
-    settings = checked_settings(run.config_option)
+    try:
+        settings = checked_settings(run.config_option)
+        make_adapters(settings, SteadyClock())
+    except ConfigurationInvalid as error:
+        if run.console.as_json:
+            mistakes = list(error.problems or (str(error),))
+            run.console.object({"ok": False, "error": str(error), "mistakes": mistakes, "hint": error.hint})
+        raise
     read = [str(path) for path in settings.source_files]
-    record = {"ok": True, "files": read, "graph": str(settings.graph_path), "state_dir": str(settings.state_dir)}
+    record = {
+        "ok": True,
+        "mistakes": [],
+        "files": read,
+        "graph": str(settings.graph_path),
+        "state_dir": str(settings.state_dir),
+    }
     source = ", ".join(read) or f"defaults (there is no {settings.config_file})"
     run.console.object(record, f"the configuration is good: {source}")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from wake_bridge.ports.adapter import Lesson
 
 
 @click.command()
@@ -20,14 +24,21 @@ def presence(run: CommandContext, identity: str, explain: bool) -> None:
     lines = [f"{identity} is {record['state']}" + (f" in {record['where']}" if record["where"] else "")]
     if record["why"]:
         lines.append(f"because: {record['why']}")
+    if record["remedy"]:
+        lines.append(f"what to do: {record['remedy']}")
     lines += [f"waiting: {one}" for one in _waiting(run, identity)]
     if explain:
-        lines.append("")
-        for one in record["evidence"]:
-            saw = f"  saw {one['saw']!r}" if one["saw"] else ""
-            region = f" in {one['region']}" if one["region"] else ""
-            lines.append(f"  {one['vote']:<18} {one['rule']}{region}{saw}  [{one['source']}]")
+        lines += ["", "what was seen (* decides it):", *map(_piece, record["evidence"])]
     run.console.object(record, "\n".join(lines))
+
+
+def _piece(one: dict[str, Any]) -> str:
+    """One piece of evidence: what it speaks for, by which rule, where, and the bytes that were seen."""
+    mark = "*" if one["decides"] else " "
+    vote = one["vote"] if one["weighs"] else "(note)"
+    region = f" in {one['region']}" if one["region"] else ""
+    saw = f"  saw {one['saw']!r}" if one["saw"] else ""
+    return f" {mark} {vote:<18} {one['rule']}{region}{saw}  [{one['source']}]"
 
 
 def _waiting(run: CommandContext, identity: str) -> list[str]:
@@ -102,3 +113,84 @@ def capture(run: CommandContext, pane: str, output: Path | None) -> None:
     else:
         output.write_text(text + "\n", encoding="utf-8")
         run.console.object({"file": str(output)}, f"written to {output}")
+
+
+@screens.command("trust", short_help="Say that the agent in a pane is idle now, and learn its screen.")
+@click.argument("pane")
+@click.option("--yes", is_flag=True, help="Do not ask: I looked, the agent is idle and its composer is empty.")
+@click.option("--print", "only_print", is_flag=True, help="Print the profile instead of writing it.")
+@pass_run
+def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
+    """Say that the agent in a pane is idle now, its composer empty: prompt and placeholder are learnt.
+
+    They are added to its profile, as a file among your own screen profiles. Busy signs and dialogs are kept: a screen
+    that shows one of them cannot be trusted. A profile that you wrote yourself is never replaced.
+    """
+    import asyncio
+
+    from wake_bridge.edges.configuration.own_profiles import file_of_profile, write_profile
+    from wake_bridge.viewpoint import workshop
+
+    lesson = asyncio.run(workshop(run.settings).lesson_of(pane))
+    record: dict[str, Any] = {
+        "pane": lesson.where,
+        "harness": lesson.harness,
+        "version": lesson.version or None,
+        "learnt": list(lesson.learnt),
+        "file": None,
+        "reloaded": False,
+    }
+    if only_print:
+        run.console.object({**record, "profile": lesson.profile}, lesson.profile)
+        return
+    if not lesson.learnt:
+        run.console.object(record, f"{lesson.where} looks idle to wake-bridge as it is: there is nothing to learn")
+        return
+    directory = run.settings.own_screens
+    path = file_of_profile(directory, lesson.harness)
+    say = run.console.warn if run.console.as_json else run.console.say
+    say(_what_is_trusted(lesson, path))
+    if not yes:
+        _ask_a_person()
+    write_profile(directory, lesson.harness, lesson.profile)
+    reloaded, note = _reload_daemon(run)
+    run.console.object({**record, "file": str(path), "reloaded": reloaded}, f"written to {path}; {note}")
+
+
+def _what_is_trusted(lesson: Lesson, path: Path) -> str:
+    name = f"{lesson.harness} {lesson.version}".strip()
+    return "\n".join(
+        (
+            f"{name} in {lesson.where} shows:",
+            "",
+            *(f"  | {row}" for row in lesson.screen.splitlines()),
+            "",
+            "From now on this counts as an empty composer of an agent at rest, into which a wake is typed:",
+            *(f"  + {one}" for one in lesson.learnt),
+            f"It is written to {path}; remove that file to forget it.",
+        )
+    )
+
+
+def _ask_a_person() -> None:
+    from wake_bridge.domain.errors import UsageMistake
+
+    if not sys.stdin.isatty():
+        raise UsageMistake("a person has to confirm it", hint="look at the pane, then say --yes")
+    if not click.confirm("Is the agent idle and its composer empty?", err=True):
+        click.echo("nothing was written", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _reload_daemon(run: CommandContext) -> tuple[bool, str]:
+    """Have the daemon read its profiles again; whether it did, and how to say it."""
+    from wake_bridge.domain.errors import NotRunning, OperationFailed
+    from wake_bridge.edges.service.control_socket import ask
+
+    try:
+        ask(run.settings.state_dir, "reload")
+    except NotRunning:
+        return False, "the daemon reads it when it starts"
+    except OperationFailed as refused:
+        return False, f"but the daemon did not take it over: {refused}"
+    return True, "the daemon goes by it from now on"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -159,9 +160,10 @@ class HoldReason(StrEnum):
 
 REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.ACTIVE: "nothing to do: the agent in {where} is working and will be woken when its turn ends",
-    HoldReason.WAITING_ON_APPROVAL: "answer the dialog in {where}",
-    HoldReason.USER_TYPING: "send or clear the text in the composer of {where}, or leave the keyboard for a moment",
-    HoldReason.UNKNOWN: "run `wake-bridge presence {identity} --explain` to see what could not be recognised",
+    HoldReason.WAITING_ON_APPROVAL: "approval waiting in {where}: answer the dialog there",
+    HoldReason.USER_TYPING: "unsent text in the composer of {where}: send it or clear it there",
+    HoldReason.UNKNOWN: "{where} does not show an agent at rest: close what is open there; `wake-bridge presence {identity}"
+    " --explain` says what was seen",
     HoldReason.COPY_MODE: "{where} is in copy mode: press q there",
     HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again (`tmux respawn-pane`)",
     HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {where}`",
@@ -179,11 +181,59 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.PAUSED: "`wake-bridge resume {identity}`",
     HoldReason.BENCHED: "the identity's participationStatus is not active: its owner changes that in the graph",
     HoldReason.OTHER_DRIVER: "an upstream wake daemon serves this directory: stop it, or give wake-bridge its own state_dir",
-    HoldReason.NO_ADAPTER: "{detail}",
-    HoldReason.ADAPTER_FAILED: "{detail}",
+    HoldReason.NO_ADAPTER: "no adapter serves {identity}: enable one (`wake-bridge adapters`), or give it a target in its"
+    " subscription or in [targets]",
+    HoldReason.ADAPTER_FAILED: "nothing to do: the attempt in {where} failed before anything was typed ({detail}) and is"
+    " made again",
     HoldReason.DRY_RUN: "nothing to do: a dry run types nothing",
     HoldReason.GRAPH_AWAY: "nothing to do: the graph cannot be read at the moment",
 }
+
+
+_TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {where}`"
+
+EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
+    (HoldReason.ACTIVE, "something moved between"): "nothing to do: {where} still moves and is looked at again soon",
+    (HoldReason.ACTIVE, "moving"): "nothing to do: {where} still moves and is looked at again soon",
+    (HoldReason.ACTIVE, "unread-input"): "the program in {where} does not read its input: see whether it hangs",
+    (HoldReason.USER_TYPING, "client-key"): "somebody is typing in {where}: leave its keyboard alone for a moment",
+    (HoldReason.USER_TYPING, "session-touched"): "somebody is typing in {where}: leave its keyboard alone for a moment",
+    (
+        HoldReason.USER_TYPING,
+        "shell-mode",
+    ): "the composer of {where} is in shell mode, where text is run: leave it there",
+    (HoldReason.UNKNOWN, "no-composer"): "no composer is to be seen in {where}: leave the menu or view that is open"
+    " there; " + _TRUST,
+    (HoldReason.UNKNOWN, "cursor-elsewhere"): "the cursor of {where} is not in the composer: put it there",
+    (HoldReason.UNKNOWN, "glyph-style"): "the prompt of {where} does not look as it does at rest; " + _TRUST,
+    (HoldReason.UNKNOWN, "version"): "{where} runs a version that its strict profile does not know; " + _TRUST,
+    (
+        HoldReason.UNKNOWN,
+        "synchronized",
+    ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {where} synchronize-panes off`",
+    (HoldReason.UNKNOWN, "looks idle"): "nothing to do: {where} looks idle, and a second look follows",
+    (HoldReason.UNKNOWN, "the last look is"): "nothing to do: {where} is looked at again",
+    (HoldReason.UNKNOWN, "taken up again"): "nothing to do: {where} is looked at again",
+    (HoldReason.NO_AGENT, "suspended"): "the agent in {where} is suspended: bring it back there with `fg`",
+    (
+        HoldReason.NO_AGENT,
+        "no-profile",
+    ): "correct `harness` in the [targets] table of {identity}: there is no such profile",
+    (HoldReason.UNREACHABLE, "tmux is not"): "install tmux 3.2 or later, or start wake-bridge with a PATH that has it",
+    (
+        HoldReason.UNREACHABLE,
+        "tmux did not",
+    ): "tmux does not answer: see whether `tmux list-sessions` does in a terminal",
+    (
+        HoldReason.UNREACHABLE,
+        "no tmux server",
+    ): "start the agent in tmux, or name its server in [adapters.tmux], then run"
+    " `wake-bridge bind {identity}` inside its pane",
+    (HoldReason.UNREACHABLE, "nothing says"): "run `wake-bridge bind {identity}` inside its pane, or subscribe it with"
+    " --tmux PANE",
+    (HoldReason.NO_ADAPTER, "every route"): "{detail}",
+}
+"""More exact remedies, where the detail begins like that: with the name of what was seen, or the words for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +246,14 @@ class Hold:
     next_look_at: Instant = EPOCH_START
 
     def remedy(self, identity: Identity) -> str:
-        """What a person can do about it, one clause."""
-        return REMEDIES[self.reason].format(identity=identity, where=self.where or "the pane", detail=self.detail)
+        """What is the matter and what a person can do about it, one clause."""
+        exact = (
+            words
+            for (reason, start), words in EXACT_REMEDIES.items()
+            if reason is self.reason and re.match(rf"{re.escape(start)}(?![\w-])", self.detail)
+        )
+        words = next(exact, REMEDIES[self.reason])
+        return words.format(identity=identity, where=self.where or "the pane", detail=self.detail or "it did not say")
 
 
 @dataclass(frozen=True, slots=True)

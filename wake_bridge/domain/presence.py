@@ -58,6 +58,12 @@ class Evidence:
     hold: HoldReason | None = None
     weighs: bool = True
 
+    @property
+    def told(self) -> str:
+        """Rule, place and what was seen there, as a person reads it: `draft in composer: half a thought`."""
+        place = f"{self.rule} in {self.region}" if self.region else self.rule
+        return f"{place}: {self.saw}" if self.saw else place
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -77,7 +83,8 @@ class Observation:
 class Presence:
     """What is known about one target at one moment. Older than `fresh_for` it is not evidence (DESIGN §5).
 
-    `wants_second_look` says that the latest look alone spoke for idle: another one soon may prove it.
+    `wants_second_look` says that the latest look alone spoke for idle: another one soon may prove it. `decided_by` is
+    what the state rests on: one of the evidence, or what two looks together came to.
     """
 
     state: PresenceState
@@ -90,6 +97,7 @@ class Presence:
     capabilities: tuple[str, ...] = ()
     active_turn_id: str | None = None
     wants_second_look: bool = False
+    decided_by: Evidence | None = None
 
     def is_fresh(self, now: Instant, fresh_for: int) -> bool:
         """Whether it is at most `fresh_for` milliseconds old."""
@@ -142,10 +150,11 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
             where=latest.where,
             capabilities=latest.capabilities,
             wants_second_look=again,
+            decided_by=decided_by,
         )
 
     verdict = single_vote(latest.evidence)
-    detail = f"{verdict.rule}: {verdict.saw}" if verdict.saw else verdict.rule
+    detail = verdict.told
     if now - latest.at > fresh_for:
         return presence(
             PresenceState.UNKNOWN, Evidence("stale", PresenceState.UNKNOWN, saw=detail), "the last look is too old"

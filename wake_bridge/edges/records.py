@@ -8,7 +8,8 @@ from typing import Any
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Presence
+from wake_bridge.domain.presence import Presence, PresenceState
+from wake_bridge.domain.routing import hold_because_of
 from wake_bridge.edges.timestamps import timestamp_of_instant
 
 Record = Mapping[str, Any]
@@ -45,13 +46,20 @@ def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str
     }
 
 
+def hold_record(delivery: Delivery) -> dict[str, Any]:
+    """What `status` says of a delivery that waits."""
+    full = delivery_record(delivery, ())
+    return {key: full[key] for key in ("id", "target", "pane", "hold_reason", "hold_detail", "remedy", "next_look")}
+
+
 def journal_record(entry: JournalEntry) -> dict[str, Any]:
     """One line of a delivery's journal."""
     return {"at": time_or_none(entry.at), "step": entry.step, "detail": entry.detail}
 
 
 def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:
-    """What `presence` prints."""
+    """What `presence` prints. Evidence that does not weigh is only a note; the one that decides is marked."""
+    held = presence.state is not PresenceState.IDLE
     return {
         "agentIdentity": identity,
         "state": presence.state,
@@ -62,8 +70,17 @@ def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:
         "where": presence.where or None,
         "why": presence.detail,
         "holdReason": presence.hold,
+        "remedy": hold_because_of(presence).remedy(identity) if held else None,
         "evidence": [
-            {"source": one.source, "rule": one.rule, "region": one.region, "saw": one.saw, "vote": one.vote}
+            {
+                "source": one.source,
+                "rule": one.rule,
+                "region": one.region,
+                "saw": one.saw,
+                "vote": one.vote,
+                "weighs": one.weighs,
+                "decides": one == presence.decided_by,
+            }
             for one in presence.evidence
         ],
     }

@@ -29,4 +29,6 @@ async def presence_of(identity: Identity, routes: Routes, watch: Watch, clock: C
 
 def _unknown(reason: HoldReason, detail: str, where: str, clock: Clock) -> Presence:
     seen = Evidence(rule=reason, vote=PresenceState.UNKNOWN, saw=detail, region="target", hold=reason)
-    return Presence(PresenceState.UNKNOWN, PresenceSource.UNKNOWN, clock.now(), (seen,), reason, detail, where)
+    return Presence(
+        PresenceState.UNKNOWN, PresenceSource.UNKNOWN, clock.now(), (seen,), reason, detail, where, decided_by=seen
+    )

@@ -110,6 +110,9 @@ class Unknown:
     evidence: Mapping[str, str]
 
 
+Check = tuple[str, bool | None, str, str]
+"""For `doctor`: name, whether it is well (None: does not apply, cannot be told, or only a warning), detail, hint."""
+
 AttemptOutcome = Delivered | Refused | Failed | Unknown
 
 
@@ -143,8 +146,8 @@ class HarnessAdapter(Protocol):
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
         """One attempt to submit `wake.text`, going on from `wake.progress`."""
 
-    async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
-        """Checks for `doctor`: name, whether it is well (None: does not apply), detail, hint."""
+    async def probe(self) -> Sequence[Check]:
+        """Checks for `doctor`."""
 
 
 @runtime_checkable
@@ -158,15 +161,46 @@ class PaneBinder(Protocol):
         """Let the place say whose it is. Raises `OperationFailed`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a screen teaches of which a person says that its agent is idle.
+
+    `learnt` says in words, one a line, what will be taken for idle from then on; empty when it is idle as it is.
+    `profile` is the text of the profile that knows it, for the directory of screen profiles, as `harness`.toml.
+    """
+
+    harness: str
+    version: str
+    where: str
+    screen: str
+    learnt: tuple[str, ...]
+    profile: str
+
+
 @runtime_checkable
 class ScreenWorkshop(Protocol):
-    """What an adapter offers besides, if it judges screens by profiles (`screens classify`, `screens capture`)."""
+    """What an adapter offers besides, if it judges screens by profiles (CONTRACT `screens`)."""
+
+    async def checks_in(self, place: Place, address: Address) -> Sequence[Check]:
+        """Checks for `doctor` of the agent that is in a place now; empty where there is none."""
 
     def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
         """Judge a capture file: `harness`, `state`, `rule`, `composer`. Raises `OperationFailed`."""
 
     async def capture(self, pane: str) -> str:
         """A pane's screen as the text of a capture file. Raises `NotFound`."""
+
+    async def lesson_of(self, pane: str) -> Lesson:
+        """What is to be learnt if the agent in that pane is idle now; writes nothing.
+
+        Raises `NotFound`, and `RefusedForSafety` where something else than prompt and placeholder speaks against idle.
+        """
+
+    def use_profiles(self, directory: str) -> None:
+        """Go on with the profiles as they are written now, those of `directory` ("" for none) over its own.
+
+        Raises `ConfigurationInvalid`, and then goes on with those it has.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,12 @@ from pydantic import BaseModel, ValidationError
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.edges.configuration.fields import Configuration
 from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, mistakes_in, shown, spelled
-from wake_bridge.edges.configuration.paths import default_graph_file, default_state_directory, expanded
+from wake_bridge.edges.configuration.paths import (
+    default_graph_file,
+    default_screens_directory,
+    default_state_directory,
+    expanded,
+)
 from wake_bridge.edges.configuration.sources import (
     SESSION_VARIABLE,
     ConfigPlace,
@@ -30,8 +35,9 @@ ADAPTER_GROUP: Final = "wake_bridge.adapters"
 class Settings:
     """What is in force, and where it came from.
 
-    `config_file` is the file that was, or would be, read; `source_files` those that were. `log_file` and
-    `screens_directory` are None where nothing is configured. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
+    `config_file` is the file that was, or would be, read; `source_files` those that were. `log_file` is None where
+    nothing is configured, `screens_directory` where no profiles of one's own are to be read; `own_screens` is where
+    they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
     subscriptions that name none. `origins` says where each key was set; what is missing there has its default.
     """
 
@@ -42,6 +48,7 @@ class Settings:
     state_dir: Path
     log_file: Path | None = None
     screens_directory: Path | None = None
+    own_screens: Path = field(default_factory=default_screens_directory)
     fallback_pane: str = ""
     origins: Mapping[Key, str] = field(default_factory=dict)
 
@@ -175,6 +182,9 @@ def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, envi
         path = expanded(text)
         return path.absolute() if gathered.origins.get(key, "").startswith("$") else place.path.parent / path
 
+    screens, own_screens = real(("screens", "directory"), config.screens.directory), default_screens_directory()
+    if screens is None and own_screens.is_dir():
+        screens = own_screens
     return Settings(
         config=config,
         config_file=place.path,
@@ -182,7 +192,8 @@ def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, envi
         graph_path=real(("graph", "path"), config.graph.path) or default_graph_file(),
         state_dir=real(("daemon", "state_dir"), config.daemon.state_dir) or default_state_directory(),
         log_file=real(("daemon", "log_file"), config.daemon.log_file),
-        screens_directory=real(("screens", "directory"), config.screens.directory),
+        screens_directory=screens,
+        own_screens=screens or own_screens,
         fallback_pane=environment.get(SESSION_VARIABLE, ""),
         origins=gathered.origins,
     )

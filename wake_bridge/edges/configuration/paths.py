@@ -23,6 +23,11 @@ def default_config_file() -> Path:
     return Path(_directories().user_config_dir) / "config.toml"
 
 
+def default_screens_directory() -> Path:
+    """`<platform config dir>/wake-bridge/screens`: profiles that override the bundled ones or add to them."""
+    return Path(_directories().user_config_dir) / "screens"
+
+
 def default_graph_file() -> Path:
     """`<data dir>/wake-bridge/graph.sqlite`: the embedded graph."""
     return Path(_directories().user_data_dir) / "graph.sqlite"

@@ -71,6 +71,11 @@ def is_shell_or_veto(argv: Sequence[str]) -> bool:
     return not rest or _program_name(rest[0].removeprefix("-")) in NOT_AGENTS
 
 
+def is_runner(argv: Sequence[str]) -> bool:
+    """Whether this process fetches and starts the program that it is given (`npx`, `uv run`), as a child of its own."""
+    return any(kind == "package" for kind, _ in program_of(argv))
+
+
 def _past_launchers(argv: Sequence[str]) -> Sequence[str]:
     """The argv behind `env X=1`, `nohup` and their like."""
     while argv and _program_name(argv[0]) in _LAUNCHERS:
@@ -91,6 +96,8 @@ def program_of(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
     Its path, and behind an interpreter or a runner its script, package or module.
     """
     rest = _past_launchers(argv)
+    if rest and rest[0].partition(" ")[0] in _PACKAGE_MANAGERS:  # npm writes its arguments over its argv, as one title
+        rest = (*rest[0].split(), *rest[1:])
     if not rest:
         return
     yield "path", rest[0]

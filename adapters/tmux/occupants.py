@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from adapters.screens.profile import Profile
-from adapters.screens.recognise import SHELLS, is_shell_or_veto, recognise
+from adapters.screens.recognise import SHELLS, is_runner, is_shell_or_veto, recognise
 from adapters.screens.version import installed_version
 from adapters.tmux.processes import (
     Process,
@@ -58,8 +58,9 @@ class Occupants:
         """Who has the terminal of the pane started as `pane_pid`.
 
         `harness` replaces the recognition, never the vetoes; `anew` looks again whatever is remembered, as is done
-        anyway when the agent has ended or was stopped. Blocks for some milliseconds when it has to look. That nobody is there is never remembered: a script may start the agent
-        at any moment, and the command stays the script's.
+        anyway when the agent has ended or was stopped. Blocks for some milliseconds when it has to look. That nobody is
+        there is never remembered, nor that a runner is: a script or `npx` may start the agent at any moment, and the
+        command stays theirs.
         """
         key = (socket, pane_id)
         known = self._remembered.get(key)
@@ -67,7 +68,7 @@ class Occupants:
         if known and is_same and not anew and process_now(known.agent.process.pid) == known.agent.process:
             return known.agent
         occupant = self._look(pane_pid, harness, known.agent if known else None)
-        if isinstance(occupant, Agent):
+        if isinstance(occupant, Agent) and not is_runner(occupant.process.argv):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
         else:
             self._remembered.pop(key, None)
@@ -81,15 +82,18 @@ class Occupants:
             return self._nobody(leader)
         if harness and harness not in self._profiles:
             return NoAgent(f"no screen profile is called {harness!r}", "no-profile")
+        runner: tuple[Process, Profile] | None = None
         for process in _group_of(leader, pane_pid):
             if is_shell_or_veto(process.argv):
                 continue
             name = harness or recognise(process.argv, self._profiles)
             if name and process.is_stopped:
                 return NoAgent(f"{_name_of(process)} is stopped", "suspended")
-            if name:
+            if name and not is_runner(process.argv):
                 return _agent(process, self._profiles[name], known)
-        return self._nobody(leader)
+            if name:
+                runner = runner or (process, self._profiles[name])
+        return _agent(*runner, known) if runner else self._nobody(leader)
 
     def _nobody(self, leader: Process) -> NoAgent:
         """No agent has the terminal; one may have been sent behind its shell with Ctrl-Z."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adapters.screens import is_shell_or_veto, load_profiles, recognise
+from adapters.screens.recognise import is_runner
 
 PROFILES = load_profiles()
 
@@ -22,6 +23,9 @@ PROFILES = load_profiles()
         (["/x/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex", "-s", "read-only"], "codex"),
         (["npx", "-y", "@openai/codex@0.171.0"], "codex"),
         (["npm", "exec", "@openai/codex"], "codex"),
+        (["npm exec @openai/codex@latest"], "codex"),
+        (["npm exec codex"], "codex"),
+        (["npm run build"], None),
         (["bunx", "codex"], "codex"),
         (["env", "-u", "TMUX", "FOO=1", "codex"], "codex"),
         (["nohup", "claude"], "claude"),
@@ -92,6 +96,23 @@ def test_shells_remote_sessions_editors_and_pagers_are_no_agent(argv: list[str])
     """DESIGN §5: they are vetoes, whatever their arguments say."""
     assert is_shell_or_veto(argv)
     assert recognise(argv, PROFILES) is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "runs"),
+    [
+        (["npx", "-y", "@openai/codex"], True),
+        (["npm exec @openai/codex"], True),
+        (["uv", "tool", "run", "aider"], True),
+        (["node", "/x/node_modules/.bin/codex"], False),
+        (["python3", "-m", "aider"], False),
+        (["codex"], False),
+        ([], False),
+    ],
+)
+def test_a_runner_is_not_the_program_that_it_starts(argv: list[str], runs: bool) -> None:
+    """DESIGN §5: behind `npx` the program itself is a process of its own, and the one that counts."""
+    assert is_runner(argv) is runs
 
 
 def test_an_agent_is_no_veto() -> None:

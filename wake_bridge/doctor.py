@@ -41,7 +41,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         view = Viewpoint(settings)
     except ConfigurationInvalid as error:
         what = "; ".join(error.problems) or str(error)
-        return [*findings, Finding("screen profiles", ok=False, detail=what, hint=error.hint)]
+        return [*findings, Finding("profiles", ok=False, detail=what, hint=error.hint)]
     findings += [one async for one in _adapters(view)]
     findings += [one async for one in _targets(view)]
     return findings

@@ -82,10 +82,21 @@ class TmuxAdapter:
 
     def __init__(self, config: TmuxConfig, context: AdapterContext) -> None:
         self._config = config
-        self._context = context
-        self._servers: dict[str, TmuxServer] = {}
         self._last_looks: dict[str, _LastLook] = {}
-        self.use_profiles(context.screens_directory)
+        self._servers: dict[str, TmuxServer] = {}
+        self.adopt(context)
+
+    def adopt(self, context: AdapterContext) -> None:
+        """Read the profiles anew, and go on with this context (DESIGN §9, reload); what is under way ends as it began.
+
+        Raises:
+            ConfigurationInvalid: naming every mistake in a profile; nothing has changed then.
+        """
+        self._profiles = load_profiles(context.screens_directory)
+        self._context = context
+        self._servers = {}
+        self._occupants = Occupants(self._profiles)
+        self._resolver = Resolver(self._server, self._socket, self._occupants)
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one pane the address means, now (DESIGN §6.1)."""
@@ -205,16 +216,6 @@ class TmuxAdapter:
         first = await self._view_of(pane)
         await asyncio.sleep(SAMPLES_APART / 1000)
         return lesson(first, await self._view_of(pane))
-
-    def use_profiles(self, directory: str) -> None:
-        """Go on with the profiles as they are written now; attempts under way end with those they began with.
-
-        Raises:
-            ConfigurationInvalid: naming file, rule and field of every mistake; those in use stay.
-        """
-        self._profiles = load_profiles(directory)
-        self._occupants = Occupants(self._profiles)
-        self._resolver = Resolver(self._server, self._socket, self._occupants)
 
     async def _view_of(self, pane: str) -> View:
         place = await self.binding_for(pane, self._context.environment)

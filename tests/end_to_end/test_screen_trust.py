@@ -138,7 +138,7 @@ def test_a_reload_takes_over_screen_profiles_and_a_bad_one_keeps_the_old(
     assert f"{file}: composer.colour" in refused["problems"][0]
     checked = sandbox.run("config", "check", expect=3)
     assert f"{file}: composer.colour" in checked.stderr
-    (broken,) = [one for one in sandbox.lines("doctor", expect=1) if one["check"] == "screen profiles"]
+    (broken,) = [one for one in sandbox.lines("doctor", expect=1) if one["check"] == "profiles"]
     assert broken["ok"] is False
     assert sandbox.deliveries()[0]["hold_reason"] == "userTyping"
 

@@ -196,11 +196,13 @@ class ScreenWorkshop(Protocol):
         Raises `NotFound`, and `RefusedForSafety` where something else than prompt and placeholder speaks against idle.
         """
 
-    def use_profiles(self, directory: str) -> None:
-        """Go on with the profiles as they are written now, those of `directory` ("" for none) over its own.
 
-        Raises `ConfigurationInvalid`, and then goes on with those it has.
-        """
+@runtime_checkable
+class Reloadable(Protocol):
+    """What an adapter offers besides, if what it is given can be replaced while it works (DESIGN §9, reload)."""
+
+    def adopt(self, context: AdapterContext) -> None:
+        """Go on by this context from the next call. Raises `ConfigurationInvalid`, with everything as it was."""
 
 
 @dataclass(frozen=True, slots=True)

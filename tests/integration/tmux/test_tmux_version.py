@@ -106,7 +106,7 @@ def test_a_strict_profile_vetoes_a_version_it_does_not_know(scene: Scene, profil
     """Version drift: a profile may say `strict_version`; then nothing is typed, and doctor says NOT OK."""
     pane = _start(scene, "2.0.0")
     _write(profiles, strict=True)
-    scene.adapter.use_profiles(str(profiles))
+    scene.adapter = scene.new_adapter(screens_directory=str(profiles))
 
     outcome = scene.deliver(pane, scene.wake())
 

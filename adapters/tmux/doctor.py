@@ -8,7 +8,8 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from adapters.tmux.command import BoundedCall, TmuxServer
+from adapters.bounded_call import BoundedCall
+from adapters.tmux.command import TmuxServer
 from adapters.tmux.sockets import why_not_ours
 
 Check = tuple[str, bool | None, str, str]

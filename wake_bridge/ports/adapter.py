@@ -169,6 +169,18 @@ class ScreenWorkshop(Protocol):
         """A pane's screen as the text of a capture file. Raises `NotFound`."""
 
 
+@runtime_checkable
+class Conditional(Protocol):
+    """What an adapter says besides, if it does not work everywhere or is not proven yet. Asked of the class itself."""
+
+    label: ClassVar[str]
+    """A word of caution for `adapters` and `doctor`."""
+
+    @classmethod
+    def unavailable(cls, environment: Mapping[str, str]) -> str:
+        """Why it cannot work on this system, one clause; empty where it can."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterContext:
     """What an adapter is given when it is made."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from adapters.pane_lock import PaneIsTaken, pane_lock
 from adapters.screens.profile import load_profiles
 from adapters.tmux.attempt import Attempt
 from adapters.tmux.claims import claim_pane
@@ -17,7 +18,6 @@ from adapters.tmux.command import TmuxServer
 from adapters.tmux.deliver import deliver
 from adapters.tmux.doctor import checks, version_check
 from adapters.tmux.facts import NoPane
-from adapters.tmux.lock import PaneIsTaken, pane_lock
 from adapters.tmux.occupants import Agent, Occupants
 from adapters.tmux.panes import panes_of
 from adapters.tmux.resolve import PaneKey, Resolver

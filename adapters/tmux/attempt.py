@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.tmux.command import Answer, TmuxServer
+from adapters.bounded_call import Answer
+from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane, scrollback_of
 from adapters.tmux.fence import breach
 from adapters.tmux.view import Observer, View

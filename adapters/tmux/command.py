@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import shutil
-import signal
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
+
+from adapters.bounded_call import Answer, BoundedCall
 
 NOT_FOUND: Final = 127
 """The exit status a shell gives for a program that is not there."""
@@ -23,28 +19,6 @@ _AT_ONCE: Final = 4
 """Calls to one server at the same time. Each server has threads of its own: one that hangs holds up no other."""
 
 _OWN_VARIABLES: Final = frozenset({"TMUX", "TMUX_PANE"})
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one call came to. Exit 0 proves only that tmux took the command."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-    timed_out: bool = False
-
-    @property
-    def is_well(self) -> bool:
-        """Whether tmux ran the whole list of commands."""
-        return self.returncode == 0 and not self.timed_out
-
-    @property
-    def complaint(self) -> str:
-        """Why it is not well, one line."""
-        if self.timed_out:
-            return "tmux did not answer in time"
-        return self.stderr.strip().replace("\n", "; ") or f"tmux exited with {self.returncode}"
 
 
 class TmuxServer:
@@ -96,45 +70,3 @@ def joined(commands: Sequence[Sequence[str]]) -> list[str]:
             words.append(";")
         words.extend(f"{word[:-1]}\\;" if word.endswith(";") else word for word in command)
     return words
-
-
-class BoundedCall:
-    """A program in a process group of its own; the whole group is killed after `timeout` seconds, or before."""
-
-    def __init__(self, argv: Sequence[str], stdin: str, timeout: float, environment: Mapping[str, str]) -> None:
-        self._argv = argv
-        self._stdin = stdin.encode()
-        self._timeout = timeout
-        self._environment = dict(environment)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_killed = False
-        self._starting = threading.Lock()
-
-    def run(self) -> Answer:
-        """Run it to its end. Blocks."""
-        with self._starting:
-            if self._is_killed:
-                return Answer(-signal.SIGKILL, "", "cancelled")
-            self._process = process = subprocess.Popen(
-                self._argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._environment,
-                start_new_session=True,
-            )
-        with process:
-            try:
-                output, complaints = process.communicate(self._stdin, self._timeout)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                return Answer(process.wait(), "", "", timed_out=True)
-        return Answer(process.returncode, output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace"))
-
-    def kill(self) -> None:
-        """Kill it and all it started; from any thread, at any time."""
-        with self._starting:
-            self._is_killed = True
-            if self._process is not None and self._process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)

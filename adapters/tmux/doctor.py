@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
+from adapters.bounded_call import BoundedCall
 from adapters.screens.version import Drift, drift_of
-from adapters.tmux.command import NOT_ON_PATH, BoundedCall, TmuxServer
+from adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from adapters.tmux.occupants import Agent
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.ports.adapter import Check

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.tmux.command import Answer, TmuxServer
+from adapters.bounded_call import Answer
+from adapters.tmux.command import TmuxServer
 from adapters.tmux.records import Separators
 
 LABEL_NAMES: Final = ("session_name", "window_index", "pane_index")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from adapters.tmux.command import Answer, TmuxServer
+from adapters.bounded_call import Answer
+from adapters.tmux.command import TmuxServer
 
 
 class Verdict(StrEnum):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from adapters.osascript import OsascriptAdapter, OsascriptConfig
 from adapters.tmux import TmuxAdapter
 from adapters.tmux.adapter import TmuxConfig
 from wake_bridge.domain.names import Identity
@@ -20,6 +22,7 @@ from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.testing.adapter_contract import PROMISES, AdapterStage, Promise, Scene
 from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.mac_desktop import MacDesktop
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.tmux_server import PrivateTmux
 
@@ -80,10 +83,57 @@ class TmuxStage:
         return len(self.fake.bytes_received()) > self._received
 
 
-@pytest.fixture(params=["memory", "tmux"])
+class OsascriptStage:
+    """The osascript adapter and a session of iTerm2 on a played desktop, in which a process called claude lives."""
+
+    RULE: ClassVar = "─" * 120
+    SCENES: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "idle": {"title": "✳ Claude Code", "busy": False},
+        "busy": {"title": "⠂ Claude Code", "busy": True},
+        "draft": {"title": "✳ Claude Code", "composer": "half a thought"},
+        "approval": {
+            "title": "✳ Claude Code",
+            "frame": "",
+            "below": [" Do you want to proceed?", " ❯ 1. Yes", "   2. No"],
+        },
+    }
+
+    def __init__(self, directory: Path, pid: int) -> None:
+        self.desktop = MacDesktop(directory / "mac")
+        self.desktop.open_session("iterm", "w0t0p0", "/dev/ttys003", [pid])
+        environment = {**self.desktop.environment, "TMPDIR": str(directory)}
+        context = AdapterContext(10, 10, "", environment, SteadyClock())
+        self.adapter = OsascriptAdapter(OsascriptConfig(), context)
+        self.address = Address(AGENT, pane="iTerm2:ttys003")
+        self.nowhere = Address(AGENT, pane="iTerm2:ttys004")
+
+    def shows(self, scene: Scene) -> None:
+        blank = {"composer": "", "below": ["  ? for shortcuts"], "busy": False}
+        frame = f"{self.RULE}\n❯\u00a0{{}}\n{self.RULE}"
+        kept = [f"> {text}" for text in self.submitted()]
+        above = ["❯\u00a0hello", "● hi", "", *kept, ""]
+        self.desktop.change_session("w0t0p0", **{**blank, "frame": frame, "above": above, **self.SCENES[scene]})
+        self.desktop.change(keys=[])
+        # a look that is five seconds old would be answered again
+        self.adapter._latest.clear()
+
+    def submitted(self) -> list[str]:
+        (session,) = self.desktop.read()["sessions"]
+        return list(session["submitted"])
+
+    def was_touched(self) -> bool:
+        return bool(self.desktop.read()["keys"])
+
+
+@pytest.fixture(params=["memory", "tmux", "osascript"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterStage]:
     if request.param == "memory":
         yield MemoryStage()
+        return
+    if request.param == "osascript":
+        with subprocess.Popen(["claude", "600"], executable="/bin/sleep") as process:
+            yield OsascriptStage(tmp_path, process.pid)
+            process.kill()
         return
     with PrivateTmux() as tmux:
         yield TmuxStage(tmux, tmp_path)
@@ -91,5 +141,5 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterSta
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 def test_every_adapter_keeps_the_promise(promise: Promise, stage: AdapterStage) -> None:
-    """DESIGN §8: what `ports/adapter.py` says, for the tmux adapter and for the fake alike."""
+    """DESIGN §8: what `ports/adapter.py` says, for every bundled adapter and for the fake alike."""
     asyncio.run(promise(stage))

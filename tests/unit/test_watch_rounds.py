@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import SAMPLES_APART, PresenceState
-from wake_bridge.domain.routing import Address, Route
+from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState
+from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch import LIVELY_ROUND, QUICK_ROUND, RESOLVE_AGAIN, RESOLVED_AT_ONCE, ROUND, Watch
@@ -189,3 +189,26 @@ def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
     assert scene.watch.second_look_at(ADA) == came_to_rest + SAMPLES_APART
     scene.clock.at = came_to_rest + SAMPLES_APART
     assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.IDLE
+
+
+def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> None:
+    """Issue "osascript": accessibility is read only while a wake is due."""
+    scene = Scene([ADA])
+    agent = scene.adapter.agents["ada"] = ImaginedAgent()
+    looks: list[Address] = []
+    seeing = scene.adapter.observe
+
+    async def observe(place: Place, address: Address) -> Observation:
+        looks.append(address)
+        return await seeing(place, address)
+
+    scene.adapter.capabilities = Capabilities(watchable=False)  # type: ignore[misc]
+    scene.adapter.observe = observe  # type: ignore[method-assign]
+    scene.rounds(40)
+    agent.state = PresenceState.ACTIVE
+    scene.rounds(1)
+    assert looks == []
+
+    scene.waiting = {ADA}
+    scene.rounds(1)
+    assert len(looks) == 1

@@ -27,14 +27,15 @@ def adapters(run: CommandContext) -> None:
     rows = []
     for entry in load_catalogue():
         enabled = bool(run.settings.config.adapters.get(entry.name, {}).get("enabled", True))
-        usable = entry.kind is not None and enabled
+        usable = entry.kind is not None and enabled and not entry.unavailable
         record = {
             "name": entry.name,
             "distribution": entry.distribution,
             "module": entry.module,
             "enabled": enabled,
             "usable": usable,
-            "trouble": entry.trouble or None,
+            "trouble": entry.trouble or entry.unavailable or None,
+            "label": entry.label or None,
         }
         if run.console.as_json:
             run.console.line(record)
@@ -43,7 +44,7 @@ def adapters(run: CommandContext) -> None:
                 entry.name,
                 "usable" if usable else "not usable",
                 entry.distribution,
-                entry.trouble or ("" if enabled else "switched off"),
+                entry.trouble or entry.unavailable or ("" if enabled else "switched off") or entry.label,
             ]
         )
     if rows:

@@ -13,7 +13,10 @@ from wake_bridge.domain.presence import Presence, PresenceState
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a route can do; `decide` reads nothing else of an adapter (DESIGN §7)."""
+    """What a route can do; `decide` reads nothing else of an adapter (DESIGN §7).
+
+    What is not `watchable` is looked at only while a wake waits for it: a look disturbs, or costs.
+    """
 
     composer_independent: bool = False
     can_start: bool = True
@@ -21,6 +24,7 @@ class Capabilities:
     guard: str = "screen"
     ack_kind: str = "screen"
     idempotent: bool = False
+    watchable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,10 @@ class Binding:
 class Address:
     """All that is configured or known about where an identity can be reached.
 
-    The adapter resolves it, in the order of DESIGN §6.1, to exactly one place. `suggested` comes from the newest
-    active subscription's metadata; `binding` from an earlier `bind`. `pane_written` and `suggested_written` say when
-    each was written down, None for now: an id that begins anew with its server means only what it meant then.
+    The adapter resolves it, in the order of DESIGN §6.1, to exactly one place. `suggested` and the `details` of an
+    application come from the newest active subscription's metadata; `binding` from an earlier `bind`. `pane_written`
+    and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
+    only what it meant then.
     """
 
     identity: Identity
@@ -54,6 +59,7 @@ class Address:
     binding: Binding | None = None
     pane_written: Instant | None = None
     suggested_written: Instant | None = None
+    details: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ HEARTBEAT_TARGETS: Final = frozenset({"disabled", "none", "degraded"})
 BRIDGE_TARGET: Final = "bridge-daemon"
 PUSH_TARGETS: Final = frozenset({"mcp-notifications", "a2a-webhook"})
 
+APP_METADATA: Final = ("appName", "tabShortcut", "userDataDir")
+"""Names of upstream's metadata that say where an application is; they mean something to `APP_ADAPTER` alone."""
+
+APP_ADAPTER: Final = "osascript"
+
 IGNORED_METADATA: Final = (
-    "appName",
-    "tabShortcut",
     "focusSeedKey",
     "focusSeedSequence",
-    "userDataDir",
     "envelopePath",
     "outboxPath",
     "lockPath",
@@ -71,7 +73,8 @@ class Filters:
 class Subscription:
     """One subscription as it stands.
 
-    `trigger` is None where it names none we know. `window` is in seconds, None where the default applies. `problems`
+    `trigger` is None where it names none we know. `window` is in seconds, None where the default applies. `details`
+    are what an adapter for applications is told besides, as pairs of name and value. `problems`
     say why it cannot be delivered (someone must change it), `ignored` which of upstream's metadata names have no
     meaning here.
     """
@@ -83,6 +86,7 @@ class Subscription:
     harness_target: str = BRIDGE_TARGET
     adapter: str = ""
     pane: str = ""
+    details: tuple[tuple[str, str], ...] = ()
     window: int | None = None
     policy: WakePolicy | None = None
     status: str = "active"
@@ -145,6 +149,7 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
         harness_target=harness_target,
         adapter=text_of(metadata.get("adapter")),
         pane=_pane(metadata),
+        details=_details(metadata),
         window=_window(metadata, problems),
         policy=_policy(properties.get("wakePolicy"), problems),
         status=status,
@@ -152,7 +157,7 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
         updated_at=text_of(properties.get("updatedAt")),
         user_id=text_of(properties.get("userId")) or None,
         problems=tuple(problems),
-        ignored=tuple(name for name in IGNORED_METADATA if metadata.get(name) is not None),
+        ignored=_ignored(metadata),
     )
 
 
@@ -183,6 +188,18 @@ def _pane(metadata: Mapping[str, Any]) -> str:
     if text_of(metadata.get("addressType")) == "tmuxSession":
         return text_of(metadata.get("instanceAddress")) or text_of(metadata.get("tmuxSession"))
     return text_of(metadata.get("tmuxSession"))
+
+
+def _details(metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    if text_of(metadata.get("adapter")) != APP_ADAPTER:
+        return ()
+    return tuple((name, text) for name in APP_METADATA if (text := text_of(metadata.get(name))))
+
+
+def _ignored(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    is_app = text_of(metadata.get("adapter")) == APP_ADAPTER
+    names = IGNORED_METADATA if is_app else (*APP_METADATA, *IGNORED_METADATA)
+    return tuple(name for name in names if metadata.get(name) is not None)
 
 
 def _window(metadata: Mapping[str, Any], problems: list[str]) -> int | None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from wake_bridge.ports.adapter import HarnessAdapter
+from wake_bridge.ports.adapter import Conditional, HarnessAdapter
 
 GROUP: Final = "wake_bridge.adapters"
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """One declared adapter. `kind` is None when it could not be loaded; `trouble` then says why."""
+    """One declared adapter.
+
+    `kind` is None when it could not be loaded; `trouble` then says why. `label` is its own word of caution,
+    `unavailable` why it cannot work on this system.
+    """
 
     name: str
     distribution: str
     module: str
     kind: type[HarnessAdapter] | None
     trouble: str = ""
+    label: str = ""
+    unavailable: str = ""
 
 
 def load_catalogue() -> list[CatalogueEntry]:
@@ -42,7 +49,14 @@ def _load(point: EntryPoint) -> CatalogueEntry:
         return CatalogueEntry(
             point.name, distribution, point.value, kind, f"its file does not belong to {distribution}"
         )
-    return CatalogueEntry(point.name, distribution, point.value, kind)
+    return CatalogueEntry(point.name, distribution, point.value, kind, **_cautions(kind))
+
+
+def _cautions(kind: object) -> dict[str, str]:
+    """What an adapter says of itself that does not work everywhere, or is not proven yet."""
+    if not isinstance(kind, Conditional):
+        return {}
+    return {"label": kind.label, "unavailable": kind.unavailable(os.environ)}
 
 
 def _is_foreign_file(point: EntryPoint, kind: type[HarnessAdapter]) -> bool:

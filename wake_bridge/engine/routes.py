@@ -78,6 +78,7 @@ class Routes:
             binding=self._binding_of(identity),
             pane_written=settings.targets_written,
             suggested_written=suggested_written,
+            details=newest.details if newest else (),
         )
 
 

@@ -186,6 +186,8 @@ class Watch:
             self._resolved_at.pop(identity, None)
             return
         newest = track.samples[-1].at if track.samples else EPOCH_START
+        if not (track.route.capabilities.watchable or identity in waiting):
+            return
         changed = pulse != track.pulse
         track.pulse = pulse
         if not changed and self._clock.now() - newest < LOOK_AGAIN:

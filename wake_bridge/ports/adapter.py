@@ -205,6 +205,18 @@ class Reloadable(Protocol):
         """Go on by this context from the next call. Raises `ConfigurationInvalid`, with everything as it was."""
 
 
+@runtime_checkable
+class Conditional(Protocol):
+    """What an adapter says besides, if it does not work everywhere or is not proven yet. Asked of the class itself."""
+
+    label: ClassVar[str]
+    """A word of caution for `adapters` and `doctor`."""
+
+    @classmethod
+    def unavailable(cls, environment: Mapping[str, str]) -> str:
+        """Why it cannot work on this system, one clause; empty where it can."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterContext:
     """What an adapter is given when it is made."""

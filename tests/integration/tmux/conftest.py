@@ -15,9 +15,9 @@ import libtmux
 import pytest
 from ulid import ULID
 
+from adapters.pane_lock import lock_path
 from adapters.tmux import TmuxAdapter
 from adapters.tmux.adapter import TmuxConfig
-from adapters.tmux.lock import lock_path
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, single_vote

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 from adapters.tmux.command import NOT_FOUND, TmuxServer
 from adapters.tmux.facts import NoPane, look_at, scrollback_of
 from adapters.tmux.guarded import Verdict, if_still
-from adapters.tmux.lock import PaneIsTaken, lock_path, pane_lock
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Nowhere, Refused, Unknown
 

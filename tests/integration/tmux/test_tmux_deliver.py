@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from adapters.tmux.lock import pane_lock
+from adapters.pane_lock import pane_lock
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
 

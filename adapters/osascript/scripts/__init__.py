@@ -1,0 +1,1 @@
+"""The AppleScripts, as files: none is ever composed (docs/macos.md "The scripts")."""

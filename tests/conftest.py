@@ -13,7 +13,7 @@ from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.tmux_programs import TmuxProgram, tmux_programs
 from wake_bridge.testing.tmux_server import PrivateTmux
 
-TMUX_PROGRAMS = tmux_programs() or [None]
+TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
 """Every test that asks for tmux runs on each; the only one has no name of its own in a test's."""
 
 
@@ -26,7 +26,7 @@ def program() -> tuple[str, ...]:
 @pytest.fixture(
     scope="session",
     params=TMUX_PROGRAMS,
-    ids=[one.name if one and len(TMUX_PROGRAMS) > 1 else pytest.HIDDEN_PARAM for one in TMUX_PROGRAMS],
+    ids=[pytest.HIDDEN_PARAM] if len(TMUX_PROGRAMS) == 1 else [one.name for one in TMUX_PROGRAMS if one],
 )
 def tmux_program(request: pytest.FixtureRequest) -> Iterator[str]:
     """The tmux to test with, first on PATH. A laptop may lack it, and skips; where CI is set its tests must run."""

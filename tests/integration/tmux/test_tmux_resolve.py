@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -265,3 +266,26 @@ def test_the_doctor_sees_program_server_and_locale(scene: Scene) -> None:
     assert [ok for _, ok, _, _ in alone] == [True, False]
     assert all(hint for _, ok, _, hint in [*bare, *alone] if ok is False)
     assert os.environ["PATH"]
+
+
+def test_those_who_ask_in_one_moment_share_one_call(scene: Scene) -> None:
+    """DESIGN §5: one `list-panes -a` per socket, however many identities are looked for; the next one asks anew."""
+    agent = scene.resident()
+    calls = scene.directory / "calls"
+    (scene.directory / "bin").mkdir()
+    counting = scene.directory / "bin" / "tmux"
+    counting.write_text(f'#!/bin/sh\necho "$4" >> {calls}\nexec {shutil.which("tmux")} "$@"\n')
+    counting.chmod(0o755)
+    adapter = scene.new_adapter(PATH=f"{counting.parent}:{os.environ['PATH']}")
+
+    async def many() -> list[Place | Nowhere]:
+        return await asyncio.gather(*(adapter.resolve(scene.address("agents", identity=f"@{n}")) for n in range(20)))
+
+    found = asyncio.run(many())
+    scene.tmux.run("rename-session", "-t", agent.id, "renamed")
+    later = asyncio.run(adapter.resolve(scene.address("agents")))
+
+    assert {one.label for one in found if isinstance(one, Place)} == {"agents:0.0"}
+    assert len(found) == 20
+    assert isinstance(later, Nowhere)
+    assert calls.read_text().split() == ["list-panes", "list-panes"]

@@ -211,6 +211,18 @@ class Scene:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
+    def waits_until_told_of_a_key(self) -> None:
+        """Until some client's activity is no more than a second old: a key takes its time through the terminal."""
+        deadline = time.monotonic() + 10
+        while True:
+            now, *keys = self.tmux.run(
+                "display-message", "-p", "%s", ";", "list-clients", "-F", "#{client_activity}"
+            ).split()
+            if any(int(now) - int(key) <= 1 for key in keys):
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
     def leftovers(self) -> list[str]:
         """Buffers and locks of ours that somebody forgot; nothing when the server ended with its last pane."""
         try:

@@ -1,6 +1,6 @@
 """Which tmux programs tests run on: those that `WAKE_BRIDGE_TEST_TMUX` lists, else the one on PATH.
 
-    WAKE_BRIDGE_TEST_TMUX=/opt/tmux/3.5a/bin/tmux:/opt/tmux/3.8/bin/tmux make test
+    WAKE_BRIDGE_TEST_TMUX=~/tmux-3.5a/bin/tmux:~/tmux-3.8/bin/tmux make test
 
 The product finds `tmux` on PATH, and so does everything else here: for a while another one is first on it.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.testing.playground import Playground
+from wake_bridge.testing.tmux_programs import TmuxProgram, tmux_programs
 from wake_bridge.testing.tmux_server import PrivateTmux
+
+TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
+"""Every test that asks for tmux runs on each; the only one has no name of its own in a test's."""
 
 
 @pytest.fixture(scope="session")
@@ -20,15 +23,26 @@ def program() -> tuple[str, ...]:
     return (str(Path(sys.executable).with_name("wake-bridge")),)
 
 
+@pytest.fixture(
+    scope="session",
+    params=TMUX_PROGRAMS,
+    ids=[pytest.HIDDEN_PARAM] if len(TMUX_PROGRAMS) == 1 else [one.name for one in TMUX_PROGRAMS if one],
+)
+def tmux_program(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The tmux to test with, first on PATH. A laptop may lack it, and skips; where CI is set its tests must run."""
+    program: TmuxProgram | None = request.param
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("tmux is not installed, and CI is set")
+        pytest.skip("tmux is not installed")
+    with program.first_on_path():
+        yield str(program.path)
+
+
 @pytest.fixture(scope="session")
-def tmux_program() -> str:
-    """Where tmux is. A laptop may lack it, and skips; where CI is set its tests must run."""
-    found = shutil.which("tmux")
-    if found:
-        return found
-    if os.environ.get("CI"):
-        pytest.fail("tmux is not installed, and CI is set")
-    pytest.skip("tmux is not installed")
+def tmux_version(tmux_program: str) -> tuple[int, int]:
+    """Its version, `(3, 3)` for 3.3a."""
+    return TmuxProgram.at(Path(tmux_program)).version
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from typing import Final
 from adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import breach, fence_around
+from adapters.tmux.listing import Listing
 from adapters.tmux.occupants import Agent, Occupants
-from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, panes_of, sessions_with
+from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, sessions_with
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Instant
@@ -64,6 +65,7 @@ class Resolver:
         self._server_of = server_of
         self._socket_of = socket_of
         self._occupants = occupants
+        self._listing = Listing()
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """The configured target; else the pane that says so itself; else the binding; else the subscription's.
@@ -83,7 +85,7 @@ class Resolver:
             return NoPane(NOT_ON_PATH)
         if why := why_not_ours(socket):
             return NoPane(why)
-        return await panes_of(server)
+        return await self._listing.of(server)
 
     def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
         outlived = _outlived(address.pane, address.pane_written, seen[usual])

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 SETTLES: Final = 12.0
 """Seconds until the start and the agents' first screens are history."""
 
-STRETCH: Final = 30.0
+STRETCH: Final = 60.0
 """Seconds of one trial: the longest period of anything the daemon does by the clock while idle."""
 
 TRIALS: Final = 3
@@ -46,14 +46,14 @@ class Account:
 
 
 def test_idle_cost(office: Office, figures: Figures) -> None:
-    """Idle with 5 bound panes: ≤ 0.5 % of one core, children included, and RSS ≤ 70 MB; beside it none, and 50."""
+    """Idle with 5 bound panes: ≤ 0.5 % of one core, children included, and RSS ≤ 70 MB; with 50 ≤ 1 %; beside it none."""
     office.sandbox.configure()
     _measure(office, figures, "no panes")
     office.agents(5)
     _measure(office, figures, "5 idle panes", cpu=0.5, memory=70)
     for number in range(5, 50):
         office.agent(f"agent{number}")
-    _measure(office, figures, "50 idle panes")
+    _measure(office, figures, "50 idle panes", cpu=1.0)
 
 
 def test_cost_while_agents_work(office: Office, figures: Figures) -> None:

@@ -54,6 +54,15 @@ def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> Non
         assert now.pid == os.getpid()
 
 
+def test_an_empty_lock_file_stops_nobody(tmp_path: Path) -> None:
+    """DESIGN §9: an OS lock held for life; a crash while the file was written leaves only a name."""
+    (tmp_path / "daemon.lock").touch()
+
+    assert liveness(tmp_path) == "no"
+    with InstanceLock(tmp_path):
+        assert liveness(tmp_path) == "yes"
+
+
 def test_asking_who_holds_it_never_takes_it(tmp_path: Path) -> None:
     """A command's question must not make a starting daemon believe in a rival."""
     assert holder(tmp_path) is None

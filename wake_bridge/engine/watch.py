@@ -31,7 +31,7 @@ QUICK_ROUND: Final = 0.25
 CHANGE_LASTS: Final = 5_000
 """Milliseconds that lively or quick rounds last."""
 
-LOOK_AGAIN: Final = 30_000
+LOOK_AGAIN: Final = 60_000
 """Milliseconds after which an unchanged pane is looked at all the same."""
 
 RESOLVE_AGAIN: Final = 30_000
@@ -168,10 +168,10 @@ class Watch:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
         missed = (wanted & waiting) - self._tracks.keys()
-        for identity in (*self._oldest(missed, ROUND * 1000), *self._oldest(wanted - missed, RESOLVE_AGAIN)):
-            self._resolved_at[identity] = now
-            for route in self._routes.of(identity)[:1]:
-                await self.locate(route)
+        due = [*self._oldest(missed, ROUND * 1000), *self._oldest(wanted - missed, RESOLVE_AGAIN)]
+        self._resolved_at |= dict.fromkeys(due, now)
+        # at once: an adapter may answer several with one call
+        await asyncio.gather(*(self.locate(route) for one in due for route in self._routes.of(one)[:1]))
 
     def _oldest(self, identities: Iterable[Identity], age: float) -> list[Identity]:
         """Those that were resolved longest ago, at least `age` milliseconds, as many as one round takes."""

@@ -34,7 +34,6 @@ FLAGS: Final = (
     "pane_input_off",
     "pane_title",
 )
-_SEPARATOR: Final = "\x1f"
 _SGR: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _POLL: Final = 0.02
 
@@ -151,10 +150,11 @@ class PrivateTmux:
     def look(self, pane: libtmux.Pane) -> Look:
         """What the pane shows now."""
         target = str(pane.pane_id)
-        formats = _SEPARATOR.join(f"#{{{flag}}}" for flag in FLAGS)
+        between = f"~{secrets.token_hex(4)}~"  # printable: tmux 3.4 to 3.5 spell control characters out
+        formats = between.join(f"#{{{flag}}}" for flag in FLAGS)
         ansi = self.run("capture-pane", "-p", "-e", "-t", target, ";", "display-message", "-p", "-t", target, formats)
         ansi, _, values = ansi.rstrip("\n").rpartition("\n")
-        flags = dict(zip(FLAGS, values.split(_SEPARATOR), strict=True))
+        flags = dict(zip(FLAGS, values.split(between), strict=True))
         return Look(_SGR.sub("", ansi), ansi, flags)
 
     def waits_until(

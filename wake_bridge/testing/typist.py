@@ -83,7 +83,9 @@ class Typist:
         return pressed
 
     def close(self) -> None:
-        """End the client and give its terminal back."""
+        """End the client and give its terminal back; a second time changes nothing."""
+        if self._ended.is_set():
+            return
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGHUP)
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -212,6 +211,18 @@ class Scene:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
+    def waits_until_told_of_a_key(self) -> None:
+        """Until some client's activity is no more than a second old: a key takes its time through the terminal."""
+        deadline = time.monotonic() + 10
+        while True:
+            now, *keys = self.tmux.run(
+                "display-message", "-p", "%s", ";", "list-clients", "-F", "#{client_activity}"
+            ).split()
+            if any(int(now) - int(key) <= 1 for key in keys):
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
     def leftovers(self) -> list[str]:
         """Buffers and locks of ours that somebody forgot; nothing when the server ended with its last pane."""
         try:
@@ -235,12 +246,8 @@ DIGEST = (
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path, tmux_program: str) -> Iterator[Scene]:  # noqa: ARG001 - asked for what it demands
     """A server of its own; afterwards nothing of ours may lie around in it."""
-    if shutil.which("tmux") is None:
-        if os.environ.get("CI"):
-            pytest.fail("tmux is missing, and in CI that is no excuse")
-        pytest.skip("tmux is not installed")
     with PrivateTmux() as tmux:
         scene = Scene(tmux, tmp_path)
         yield scene

@@ -16,7 +16,7 @@ from adapters.tmux.command import NOT_FOUND, TmuxServer
 from adapters.tmux.facts import NoPane, look_at, scrollback_of
 from adapters.tmux.guarded import Verdict, if_still
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
-from wake_bridge.ports.adapter import Nowhere, Refused, Unknown
+from wake_bridge.ports.adapter import Failed, Nowhere, Refused, Unknown
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -161,6 +161,25 @@ def test_an_attempt_that_met_a_hanging_server_is_finished_later(scene: Scene) ->
     outcome = scene.go_on(agent.id, wake, Progress.MAYBE_STAGED)
 
     assert agent.fake.submits() == [wake.text], outcome
+
+
+def test_what_tmux_complains_of_is_told(scene: Scene) -> None:
+    """DESIGN §6: exit status and stderr are read; "exited with 1" alone helps nobody."""
+    agent = scene.resident()
+    real = os.environ["PATH"]
+    path = stub(
+        scene.directory,
+        f'case "$*" in *load-buffer*) echo "buffer: no room" >&2; exit 1;; esac\nPATH="{real}" exec tmux "$@"',
+    )
+    scene.adapter = scene.new_adapter(PATH=path)
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.retryable
+    assert outcome.reason == "buffer: no room"
+    assert scene.journal.names == ["probed", "intent_stage", "refused"]
+    assert agent.is_untouched()
 
 
 def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:

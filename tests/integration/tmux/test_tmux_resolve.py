@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Identity
-from wake_bridge.ports.adapter import Nowhere, Place, Refused
+from wake_bridge.ports.adapter import Delivered, Nowhere, Place, Refused
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 if TYPE_CHECKING:
@@ -265,3 +268,46 @@ def test_the_doctor_sees_program_server_and_locale(scene: Scene) -> None:
     assert [ok for _, ok, _, _ in alone] == [True, False]
     assert all(hint for _, ok, _, hint in [*bare, *alone] if ok is False)
     assert os.environ["PATH"]
+
+
+def test_those_who_ask_in_one_moment_share_one_call(scene: Scene) -> None:
+    """DESIGN §5: one `list-panes -a` per socket, however many identities are looked for; the next one asks anew."""
+    agent = scene.resident()
+    calls = scene.directory / "calls"
+    (scene.directory / "bin").mkdir()
+    counting = scene.directory / "bin" / "tmux"
+    counting.write_text(f'#!/bin/sh\necho "$4" >> {calls}\nexec {shutil.which("tmux")} "$@"\n')
+    counting.chmod(0o755)
+    adapter = scene.new_adapter(PATH=f"{counting.parent}:{os.environ['PATH']}")
+
+    async def many() -> list[Place | Nowhere]:
+        return await asyncio.gather(*(adapter.resolve(scene.address("agents", identity=f"@{n}")) for n in range(20)))
+
+    found = asyncio.run(many())
+    scene.tmux.run("rename-session", "-t", agent.id, "renamed")
+    later = asyncio.run(adapter.resolve(scene.address("agents")))
+
+    assert {one.label for one in found if isinstance(one, Place)} == {"agents:0.0"}
+    assert len(found) == 20
+    assert isinstance(later, Nowhere)
+    assert calls.read_text().split() == ["list-panes", "list-panes"]
+
+
+def test_a_socket_that_was_cleaned_away_is_unreachable_until_it_is_back(scene: Scene) -> None:
+    """DESIGN §6.1: whoever tidies /tmp cuts off a server that lives; USR1 makes it lay its socket anew."""
+    agent = scene.resident()
+    pid, socket = scene.tmux.server_pid, scene.tmux.socket_path
+    socket.unlink()
+
+    away = scene.resolve(scene.address(agent.id))
+    os.kill(pid, signal.SIGUSR1)
+    deadline = time.monotonic() + 10
+    while not socket.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(away, Nowhere)
+    assert away.reason is HoldReason.UNREACHABLE
+    assert str(socket) in away.detail
+    assert isinstance(outcome, Delivered)

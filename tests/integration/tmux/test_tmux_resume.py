@@ -223,3 +223,16 @@ def test_a_wake_seen_submitted_is_not_touched_again(scene: Scene) -> None:
     assert isinstance(outcome, Delivered)
     assert agent.is_untouched()
     assert scene.journal.names == []
+
+
+def test_nothing_is_pasted_behind_what_an_earlier_wake_left_standing(scene: Scene) -> None:
+    """DESIGN §6.3: text in the composer is a draft, also when it is ours: it is finished or reported, never added to."""
+    agent = scene.resident()
+    cut_off(scene, agent, scene.wake(), Step.INTENT_SUBMIT)
+    before = agent.fake.bytes_received()
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.USER_TYPING
+    assert agent.fake.bytes_received() == before

@@ -24,7 +24,7 @@ from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
 from wake_bridge.edges.records import presence_record, time_or_none
-from wake_bridge.edges.service.control_socket import Answer, ControlServer, Handler
+from wake_bridge.edges.service.control_server import Answer, ControlServer, Handler
 from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier

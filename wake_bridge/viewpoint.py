@@ -15,7 +15,7 @@ from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, require_identity
+from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -123,17 +123,6 @@ class Viewpoint:
                 return Trouble(why=found.detail, hint=Hold(found.reason, found.detail, found.where).remedy(identity))
             return Trouble(where=found.label)
         return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
-
-
-def require_known(settings: Settings, identity: Identity) -> None:
-    """Raise `NotFound` for an identity that neither graph nor configuration knows; without a graph nobody can tell."""
-    if identity in settings.config.targets:
-        return
-    try:
-        with GraphFile(settings.graph_path) as graph:
-            require_identity(graph, identity)
-    except SourceError:
-        return
 
 
 async def bind(settings: Settings, identity: Identity, pane: str | None) -> Place:

@@ -69,7 +69,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration."),
-        "logs": Place("diagnose", "logs", "Show the daemon's log."),
+        "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),
         "doctor": Place("diagnose", "doctor", "Check everything that must be right for wakes to arrive."),
         "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
     },

@@ -23,13 +23,14 @@ from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
-from wake_bridge.edges.records import presence_record, time_or_none
-from wake_bridge.edges.service.control_socket import Answer, ControlServer, Handler
+from wake_bridge.edges.records import overview_record, presence_record, time_or_none
+from wake_bridge.edges.service.control_server import Answer, ControlServer, Handler
 from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.engine.look import presence_of
+from wake_bridge.engine.overview import overview
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, reload_adapters, wire
 
@@ -286,7 +287,13 @@ class Daemon:
     # -- the control socket --------------------------------------------------------------------------------------
 
     def _handlers(self) -> Mapping[str, Handler]:
-        return {"poke": self._poke, "reload": self._reload_now, "status": self._status, "presence": self._presence}
+        return {
+            "poke": self._poke,
+            "reload": self._reload_now,
+            "status": self._status,
+            "presence": self._presence,
+            "overview": self._overview,
+        }
 
     async def _poke(self, _: Mapping[str, Any]) -> Answer:
         self.parts.tail.poke()
@@ -317,3 +324,10 @@ class Daemon:
         parts = self.parts
         identity = Identity(str(request.get("identity", "")))
         return presence_record(identity, await presence_of(identity, parts.routes, parts.watch, parts.clock))
+
+    async def _overview(self, _: Mapping[str, Any]) -> Answer:
+        parts = self.parts
+        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
+        limits, now = parts.current.settings.limits, parts.clock.now()
+        rows = overview(parts.ledger, everybody, parts.watch.sighted, limits, now)
+        return {"agents": [overview_record(row) for row in rows]}

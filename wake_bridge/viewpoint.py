@@ -16,7 +16,7 @@ from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, require_identity
+from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -133,17 +133,6 @@ class Viewpoint:
             if isinstance(adapter, ScreenWorkshop) and isinstance(place, Place):
                 return await adapter.checks_in(place, route.address)
         return ()
-
-
-def require_known(settings: Settings, identity: Identity) -> None:
-    """Raise `NotFound` for an identity that neither graph nor configuration knows; without a graph nobody can tell."""
-    if identity in settings.config.targets:
-        return
-    try:
-        with GraphFile(settings.graph_path) as graph:
-            require_identity(graph, identity)
-    except SourceError:
-        return
 
 
 async def bind(settings: Settings, identity: Identity, pane: str | None) -> Place:

@@ -212,3 +212,26 @@ def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> 
     scene.waiting = {ADA}
     scene.rounds(1)
     assert len(looks) == 1
+
+
+def test_a_sighting_says_what_was_last_seen_and_since_when_without_a_new_look() -> None:
+    """Issue, `status --watch`: presence and since when; one look alone proves nothing, but says what it speaks for."""
+    scene = Scene([ADA])
+    agent = scene.adapter.agents["ada"] = ImaginedAgent()
+    assert scene.watch.sighted(ADA) is None
+    scene.rounds()
+    first = scene.watch.sighted(ADA)
+    began = scene.clock.at - int(ROUND * 1000)
+    scene.rounds(2 + int(RESOLVE_AGAIN / ROUND / 1000))
+    proven = scene.watch.sighted(ADA)
+    agent.state = PresenceState.ACTIVE
+    scene.rounds(1)
+    busy = scene.watch.sighted(ADA)
+
+    assert first
+    assert (first.state, first.looks_like) == (PresenceState.UNKNOWN, PresenceState.IDLE)
+    assert proven
+    assert (proven.state, proven.looks_like, proven.since) == (PresenceState.IDLE, PresenceState.IDLE, began)
+    assert busy
+    assert (busy.state, busy.looks_like) == (PresenceState.ACTIVE, PresenceState.ACTIVE)
+    assert busy.since > began

@@ -64,11 +64,12 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "resync": Place("control", "resync", "Match past log rows again for one subscription."),
     },
     "Diagnosis": {
+        "why": Place("why", "why", "Say what became of a message, a task or a log row, and what to do."),
         "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration."),
-        "logs": Place("diagnose", "logs", "Show the daemon's log."),
+        "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),
         "doctor": Place("diagnose", "doctor", "Check everything that must be right for wakes to arrive."),
         "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
     },
@@ -145,6 +146,8 @@ class LazyGroup(click.Group):
             return mistake.exit_code
         except WakeBridgeError as error:
             _complain(error.what, error.where, error.hint, _problems(error))
+            if run.verbosity:
+                _explain(error)
             return error.exit_code
         except Exception as broken:  # noqa: BLE001 - the last line of defence: a person never meets a traceback
             return _internal(broken, run.verbosity)
@@ -218,6 +221,14 @@ def _complain(what: str, where: str, hint: str, problems: tuple[str, ...] = ()) 
         lines.append(f"hint: {hint}")
     with contextlib.suppress(OSError):
         click.echo(harmless("\n".join(lines)), err=True)
+
+
+def _explain(error: WakeBridgeError) -> None:
+    """What the error means for the wakes that wait, for whoever asked to be told more."""
+    from wake_bridge.domain.reasons import consequence_of
+
+    with contextlib.suppress(OSError):
+        click.echo(f"meaning: {consequence_of(error)}", err=True)
 
 
 def _internal(broken: Exception, verbosity: int) -> int:

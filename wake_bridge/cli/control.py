@@ -34,7 +34,7 @@ DURATION = DurationType()
 def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
     from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.domain.names import Identity
-    from wake_bridge.viewpoint import require_known
+    from wake_bridge.edges.graph.identity_nodes import require_known
 
     if bool(identity) == everyone:
         raise UsageMistake("say whom", hint="an identity such as @neo-gpt, or --all")
@@ -128,9 +128,10 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
 
     from wake_bridge import viewpoint
     from wake_bridge.domain.names import Identity
+    from wake_bridge.edges.graph.identity_nodes import require_known
 
     who = Identity(identity)
-    viewpoint.require_known(run.settings, who)
+    require_known(run.settings, who)
     place = asyncio.run(viewpoint.bind(run.settings, who, pane))
     socket = place.fence.socket if place.fence else None
     run.poke_daemon()

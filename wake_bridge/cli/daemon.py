@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -28,18 +30,35 @@ def run(run: CommandContext, once: bool, dry_run: bool) -> None:
 
 
 @click.command()
+@click.option("--watch", "is_watched", is_flag=True, help="Go on, and show how each identity stands; Ctrl-C ends it.")
 @pass_run
-def status(run: CommandContext) -> None:
-    """Say whether the daemon runs, where it stands in the log, and what waits."""
-    record = status_record(run.settings)
-    run.console.object(record, _words(record))
+def status(run: CommandContext, is_watched: bool) -> None:
+    """Say what happened since you last looked, whether the daemon runs, where it stands in the log, and what waits.
+
+    You look when it prints to a terminal; `--json` asks for nobody and does not count.
+    """
+    if is_watched:
+        from wake_bridge.cli.watching import agents_now, watch
+
+        settings = run.settings
+        watch(run.console, lambda: status_record(settings) | {"agents": agents_now(settings)}, _words)
+    else:
+        record = status_record(run.settings)
+        run.console.object(record, _words(record))
+    if sys.stdout.isatty() and not run.console.as_json:
+        from wake_bridge.edges.service.last_look import note_look
+        from wake_bridge.edges.steady_clock import SteadyClock
+
+        note_look(run.settings.state_dir, SteadyClock().wall())
 
 
 def status_record(settings: Settings) -> dict[str, Any]:
     """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
+    from wake_bridge.cli.absence import since_you_left
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import hold_record, time_or_none
     from wake_bridge.edges.service.instance_lock import holder, liveness
+    from wake_bridge.edges.service.last_look import last_look
     from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.viewpoint import standing
 
@@ -47,6 +66,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
+    absence = since_you_left(ledger, last_look(settings.state_dir))
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
     seen = standing(settings)
@@ -73,6 +93,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
         "other_driver": told.get("other_driver") or None,
+        "sinceYouLeft": absence,
     }
 
 
@@ -87,11 +108,15 @@ def _ask_daemon(settings: Settings) -> dict[str, Any]:
         return {}
 
 
-def _words(record: dict[str, Any]) -> str:
+def _words(record: Mapping[str, Any]) -> str:
+    from wake_bridge.cli.absence import opening
+    from wake_bridge.edges.steady_clock import SteadyClock
+
     state = {"yes": f"running (pid {record['pid']}, since {record['since']})", "no": "not running"}.get(
         record["running"], "cannot tell whether it runs"
     )
     lines = [
+        opening(record["sinceYouLeft"], SteadyClock().wall()),
         f"daemon     {state}",
         f"graph      {record['graph_trouble'] or record['graph']}",
         _place_in_log(record),
@@ -118,7 +143,7 @@ def _words(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _place_in_log(record: dict[str, Any]) -> str:
+def _place_in_log(record: Mapping[str, Any]) -> str:
     if record["cursor"] is None or record["tip"] is None:
         return "log        not read yet"
     return f"log        at {record['cursor']} of {record['tip']}, {record['lag']} behind, epoch {record['epoch']}"

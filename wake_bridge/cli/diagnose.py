@@ -1,21 +1,10 @@
-"""`adapters`, `config check`, `logs`, `doctor`."""
+"""`adapters`, `config check`, `doctor`."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections import deque
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final
-
 import click
 
-from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
-from wake_bridge.cli.control import DURATION
-
-LAST_LINES: Final = 200
+from wake_bridge.cli.context import CommandContext, pass_run
 
 
 @click.command()
@@ -84,74 +73,6 @@ def check(run: CommandContext) -> None:
     }
     source = ", ".join(read) or f"defaults (there is no {settings.config_file})"
     run.console.object(record, f"the configuration is good: {source}")
-
-
-@click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on as lines are written.")
-@click.option("--delivery", help="Only lines about this delivery.")
-@click.option("--agent", type=IDENTITY, help="Only lines about this identity.")
-@click.option("--since", "age", type=DURATION, help="Only lines of the last 8h, 30m, …")
-@pass_run
-def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | None, age: int | None) -> None:
-    """Show the daemon's log file."""
-    from wake_bridge.domain.errors import NotFound
-    from wake_bridge.edges.logs import LOG_FILE_NAME
-
-    path = run.settings.log_file or run.settings.state_dir / LOG_FILE_NAME
-    if not path.exists():
-        raise NotFound(
-            "there is no log file",
-            str(path),
-            hint="a daemon in the foreground logs to its terminal, a service here; set daemon.log_file to have a file always",
-        )
-    after = datetime.now(UTC).timestamp() - age / 1000 if age else 0.0
-    for line in _lines(path, follow=follow, everything=bool(age or delivery or agent)):
-        entry = _parsed(line)
-        if _is_wanted(entry, delivery or "", agent or "", after):
-            run.console.line(entry, _told(entry))
-            run.console.flush()
-
-
-def _lines(path: Path, *, follow: bool, everything: bool) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        yield from stream if everything else deque(stream, LAST_LINES)
-        while follow:
-            line = stream.readline()
-            if line:
-                yield line
-            elif path.exists() and path.stat().st_size < stream.tell():
-                # rotated under us: begin the new file
-                yield from _lines(path, follow=True, everything=True)
-            else:
-                time.sleep(0.2)
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return {"event": line.strip()}
-    return entry if isinstance(entry, dict) else {"event": line.strip()}
-
-
-def _is_wanted(entry: dict[str, Any], delivery: str, agent: str, after: float) -> bool:
-    if delivery and not str(entry.get("delivery", "")).startswith(delivery):
-        return False
-    if agent and entry.get("agent") != agent:
-        return False
-    if not after:
-        return True
-    try:
-        return datetime.fromisoformat(str(entry.get("timestamp", ""))).timestamp() >= after
-    except ValueError:
-        return False
-
-
-def _told(entry: dict[str, Any]) -> str:
-    rest = "  ".join(
-        f"{name}={value}" for name, value in entry.items() if name not in {"timestamp", "level", "event", "logger"}
-    )
-    return f"{entry.get('timestamp', '')}  {entry.get('level', ''):<7} {entry.get('event', '')}  {rest}".strip()
 
 
 @click.command()

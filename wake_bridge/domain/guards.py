@@ -6,7 +6,7 @@ Counted is what was begun, whatever came of it: an unknown outcome may have cost
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,14 +169,10 @@ def before_lock(
     # a loop holds its own thread: a person's message in another one must not wait for it
     free = [one for one in ripe if one.thread not in brakes]
     chosen = free if _wakes(free) else ripe
-    full = _over_limit(chosen, candidate, limits, past, now)
+    full = next(_limits_reached(chosen, candidate, limits, past, now), None)
     if full is not None:
         return full
-    if chosen is not free:
-        thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
-        detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
-        return Hold(HoldReason.LOOP, detail, candidate.where, frees_at)
-    return Go(tuple(chosen))
+    return Go(tuple(chosen)) if chosen is free else _braked(brakes, candidate, limits)
 
 
 def _wakes(events: Iterable[WakeEvent]) -> bool:
@@ -191,46 +187,79 @@ def _outcome_of(events: Sequence[WakeEvent]) -> Outcome:
 
 def switched_off(switches: Switches, now: Instant, local_minutes: int) -> Hold | None:
     """The first switch that is off, the one that comes back by itself last; None when all are on. Never raises."""
+    return next(_switches_off(switches, now, local_minutes), None)
+
+
+def every_hold(
+    candidate: Candidate,
+    limits: Limits,
+    past: Sequence[PastWake],
+    switches: Switches,
+    now: Instant,
+    local_minutes: int,
+) -> list[Hold]:
+    """All that would hold the candidate now, where `before_lock` stops at the first; for `why`. Never raises."""
+    news = [one for one in candidate.events if one.status is EventStatus.OPEN]
+    holds = [*_switches_off(switches, now, local_minutes), *_limits_reached(news, candidate, limits, past, now)]
+    brakes = _brakes(news, candidate, limits, past, now)
+    return [*holds, *(_braked({thread: frees_at}, candidate, limits) for thread, frees_at in brakes.items())]
+
+
+def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Iterator[Hold]:
     by_hand = Instant(now + LOOK_AGAIN)
     if switches.is_paused and switches.paused_until is None:
-        return Hold(HoldReason.PAUSED, "until resumed", next_look_at=by_hand)
+        yield Hold(HoldReason.PAUSED, "until resumed", next_look_at=by_hand)
     if switches.is_paused and switches.paused_until is not None and switches.paused_until > now:
-        return Hold(HoldReason.PAUSED, next_look_at=switches.paused_until)
+        yield Hold(HoldReason.PAUSED, next_look_at=switches.paused_until)
     if switches.participation != "active":
         detail = f"participationStatus is {harmless(switches.participation, _ID_LIMIT)}"
-        return Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
+        yield Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
     if switches.other_driver:
-        return Hold(HoldReason.OTHER_DRIVER, switches.other_driver, next_look_at=by_hand)
+        yield Hold(HoldReason.OTHER_DRIVER, switches.other_driver, next_look_at=by_hand)
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
-        return Hold(HoldReason.QUIET_HOURS, next_look_at=Instant(now - now % _MINUTE + left * _MINUTE))
-    return None
+        yield Hold(HoldReason.QUIET_HOURS, next_look_at=Instant(now - now % _MINUTE + left * _MINUTE))
 
 
-def _over_limit(
+def _limits_reached(
     events: Sequence[WakeEvent], candidate: Candidate, limits: Limits, past: Sequence[PastWake], now: Instant
-) -> Hold | None:
+) -> Iterator[Hold]:
     """Refractory, storm, budget: all of one pane, whoever is woken there."""
     here = [wake.at for wake in past if wake.pane_key == candidate.pane_key and candidate.pane_key]
     since_lifted = [at for at in here if at > candidate.lifted_at]
-
-    def hold(reason: HoldReason, detail: str, frees_at: Instant) -> Hold:
-        return Hold(reason, detail, candidate.where, frees_at)
-
     is_urgent = any(one.window == 0 and _wakes([one]) for one in events)
-    rested_at = None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now)
-    if rested_at is not None:
-        return hold(HoldReason.REFRACTORY, f"rests {limits.refractory} s after a wake", rested_at)
-    calm_at = _frees_at(here, limits.storm, limits.storm_period * 1000, now)
-    if calm_at is not None:
-        return hold(HoldReason.STORM, f"{limits.storm} wakes within {limits.storm_period} s", calm_at)
-    tomorrow = _frees_at(since_lifted, limits.wakes_per_day, DAY, now)
-    if tomorrow is not None:
-        return hold(HoldReason.BUDGET, f"{limits.wakes_per_day} wakes within a day", tomorrow)
-    next_hour = _frees_at(since_lifted, limits.wakes_per_hour, HOUR, now)
-    if next_hour is not None:
-        return hold(HoldReason.BUDGET, f"{limits.wakes_per_hour} wakes within an hour", next_hour)
-    return None
+    reached = (
+        (
+            HoldReason.REFRACTORY,
+            f"rests {limits.refractory} s after a wake",
+            None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now),
+        ),
+        (
+            HoldReason.STORM,
+            f"{limits.storm} wakes within {limits.storm_period} s",
+            _frees_at(here, limits.storm, limits.storm_period * 1000, now),
+        ),
+        (
+            HoldReason.BUDGET,
+            f"{limits.wakes_per_day} wakes within a day",
+            _frees_at(since_lifted, limits.wakes_per_day, DAY, now),
+        ),
+        (
+            HoldReason.BUDGET,
+            f"{limits.wakes_per_hour} wakes within an hour",
+            _frees_at(since_lifted, limits.wakes_per_hour, HOUR, now),
+        ),
+    )
+    for reason, detail, frees_at in reached:
+        if frees_at is not None:
+            yield Hold(reason, detail, candidate.where, frees_at)
+
+
+def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits) -> Hold:
+    """The hold for the thread that frees first."""
+    thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
+    detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
+    return Hold(HoldReason.LOOP, detail, candidate.where, frees_at)
 
 
 def _brakes(

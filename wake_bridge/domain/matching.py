@@ -25,6 +25,7 @@ from wake_bridge.domain.names import (
     Priority,
     WakePolicy,
 )
+from wake_bridge.domain.refusals import Refusal
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
 
@@ -73,12 +74,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What one subscription says to one fact; `refusal` is empty where it wants it."""
+    """What one subscription says to one fact; `refusal` is None where it wants it."""
 
     subscription: Subscription
     policy: WakePolicy
     window: int
-    refusal: str
+    refusal: Refusal | None
 
 
 def match(fact: Fact, book: SubscriptionBook, moment: Moment) -> list[WakeEvent]:
@@ -108,25 +109,27 @@ def _judge(fact: Fact, identity: Identity, subscription: Subscription, moment: M
     )
 
 
-def _refusal(fact: Fact, identity: Identity, subscription: Subscription, policy: WakePolicy, moment: Moment) -> str:
-    """The word of the first guard that says no; empty when none does."""
+def _refusal(
+    fact: Fact, identity: Identity, subscription: Subscription, policy: WakePolicy, moment: Moment
+) -> Refusal | None:
+    """The first guard that says no; None when none does."""
     if fact.message and moment.rules.user_scope and not _may_see(identity, fact.message):
-        return "private"
+        return Refusal.PRIVATE
     if fact.actor == identity and not _is_note_to_self(fact):
-        return "self"
+        return Refusal.SELF
     if fact.kind is EventKind.MESSAGE and fact.message and fact.message.wake_suppressed:
-        return "suppressed"
+        return Refusal.SUPPRESSED
     if policy is WakePolicy.SILENT:
-        return "silent"
+        return Refusal.SILENT
     if fact.kind is not EventKind.PULSE:
         key = subscription.filters.refuse(fact.message, _priority(fact), _sender(fact))
         if key:
-            return f"filter {key}"
+            return Refusal(f"filter {key}")
     if fact.already_read:
-        return "read"
+        return Refusal.READ
     if fact.occurred_at is not None and moment.wall - fact.occurred_at > _age_limit(fact, moment.rules):
-        return "age"
-    return ""
+        return Refusal.AGE
+    return None
 
 
 def _age_limit(fact: Fact, rules: MatchingRules) -> int:
@@ -212,7 +215,7 @@ def _event(fact: Fact, identity: Identity, verdicts: Sequence[_Verdict], moment:
         window=min(verdict.window for verdict in speaking),
         not_before=Instant(moment.now + AUDIENCE_GRACE) if fact.audience_open else EPOCH_START,
         status=EventStatus.OPEN if wanted else EventStatus.REFUSED,
-        refused_by="" if wanted else first.refusal,
+        refused_by=first.refusal or "",
         refusals=tuple((verdict.subscription.id, verdict.refusal) for verdict in verdicts if verdict.refusal),
     )
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Presence, PresenceState
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.routing import hold_because_of
 from wake_bridge.edges.timestamps import timestamp_of_instant
+from wake_bridge.engine.overview import Row
 
 Record = Mapping[str, Any]
 
@@ -55,6 +58,24 @@ def hold_record(delivery: Delivery) -> dict[str, Any]:
 def journal_record(entry: JournalEntry) -> dict[str, Any]:
     """One line of a delivery's journal."""
     return {"at": time_or_none(entry.at), "step": entry.step, "detail": entry.detail}
+
+
+def overview_record(row: Row) -> dict[str, Any]:
+    """One line of the live table."""
+    return {
+        "agentIdentity": row.identity,
+        "presence": row.sighted.state if row.sighted else None,
+        "looksLike": row.sighted.looks_like if row.sighted else None,
+        "since": time_or_none(row.sighted.since) if row.sighted else None,
+        "where": (row.sighted.where if row.sighted else "") or (row.hold.where if row.hold else "") or None,
+        "waiting": row.waiting,
+        "holdReason": row.hold.reason if row.hold else None,
+        "heldFor": held_because(row.hold, row.identity) if row.hold else None,
+        "heldSince": time_or_none(row.held_since),
+        "nextLook": time_or_none(row.next_look),
+        "lastWake": time_or_none(row.last_wake),
+        "budget": asdict(row.budget),
+    }
 
 
 def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:

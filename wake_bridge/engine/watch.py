@@ -13,6 +13,7 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Route
+from wake_bridge.engine.overview import Sighted
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
@@ -43,11 +44,12 @@ RESOLVED_AT_ONCE: Final = 10
 
 @dataclass(slots=True)
 class _Track:
-    """One watched place."""
+    """One watched place. `since` is when it began to show what it shows now."""
 
     route: Route
     place: Place
     pulse: str = ""
+    since: Instant = EPOCH_START
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
 
 
@@ -113,6 +115,15 @@ class Watch:
             return first
         await asyncio.sleep((SAMPLES_APART + 100) / 1000)
         return await self.look(route, place)
+
+    def sighted(self, identity: Identity) -> Sighted | None:
+        """What the identity's place showed at the last look, without a new one; None where there was none."""
+        track = self._tracks.get(identity)
+        if track is None or not track.samples:
+            return None
+        latest = track.samples[-1]
+        presence = fuse(latest, self._elder(track, latest), latest.at, self._current.settings.fresh_for)
+        return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label)
 
     def second_look_at(self, identity: Identity) -> Instant:
         """When one more look could first prove idle: far enough from the first of the looks that agree by now."""
@@ -205,6 +216,8 @@ class Watch:
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
         latest = await adapter.observe(place, address)
+        if not track.samples or _verdict(track.samples[-1]) != _verdict(latest):
+            track.since = latest.at
         recent = [*track.samples][-2:]
         if len(recent) > 1 and all(_agree(one, latest) for one in recent):
             # of looks that agree the first and the last say all; many in a row must not push the first out

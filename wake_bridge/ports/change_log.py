@@ -118,6 +118,20 @@ class MailState:
     is_read: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """All that log and graph hold about one thing: a node and the edges that start from it, or an edge.
+
+    `entries` and `broken` are rows of the log, oldest first; an edge whose rows are gone comes with `log_id` 0.
+    `label` and `properties` are the node's, as it stands now; None if there is none that can be read.
+    """
+
+    entries: tuple[LogEntry, ...] = ()
+    broken: tuple[BrokenRow, ...] = ()
+    label: str = ""
+    properties: Json | None = None
+
+
 class ChangeLog(Protocol):
     """The source's delta, in commit order, and what it points at.
 
@@ -185,6 +199,9 @@ class ChangeLog(Protocol):
 
         Their `log_id` is 0: they stand for no row.
         """
+
+    def traces_of(self, entity_id: str) -> Traces:
+        """What is known of one node, or of one edge, and everything that the log still says of it; for `why`."""
 
     def close(self) -> None:
         """Give up the connection."""

@@ -245,9 +245,6 @@ class Ledger(Protocol):
     def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
         """Which of them it was shown."""
 
-    def find_events(self, *, subject_key: str = "", log_id: LogId | None = None) -> list[WakeEvent]:
-        """Events about one subject or one log row, for `why`."""
-
     # -- limits and switches -------------------------------------------------------------------------------------
 
     def past_wakes(self, since: Instant) -> list[PastWake]:

@@ -25,6 +25,7 @@ from wake_bridge.ports.change_log import (
     LogEntry,
     MailState,
     Page,
+    Traces,
 )
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -33,8 +34,8 @@ PAGE_BYTES: Final = 16 * 1024 * 1024
 _EDGE_TYPES: Final = ", ".join(f"'{name}'" for name in sorted(EDGE_TYPES))
 
 # json_extract fails the whole statement on one broken row: it stands behind json_valid, inside a CASE
-_PAGE: Final = f"""
-    SELECT g.log_id, g.entity_type, g.entity_id, {{events}},
+_ROWS: Final = """
+    SELECT g.log_id, g.entity_type, g.entity_id, {events},
         n.id, n.data, e.id, e.source, e.target, e.type, e.data, m.id, m.data
     FROM GraphLog g
     LEFT JOIN Nodes n ON g.entity_type = 'nodes' AND n.id = g.entity_id
@@ -43,6 +44,8 @@ _PAGE: Final = f"""
         WHEN g.entity_type = 'task_state_changed' THEN g.entity_id
         WHEN e.type IN ('SENT_TO', 'DELIVERED_TO') THEN e.source
     END
+"""
+_RELEVANT: Final = f"""
     WHERE g.log_id > ? AND g.log_id <= ? AND CASE g.entity_type
         WHEN 'nodes' THEN CASE
             WHEN n.id IS NULL THEN g.entity_id GLOB 'WAKE_SUB:*' OR g.entity_id GLOB '@*'
@@ -59,9 +62,13 @@ _PAGE: Final = f"""
         ELSE g.entity_type IN ('heartbeat_pulse', 'task_state_changed')
     END
     ORDER BY g.log_id
-"""  # noqa: S608 - the only inserted text is this module's own
-_WITH_EVENTS: Final = _PAGE.format(events="g.event_id, g.event_payload")
-_WITHOUT_EVENTS: Final = _PAGE.format(events="NULL, NULL")
+"""
+_ABOUT: Final = """
+    WHERE g.entity_id = ?1 OR g.entity_id IN (SELECT id FROM Edges WHERE source = ?1)
+    ORDER BY g.log_id
+"""
+_WITH_EVENTS: Final = _ROWS.format(events="g.event_id, g.event_payload")
+_WITHOUT_EVENTS: Final = _ROWS.format(events="NULL, NULL")
 
 _ENDS: Final = "(SELECT MIN(log_id) FROM GraphLog), (SELECT MAX(log_id) FROM GraphLog)"
 
@@ -79,7 +86,7 @@ class SqliteGraph:
 
     def read_after(self, cursor: LogId, limit: int) -> Page:
         """See `ChangeLog.read_after`. Irrelevant rows are dismissed inside SQLite; page and nodes are one snapshot."""
-        query = _WITH_EVENTS if self._source.has_events() else _WITHOUT_EVENTS
+        query = self._rows_with(_RELEVANT)
         with self._source.snapshot():
             (last, examined), *_ = self._source.query(
                 "SELECT MAX(log_id), COUNT(*) FROM (SELECT log_id FROM GraphLog WHERE log_id > ? ORDER BY log_id LIMIT ?)",
@@ -214,7 +221,33 @@ class SqliteGraph:
         self._source.refresh()
         return sqlite_mail.recent_mail_edges(self._source, since)
 
+    def traces_of(self, entity_id: str) -> Traces:
+        """See `ChangeLog.traces_of`."""
+        node = self._node(entity_id)
+        with self._source.snapshot():
+            rows = self._source.query(self._rows_with(_ABOUT), entity_id)
+            edges = sqlite_mail.edges_from(self._source, entity_id)
+        reader = RowReader()
+        read = [reader.entry(row) for row in rows]
+        mentioned = {entry.entity_id for entry in read}
+        message = node.properties if node and node.label == MESSAGE_LABEL else None
+        unlogged = (
+            LogEntry(LogId(0), "edges", edge.id, edge=edge, message=message)
+            for edge in edges
+            if edge.id not in mentioned
+        )
+        return Traces(
+            entries=(*(one for one in read if isinstance(one, LogEntry)), *unlogged),
+            broken=tuple(one for one in read if isinstance(one, BrokenRow)),
+            label=node.label if node else "",
+            properties=node.properties if node else None,
+        )
+
     # -- below ---------------------------------------------------------------------------------------------------
+
+    def _rows_with(self, condition: str) -> str:
+        """The question for log rows and what they point at, in the form this file's log has."""
+        return (_WITH_EVENTS if self._source.has_events() else _WITHOUT_EVENTS) + condition
 
     def _ever_given(self) -> int:
         """The highest `log_id` SQLite remembers to have given, pruned or not; 0 where it keeps no count."""

@@ -90,6 +90,12 @@ def recent_mail_edges(source: SqliteSource, since: Instant) -> list[LogEntry]:
     ]
 
 
+def edges_from(source: SqliteSource, entity_id: str) -> list[EdgeRow]:
+    """The edges that start from a node, or the edge of that id; oldest first."""
+    rows = source.query("SELECT id, source, target, type, data FROM Edges WHERE source = ?1 OR id = ?1", entity_id)
+    return [_edge(row) for row in rows]
+
+
 def _mail_in(rows: Rows) -> Iterator[tuple[str, Json, EdgeRow]]:
     """Message id, message and edge of each row in which both can be read."""
     for message_id, message_data, *edge_columns in rows:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wake_bridge.domain.errors import NotFound, OperationFailed
+from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.names import Identity
+from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 
@@ -37,6 +39,17 @@ def require_identity(graph: GraphFile, identity: str) -> Node:
             f"there is no identity {identity}", str(graph.path), hint=f"add it: `wake-bridge agent add {identity}`"
         )
     return node
+
+
+def require_known(settings: Settings, identity: Identity) -> None:
+    """Raise `NotFound` for an identity that neither graph nor configuration knows; without a graph nobody can tell."""
+    if identity in settings.config.targets:
+        return
+    try:
+        with GraphFile(settings.graph_path) as graph:
+            require_identity(graph, identity)
+    except SourceError:
+        return
 
 
 def ensure_identity(graph: GraphWriter, identity: str, now: str, *, human: bool = False) -> Node:

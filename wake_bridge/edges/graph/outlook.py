@@ -7,6 +7,7 @@ from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import Moment, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
+from wake_bridge.domain.refusals import Refusal
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.edges.configuration.config import Settings
@@ -14,7 +15,7 @@ from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 
-_SILENT_WORDS = frozenset({"suppressed", "silent"})
+_SILENT_WORDS = frozenset({Refusal.SUPPRESSED, Refusal.SILENT})
 _UNCONCERNED_WORDS = ("filter", "private")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.events import EventStatus
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.ledger_store.part import LedgerPart
 
 
 class EventRecord(LedgerPart):
-    """Closing events, remembering what was announced, answering `why`."""
+    """Closing events, remembering what was announced."""
 
     def mark(self, event_ids: Sequence[str], status: EventStatus, why: str, now: Instant) -> None:
         """See `Ledger.mark`."""
@@ -40,11 +40,3 @@ class EventRecord(LedgerPart):
             for key in subject_keys
             if self._db.row("SELECT 1 FROM announced WHERE identity = ? AND subject_key = ?", (identity, key))
         }
-
-    def find_events(self, *, subject_key: str = "", log_id: LogId | None = None) -> list[WakeEvent]:
-        """See `Ledger.find_events`; of both, whichever is given."""
-        return self._events(
-            "SELECT * FROM wake_event WHERE subject_key = :subject_key AND :subject_key <> ''"
-            " UNION SELECT * FROM wake_event WHERE log_id = :log_id AND log_id > 0 ORDER BY epoch, log_id, seq",
-            {"subject_key": subject_key, "log_id": log_id},
-        )

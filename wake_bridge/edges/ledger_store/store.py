@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from wake_bridge.edges.ledger_store.archive import Memory
 from wake_bridge.edges.ledger_store.coalescing import Coalescing
 from wake_bridge.edges.ledger_store.database import Database
 from wake_bridge.edges.ledger_store.events import EventRecord
@@ -19,8 +20,10 @@ from wake_bridge.edges.ledger_store.switches import Switches
 from wake_bridge.edges.ledger_store.tail import TailRecord
 
 
-class LedgerStore(TailRecord, Coalescing, DeliveryReading, DeliveryMoves, SecondChances, EventRecord, Switches, Upkeep):
-    """The ledger of one state directory; see `wake_bridge.ports.ledger` for what each method promises.
+class LedgerStore(
+    TailRecord, Coalescing, DeliveryReading, DeliveryMoves, SecondChances, EventRecord, Switches, Upkeep, Memory
+):
+    """The ledger of one state directory; see `wake_bridge.ports.ledger` and `.archive` for what each method promises.
 
     Used by the thread that opened it. `set_aside` is where a damaged predecessor was put, None if there was none.
     """

@@ -1,0 +1,526 @@
+"""`why`: what became of it and what to do, from a real graph and a real ledger, by the daemon's own rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from wake_bridge.domain.case import Teller
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.errors import NotFound, SourceMissing
+from wake_bridge.domain.events import EventStatus
+from wake_bridge.domain.guards import Limits
+from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.engine.inquest import Inquest, Report
+from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.engine.switchboard import Switchboard
+from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.tail_rig import TailRig
+
+A, B, C = "@a", "@b", "@c"
+HOUR = 3_600_000
+
+
+def ago(**span: float) -> str:
+    return f"{datetime.now(UTC) - timedelta(**span):%Y-%m-%dT%H:%M:%S.000Z}"
+
+
+class World:
+    """A foreign graph with three agents, a ledger beside it, and somebody who asks `why`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.core = MemoryCore.create(directory / "graph.sqlite", [A, B, C])
+        self.rules = MatchingRules()
+        self.limits = Limits()
+        self.later = 0
+
+    @property
+    def now(self) -> Instant:
+        return Instant(SteadyClock().now() + self.later)
+
+    def tail(self) -> None:
+        """A daemon comes by, reads to the tip, and leaves."""
+
+        async def run() -> None:
+            rig = TailRig(self.directory / "graph.sqlite", self.directory / "state", rules=self.rules, hints=False)
+            await rig.tail.catch_up_once()
+            await rig.close()
+
+        asyncio.run(run())
+
+    def ledger(self) -> LedgerStore:
+        return LedgerStore.open(self.directory / "state")
+
+    def why(self, asked: str | int, identity: str | None = None, *, running: bool = True) -> Report:
+        log = SqliteGraph(self.directory / "graph.sqlite")
+        ledger = LedgerStore.open(self.directory / "state", read_only=True)
+        current = Current(EngineSettings(limits=self.limits))
+        try:
+            return Inquest(
+                log,
+                ledger,
+                self.rules,
+                current,
+                Switchboard(ledger, current, SteadyClock(), str),
+                is_running=running,
+                teller=Teller(self.now, lambda instant: f"at {instant}"),
+            ).about(str(asked), Identity(identity) if identity else None)
+        finally:
+            ledger.close()
+            log.close()
+
+    def verdict(self, asked: str | int, identity: str | None = A, *, running: bool = True) -> str:
+        """The verdict on the newest subject."""
+        return self.why(asked, identity, running=running).findings[0].verdict.text
+
+    def remedy(self, asked: str | int, identity: str | None = A) -> str:
+        return self.why(asked, identity).findings[0].verdict.next
+
+    def held(self, hold: Hold, *, since: int = 0) -> Delivery:
+        """The delivery that waits, held for a reason since so many ms ago."""
+        ledger = self.ledger()
+        then = Instant(self.now - since)
+        (delivery,) = ledger.gather(then, new_ulid)
+        held = ledger.hold(ledger.dispatch(delivery, then), hold, then)
+        ledger.close()
+        return held
+
+    def locked(self, ledger: LedgerStore) -> Delivery:
+        (delivery,) = ledger.gather(self.now, new_ulid)
+        delivery = ledger.dispatch(delivery, self.now)
+        return ledger.lock(
+            delivery,
+            digest="[WAKE]",
+            events=[one.id for one in ledger.events_of(delivery.id)],
+            adapter="tmux",
+            where="agents:1.0",
+            pane_key="pane",
+            fence=None,
+            until=Instant(self.now + 60_000),
+            now=self.now,
+        )
+
+    def ended(self, outcome: Outcome, proof: Proof, **detail: str) -> Delivery:
+        """A delivery that was submitted, or may have been, and has ended so."""
+        ledger = self.ledger()
+        locked = self.locked(ledger)
+        if outcome is not Outcome.FAILED:
+            ledger.append(locked, Step.INTENT_SUBMIT, {}, self.now)
+        settled = ledger.settle(locked, outcome, proof, detail, self.now)
+        ledger.close()
+        return settled
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """Nothing has happened yet."""
+    made = World(tmp_path)
+    yield made
+    made.core.close()
+
+
+def test_a_refused_message_is_told_with_the_guard_that_refused_it_and_every_subscription(world: World) -> None:
+    """Issue: "not announced: filtered by priority"; each subscription is listed with what it said."""
+    picky = world.core.subscribe(A, filters={"priority": "high"})
+    deaf = world.core.subscribe(A, "TASK_STATE_CHANGED")
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+
+    report = world.why(message, A)
+
+    (finding,) = report.findings
+    assert finding.verdict.text == "not announced: filtered by priority"
+    assert picky in finding.verdict.next
+    said = {one.id: (one.matched, one.refusal or one.unheard, one.is_recorded) for one in finding.case.listeners}
+    assert said == {picky: (False, "filter priority", True), deaf: (False, "trigger", False)}
+    assert report.log_ids[-1] == world.core.tip()
+
+
+def test_a_held_wake_is_told_with_how_long_and_where(world: World) -> None:
+    """Issue: "held 6 h: approval waiting in agents:1.2", and the remedy as the next step."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+    world.held(Hold(HoldReason.WAITING_ON_APPROVAL, "dialog", "agents:1.2", world.now), since=6 * HOUR + 60_000)
+
+    assert world.verdict(message) == "held 6 h: approval waiting in agents:1.2"
+    assert world.remedy(message) == "answer the dialog in agents:1.2"
+    assert world.verdict(message, running=False).endswith("; the daemon is not running")
+
+
+def test_an_announced_message_is_told_with_its_time_and_whether_it_was_acknowledged(world: World) -> None:
+    """Issue: "announced 01:12, submitted, not acknowledged"; and when it was, by what."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+    settled = world.ended(Outcome.SUBMITTED, Proof.SUBMITTED)
+    at = settled.settled_at
+
+    before = world.verdict(message)
+    ledger = world.ledger()
+    ledger.raise_proof(settled.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, Instant((at or 0) + 5))
+    ledger.close()
+
+    assert before.startswith("announced at ")
+    assert before.endswith(", submitted, not acknowledged")
+    assert world.verdict(message).endswith(f", submitted, acknowledged at {(at or 0) + 5} (mail read)")
+
+
+def test_an_unknown_outcome_and_a_failure_say_what_to_look_for(world: World) -> None:
+    """DESIGN §3: unknown is told as unknown, with the mark to look for; FAILED with its reason."""
+    world.core.subscribe(A)
+    world.tail()
+    first = world.core.send(B, A, "one")
+    world.tail()
+    unknown = world.ended(Outcome.UNKNOWN, Proof.NONE, why="the pane is gone")
+    second = world.core.send(B, A, "two")
+    world.tail()
+    failed = world.ended(Outcome.FAILED, Proof.NONE, reason="tmux said no")
+
+    assert "outcome unknown: it may have been submitted, nobody can tell (the pane is gone)" in world.verdict(first)
+    assert f"look in agents:1.0 for {unknown.id}" in world.remedy(first)
+    assert world.verdict(second).startswith("FAILED at ")
+    assert world.verdict(second).endswith("after 1 attempt: tmux said no")
+    assert world.remedy(second).endswith(f"`wake-bridge deliveries retry {failed.id}`")
+
+
+def test_what_no_daemon_has_seen_is_told_as_not_seen_yet(world: World) -> None:
+    """Never seen: no daemon at all, or one that stands before the row."""
+    world.core.subscribe(A)
+    unseen = world.core.send(B, A, "one")
+    assert world.verdict(unseen, running=False) == "not announced: no daemon has ever looked into this graph"
+    world.tail()
+    ahead = world.core.send(B, A, "two")
+
+    assert "is still ahead of the daemon, which is 3 rows behind and not running" in world.verdict(ahead, running=False)
+    assert "start the daemon" in world.why(ahead, A, running=False).findings[0].verdict.next
+    assert world.verdict(ahead).startswith("not announced yet: row ")
+
+
+def test_nobody_listening_is_told_with_what_is_missing(world: World) -> None:
+    """No subscription; one for something else; one of the graph's own server; one that is retired."""
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+    assert world.verdict(message) == "not announced: @a has no subscription"
+    world.core.subscribe(A, "TASK_STATE_CHANGED", createdAt=ago(hours=1), updatedAt=ago(hours=1))
+    assert world.verdict(message) == "not announced: @a has no subscription for SENT_TO_ME"
+    foreign = world.core.subscribe(A, harnessTarget="a2a-webhook", createdAt=ago(hours=1))
+    assert world.verdict(message) == (
+        f"not announced: of {foreign}, a2a-webhook is served by the graph's own server, not by wake-bridge"
+    )
+    world.core.set(foreign, "harnessTarget", "bridge-daemon")
+    world.core.set(foreign, "status", "retired")
+    assert world.verdict(message) == f"not announced: of {foreign}, its status is retired"
+    assert world.remedy(message) == f"`wake-bridge update {foreign} --recover`"
+
+
+def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(world: World) -> None:
+    """A subscription matches from its creation on; `resync` is the way back, and is named with its row."""
+    world.tail()
+    message = world.core.send(B, A, "hello", sentAt=ago(minutes=5))
+    world.tail()
+    young = world.core.subscribe(A)
+    world.tail()
+
+    row = world.why(message, A).findings[0].case.row
+    assert world.verdict(message) == "not announced: the subscription was added after it"
+    assert f"`wake-bridge resync {young} --since {row - 1}`" in world.remedy(message)
+
+    old = world.core.subscribe(C, createdAt=ago(hours=1))
+    world.core.set(old, "status", "retired")
+    other = world.core.send(B, C, "hello")
+    world.tail()
+    world.core.set(old, "status", "active")
+    world.core.set(old, "updatedAt", ago(minutes=-1))
+    world.tail()
+    assert world.verdict(other, C) == "not announced: the subscription was changed after it, and did not want it then"
+
+
+def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
+    """DESIGN §2: a first start begins at the tip and looks back one hour; what is older needs `resync`."""
+    world.core.subscribe(A, createdAt=ago(days=2), updatedAt=ago(days=2))
+    old = world.core.send(B, A, "old", sentAt=ago(hours=3))
+    fresh = world.core.send(B, A, "fresh", sentAt=ago(minutes=3))
+    world.tail()
+
+    assert world.verdict(old) == "not announced: it came before the daemon's present beginning (first start)"
+    assert not world.verdict(fresh).startswith("not announced")
+
+
+def test_each_guard_at_matching_has_its_verdict(world: World) -> None:
+    """DESIGN §3: self → suppressed or silent → filters → read → age, each told in its own words."""
+    world.core.subscribe(A, createdAt=ago(days=9), updatedAt=ago(days=9))
+    world.tail()
+    sent = {
+        "suppressed": world.core.send(B, A, "x", wakeSuppressed=True),
+        "silent": world.core.send(B, A, "x", wakePolicy="silent"),
+        "read": world.core.send(B, A, "x", readAt=ago(minutes=1)),
+        "age": world.core.send(B, A, "x", sentAt=ago(days=8)),
+        "own": world.core.send(A, "AGENT:*", "x", [A, B]),
+    }
+    world.tail()
+
+    told = {name: world.verdict(message) for name, message in sent.items()}
+
+    assert told == {
+        "suppressed": "not announced: its sender suppressed the wake",
+        "silent": "not announced: its policy is silent",
+        "read": "not announced: it had been read when it was first seen here",
+        "age": "not announced: it was too old when it was first seen here (`policy.catch_up`)",
+        "own": "not announced: it is @a's own doing",
+    }
+
+
+def test_what_waits_for_the_next_turn_says_why(world: World) -> None:
+    """DESIGN §7: next_turn by policy, own mail as a note to oneself, a heartbeat-only subscription."""
+    world.core.subscribe(A)
+    world.core.subscribe(C, harnessTarget="disabled")
+    world.tail()
+    quiet = world.core.send(B, A, "x", wakePolicy="next_turn")
+    note = world.core.send(A, A, "note")
+    beat = world.core.send(B, C, "x")
+    world.tail()
+
+    assert world.verdict(quiet) == "waits for the next turn of @a: its policy is next_turn"
+    assert world.verdict(note) == "waits for the next turn of @a: own mail is a note to oneself"
+    assert world.verdict(beat, C) == (
+        "waits for the next turn of @c: its harnessTarget is disabled: stored, and left to the heartbeat"
+    )
+
+
+def test_what_was_shown_or_read_before_its_wake_needed_none(world: World) -> None:
+    """DESIGN §3: read, or shown by `inbox`, before it was announced."""
+    world.core.subscribe(A)
+    world.tail()
+    shown, read, gone = (world.core.send(B, A, name) for name in ("shown", "read", "gone"))
+    unheard = world.core.send(B, C, "x")
+    world.tail()
+    ledger = world.ledger()
+    (event,) = ledger.find_events(subject_key=read)
+    ledger.announce(Identity(A), [shown], "inbox", world.now)
+    ledger.announce(Identity(C), [unheard], "inbox", world.now)
+    ledger.mark([event.id], EventStatus.READ, "read meanwhile", world.now)
+    ledger.mark([ledger.find_events(subject_key=gone)[0].id], EventStatus.SUPERSEDED, "the message is gone", world.now)
+    ledger.close()
+
+    assert world.verdict(shown) == "shown to @a by `inbox` before a wake was needed"
+    assert world.verdict(unheard, C) == "shown to @c by `inbox` before a wake was needed"
+    assert world.verdict(read) == "not announced: it was read before it had to be announced"
+    assert world.verdict(gone) == "not announced: the message is gone"
+
+
+def test_a_gathering_window_names_the_delivery_and_its_company(world: World) -> None:
+    """Coalesced into delivery X, with how many others, and when it is due."""
+    world.core.subscribe(A, harnessTargetMetadata={"adapter": "tmux", "tmuxSession": "a", "coalesceWindow": 300})
+    world.tail()
+    first = world.core.send(B, A, "one")
+    world.core.send(B, A, "two")
+    world.tail()
+    assert world.verdict(first) == "matched 0 s ago, in no delivery yet"
+    ledger = world.ledger()
+    (delivery,) = ledger.gather(world.now, new_ulid)
+    ledger.close()
+
+    told = world.verdict(first)
+
+    assert told.startswith("due in 4 min: its window gathers what else comes")
+    assert told.endswith(f", together with 1 more in {delivery.id}")
+    world.later = 360_000
+    assert world.verdict(first, running=False).startswith("due since 1 min")
+
+
+def test_the_guards_that_would_hold_it_now_are_all_named(world: World) -> None:
+    """The daemon stops at the first; `why` names all: paused, and a budget that is spent besides."""
+    world.core.subscribe(A)
+    world.tail()
+    world.core.send(B, A, "spends the budget")
+    world.tail()
+    world.ended(Outcome.SUBMITTED, Proof.SUBMITTED)
+    message = world.core.send(B, A, "waits")
+    world.tail()
+    world.held(Hold(HoldReason.PAUSED, "until resumed", "", world.now))
+    ledger = world.ledger()
+    ledger.pause(A, None, world.now)
+    ledger.close()
+    world.limits = replace(world.limits, refractory=0, wakes_per_hour=1)
+
+    (finding,) = world.why(message, A).findings
+
+    assert [hold.reason for hold in finding.holds] == [HoldReason.PAUSED, HoldReason.BUDGET]
+    assert finding.verdict.text == "held 0 s: @a is paused (until resumed)"
+
+
+def test_a_row_that_could_not_be_read_is_told_with_its_reason(world: World) -> None:
+    """DESIGN §2: a row with broken JSON is one quarantined entry; `why` knows it by row and by id."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello", task={"state": "Submitted", "assignee": A})
+    world.core.sql("UPDATE Nodes SET data = '{broken' WHERE id = ?", message)
+    row = world.core.tip()
+    world.tail()
+
+    assert "its log row was set aside, for it could not be read (its JSON is broken)" in world.verdict(row)
+    assert "its log row was set aside" in world.verdict(message)
+
+
+def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:
+    """The log no longer has it, the ledger remembers; and a row of which nothing is left says just that."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    row = world.core.tip()
+    world.tail()
+    world.core.prune(row)
+    world.core.sql("DELETE FROM Nodes WHERE id = ?", message)
+    world.core.noise(1)
+
+    report = world.why(row)
+
+    assert report.scene.entity_id == message
+    assert [finding.case.identity for finding in report.findings] == [A]
+    assert any(f"the log no longer has row {row}; the ledger remembers" in note for note in report.notes)
+    assert world.why(1).silence == "the log no longer has it, and nothing is recorded of it"
+
+
+def test_a_broadcast_is_told_for_everybody_it_concerns(world: World) -> None:
+    """Without an identity everybody is answered for who was, or would have had to be, told."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, "AGENT:*", "to all", [A, C])
+    world.tail()
+
+    told = {one.case.identity: one.verdict.text for one in world.why(message).findings}
+
+    assert told == {A: "matched 0 s ago, in no delivery yet", C: "not announced: @c has no subscription"}
+    other = world.why(message, B)
+    assert other.findings[0].verdict.text == "not announced: it is not addressed to @b"
+    assert other.notes == ["it is for @a, @c"]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_task_is_told_by_its_moves_the_newest_first(world: World, *, typed: bool) -> None:
+    """A task's id answers for every move of it; a row's number for the move it tells."""
+    if typed:
+        from wake_bridge.testing.memory_core import EVENT_COLUMNS
+
+        world.core._connection.executescript(EVENT_COLUMNS)
+    world.core.subscribe(B, "TASK_STATE_CHANGED")
+    world.tail()
+    task = world.core.give_task(B, A, "do it")
+    world.tail()
+    world.core.move_task(task, "Working", typed=typed)
+    world.tail()
+    world.core.move_task(task, "Completed", typed=typed)
+    world.tail()
+
+    report = world.why(task, B)
+
+    assert [one.subject_key.split(":")[2] for one in report.findings] == ["Completed", "Working"]
+    older = report.findings[1].case.row
+    assert [one.subject_key for one in world.why(older, B).findings] == [report.findings[1].subject_key]
+    assert world.verdict(task, A) == "not announced: @a has no subscription"
+
+
+def test_a_task_whose_assignee_nobody_subscribed_says_which_subscription_is_missing(world: World) -> None:
+    """A derived move of a task is judged again from where the task stands, without its past."""
+    world.core.subscribe(B)
+    world.tail()
+    task = world.core.give_task(B, A, "do it")
+    world.core.move_task(task, "Working")
+    world.tail()
+
+    assert world.verdict(task, B) == "not announced: @b has no subscription for TASK_STATE_CHANGED"
+
+
+def test_permissions_and_pulses_are_told_by_their_rows(world: World) -> None:
+    """DESIGN §2: the grantee is woken; a pulse wakes an identity."""
+    world.core.subscribe(A, "PERMISSION_GRANTED")
+    world.tail()
+    edge = world.core.grant(A, B)
+    grant_row = world.core.tip()
+    world.core.pulse(A)
+    pulse_row = world.core.tip()
+    world.tail()
+
+    assert world.verdict(grant_row, None) == world.verdict(edge, None) == "matched 0 s ago, in no delivery yet"
+    assert world.why(pulse_row).findings[0].kind == "pulse"
+
+
+def test_a_number_that_is_a_row_and_a_name_says_how_it_was_read(world: World) -> None:
+    """An ambiguous number is read as a row of the log, and the answer says so."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    row = world.core.tip()
+    world.core.put(str(row), "MEMORY", {})
+    world.tail()
+
+    report = world.why(row, A)
+
+    assert report.scene.entity_id == message
+    assert report.read_as == f"row {row} of the log (epoch 1)"
+    assert report.notes == [f"a node is called {row} as well: the number was read as a row of the log"]
+
+
+def test_what_nobody_knows_is_not_found_and_a_delivery_is_shown_its_way(world: World) -> None:
+    """CONTRACT: 8 for what is not found: message, row, identity."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+    delivery = world.held(Hold(HoldReason.ACTIVE, "", "a:1.0", world.now))
+
+    for asked, identity in (("MESSAGE:none", None), ("99999", None), ("0", None), (message, "@nobody")):
+        with pytest.raises(NotFound):
+            world.why(asked, identity)
+    with pytest.raises(NotFound) as error:
+        world.why(delivery.id)
+    assert error.value.hint == f"it is a delivery: `wake-bridge deliveries show {delivery.id}`"
+
+
+def test_without_the_graph_the_ledger_alone_answers(world: World) -> None:
+    """What is recorded is told although the graph is gone; what is not raises what is wrong with the graph."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+    world.held(Hold(HoldReason.GRAPH_AWAY, "there is no graph", "", world.now))
+    world.core.close()
+    for file in world.directory.glob("graph.sqlite*"):
+        file.unlink()
+
+    report = world.why(message, A)
+
+    assert report.findings[0].verdict.text == "held 0 s: the graph could not be read (there is no graph)"
+    assert report.notes[0].startswith("the graph could not be read, the ledger alone answers")
+    with pytest.raises(SourceMissing):
+        world.why("MESSAGE:other")
+
+
+def test_asking_changes_nothing(world: World) -> None:
+    """`why` only reads: ledger and graph are the same bytes before and after."""
+    world.core.subscribe(A)
+    world.tail()
+    message = world.core.send(B, A, "hello")
+    world.tail()
+    state = world.directory / "state/state.sqlite"
+    before = (state.read_bytes(), world.core.sql("SELECT * FROM GraphLog"))
+
+    world.why(message)
+
+    assert (state.read_bytes(), world.core.sql("SELECT * FROM GraphLog")) == before

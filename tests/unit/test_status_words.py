@@ -1,0 +1,62 @@
+"""The words of `status`: what happened since you left, and the rows of the live table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wake_bridge.cli.absence import opening
+from wake_bridge.cli.watching import HEADINGS, cells_of
+from wake_bridge.domain.names import Instant
+
+NOW = Instant(1_700_000_000_000)
+SIX_HOURS_AGO = "2023-11-14T16:13:20.000Z"
+
+
+def absence(**said: Any) -> dict[str, Any]:
+    return {"since": SIX_HOURS_AGO, "delivered": 0, "held": 0, "heldFor": [], "unknown": 0, "failed": 0, **said}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            {"delivered": 14, "held": 2, "heldFor": ["approval waiting in a:1.2", "quiet hours"], "unknown": 1},
+            "since you left (6 h ago): 14 delivered, 2 held (approval waiting in a:1.2; quiet hours), 1 unknown",
+        ),
+        ({}, "since you left (6 h ago): nothing new"),
+        ({"since": None, "delivered": 1, "failed": 2}, "so far: 1 delivered, 2 failed"),
+        (
+            {"held": 5, "heldFor": ["a", "b", "c", "d", "e"]},
+            "since you left (6 h ago): 5 held (a; b; c; and 2 more reasons)",
+        ),
+    ],
+)
+def test_status_opens_with_what_happened_since_somebody_last_looked(said: dict[str, Any], told: str) -> None:
+    """Issue: "since you left: 14 delivered, 2 held (why), 1 unknown"."""
+    assert opening(absence(**said), NOW) == told
+
+
+def test_a_row_of_the_live_table_has_a_cell_for_each_heading() -> None:
+    """Issue: identity, presence, since, held for, next look, last wake, budget."""
+    agent = {
+        "agentIdentity": "@a",
+        "presence": "waitingOnApproval",
+        "looksLike": "waitingOnApproval",
+        "since": "2023-11-14T22:12:20.000Z",
+        "waiting": 2,
+        "holdReason": "waitingOnApproval",
+        "heldFor": "approval waiting in a:1.2",
+        "heldSince": "2023-11-14T22:12:40.000Z",
+        "nextLook": "2023-11-14T22:13:25.000Z",
+        "lastWake": None,
+        "budget": {"this_hour": 3, "of_hour": 20, "today": 12, "of_day": 150},
+    }
+    told = ("@a", "waitingOnApproval", "1 min", "40 s: approval waiting in a:1.2", "in 5 s", "-", "3/20 h  12/150 d")
+
+    assert dict(zip(HEADINGS, cells_of(agent, NOW), strict=True)) == dict(zip(HEADINGS, told, strict=True))
+    unproven = {**agent, "presence": "unknown", "looksLike": "idle", "heldFor": None, "nextLook": agent["since"]}
+    assert cells_of(unproven, NOW)[1:5] == ("idle?", "1 min", "2 waiting", "now")
+    unwatched = {**agent, "presence": None, "looksLike": None, "since": None, "waiting": 0, "heldFor": None}
+    assert cells_of(unwatched, NOW)[1:4] == ("-", "-", "-")

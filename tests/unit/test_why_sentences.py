@@ -1,0 +1,143 @@
+"""Every hold reason, refusal and error class has a sentence that `why` and `-v` say, and each sentence is one clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from wake_bridge.domain import errors
+from wake_bridge.domain.case import Case, Listener, Ride, Sighting, Teller, span
+from wake_bridge.domain.delivery import REMEDIES, Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, HELD, REFUSED, UNHEARD, consequence_of, held_because
+from wake_bridge.domain.refusals import Refusal, Unheard
+from wake_bridge.domain.standing import standing_of
+from wake_bridge.domain.subscriptions import parse_subscription
+from wake_bridge.domain.verdict import judge, refusal_sentences, unheard_sentences
+
+A = Identity("@a")
+NOW = Instant(10_000_000)
+TELLER = Teller(NOW, lambda instant: f"at {instant}")
+
+
+def error_classes(
+    kind: type[errors.WakeBridgeError] = errors.WakeBridgeError,
+) -> Iterator[type[errors.WakeBridgeError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from error_classes(child)
+
+
+def delivery(state: DeliveryState, hold: Hold | None = None, **fields: object) -> Delivery:
+    made = {"id": "01D", "identity": A, "owner_lease": 0, "created_at": NOW, "due_at": NOW, **fields}
+    return Delivery(state=state, hold=hold, **made)  # type: ignore[arg-type]
+
+
+def test_every_reason_a_wake_can_be_kept_back_for_has_its_sentence() -> None:
+    """Issue, must show: every hold reason, refusal and error class has a `why` sentence; nothing is listed in vain."""
+    assert set(HELD) == set(REMEDIES) == set(HoldReason)
+    assert set(REFUSED) == set(Refusal)
+    assert set(UNHEARD) == set(Unheard)
+    assert set(ENDED) == set(Outcome)
+    assert set(CONSEQUENCES) == set(error_classes())
+
+
+@pytest.mark.parametrize("reason", list(HoldReason))
+def test_a_hold_is_told_as_one_clause_without_an_open_place(reason: HoldReason) -> None:
+    """Verdict and next step are one sentence each, whatever is known of place and detail."""
+    for hold in (Hold(reason), Hold(reason, "so it is", "agents:1.2")):
+        verdict = standing_of(Ride(delivery(DeliveryState.DISPATCHED, hold)), TELLER, is_running=True)
+
+        assert verdict.text == f"held: {held_because(hold, A)}"
+        assert not set("{}\n") & set(verdict.text)
+        assert not verdict.text.endswith(".")
+
+
+@pytest.mark.parametrize("refusal", list(Refusal))
+def test_a_refusal_is_told_with_its_next_step(refusal: Refusal) -> None:
+    """A guard's word as a clause that follows `not announced:`, and what to do."""
+    case = Case(A, "SENT_TO_ME", listeners=[Listener("WAKE_SUB:1", None, refusal)], row=7)
+
+    clause, remedy = refusal_sentences(case, refusal, "WAKE_SUB:1")
+
+    assert judge(case, TELLER).text == f"not announced: {clause}"
+    assert not set("{}\n") & set(clause + remedy)
+
+
+@pytest.mark.parametrize("deaf", list(Unheard))
+def test_a_subscription_that_does_not_listen_says_why(deaf: Unheard) -> None:
+    """Trigger, status, harnessTarget, or a node that cannot be meant."""
+    subscription = parse_subscription("WAKE_SUB:1", {"agentIdentity": "@a", "status": "retired"})
+    case = Case(A, "SENT_TO_ME", listeners=[Listener("WAKE_SUB:1", subscription, unheard=deaf)])
+
+    clause, remedy = unheard_sentences(case, case.listeners[0])
+
+    assert judge(case, TELLER).text.startswith("not announced: ")
+    assert not set("{}\n") & set(clause + remedy)
+
+
+@pytest.mark.parametrize("kind", list(error_classes()))
+def test_an_error_says_what_it_means_for_the_wakes_that_wait(kind: type[errors.WakeBridgeError]) -> None:
+    """One clause for each class of the tree; a class of somebody else's has its parent's."""
+    child = type("OfAnAdapter", (kind,), {})
+
+    assert consequence_of(kind("it failed")) == consequence_of(child("it failed")) == CONSEQUENCES[kind]
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_every_outcome_is_told(outcome: Outcome) -> None:
+    """How a delivery ended, in the words of `why`."""
+    state = DeliveryState.FAILED if outcome in {Outcome.FAILED, Outcome.UNKNOWN} else DeliveryState.DELIVERED
+    ended = delivery(state, outcome=outcome, settled_at=NOW, proof=Proof.ACCEPTED)
+
+    verdict = standing_of(Ride(ended), TELLER, is_running=True)
+
+    assert verdict.text.startswith(("announced at ", "not announced: ", "FAILED at "))
+    assert verdict.next
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (DeliveryState.PENDING, "due since 0 s"),
+        (DeliveryState.LOCKED, "being announced in agents:1.0 right now"),
+        (DeliveryState.ESCALATED, "given to a person: agents:1.0"),
+    ],
+)
+def test_every_open_state_is_told_and_needs_a_daemon(state: DeliveryState, told: str) -> None:
+    """Without a daemon the next step begins with starting it."""
+    ride = Ride(delivery(state, where="agents:1.0"))
+
+    assert standing_of(ride, TELLER, is_running=True).text == told
+    without = standing_of(ride, TELLER, is_running=False)
+    assert without.text == f"{told}; the daemon is not running"
+    assert without.next.startswith("start the daemon: `wake-bridge run`")
+
+
+def test_the_first_line_that_applies_is_the_verdict() -> None:
+    """A row that cannot be read, mail for others, mail shown, rows ahead: in that order, before any subscription."""
+    everything = {"unreadable": "broken", "is_addressed": False, "is_shown": True, "sighting": Sighting.NEVER}
+    told = []
+    for name in tuple(everything):
+        told.append(judge(Case(A, "SENT_TO_ME", **everything), TELLER).text)  # type: ignore[arg-type]
+        everything.pop(name)
+    told.append(judge(Case(A, "SENT_TO_ME"), TELLER).text)
+
+    assert told == [
+        "not announced: its log row was set aside, for it could not be read (broken)",
+        "not announced: it is not addressed to @a",
+        "shown to @a by `inbox` before a wake was needed",
+        "not announced: no daemon has ever looked into this graph",
+        "not announced: @a has no subscription",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "told"),
+    [(0, "0 s"), (999, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (6 * 3_600_000, "6 h"), (172_800_000, "2 d")],
+)
+def test_a_length_of_time_is_told_in_its_largest_unit(milliseconds: int, told: str) -> None:
+    """`held 6 h`, as the issue says it."""
+    assert span(milliseconds) == told

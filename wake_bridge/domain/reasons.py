@@ -1,0 +1,130 @@
+"""What `why` says of everything that can keep a wake from its agent: one clause each, and what to do.
+
+The clauses follow "not announced: …" or "held 6 h: …". Every hold reason, refusal and error class has one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wake_bridge.domain import errors
+from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.refusals import Refusal, Unheard
+
+HELD: Final[dict[HoldReason, str]] = {
+    HoldReason.ACTIVE: "the agent in {where} is working",
+    HoldReason.WAITING_ON_APPROVAL: "approval waiting in {where}",
+    HoldReason.USER_TYPING: "somebody is typing in {where}",
+    HoldReason.UNKNOWN: "what {where} shows could not be recognised as idle{detail}",
+    HoldReason.COPY_MODE: "{where} is in copy mode",
+    HoldReason.PANE_DEAD: "the program in {where} has ended",
+    HoldReason.INPUT_OFF: "input to {where} is switched off",
+    HoldReason.NO_AGENT: "no agent has the terminal of {where}{detail}",
+    HoldReason.UNREACHABLE: "{identity} cannot be found now{detail}",
+    HoldReason.AMBIGUOUS: "more than one pane could be {identity}{detail}",
+    HoldReason.STAGED: "its text stands unsent in {where}{detail}",
+    HoldReason.WINDOW: "its window is open and gathers what else comes",
+    HoldReason.BUSY_PANE: "another writer holds {where}",
+    HoldReason.REFRACTORY: "{where} rests after its last wake{detail}",
+    HoldReason.STORM: "{where} was woken too often{detail}",
+    HoldReason.BUDGET: "the budget is spent{detail}",
+    HoldReason.LOOP: "agents wake each other without a person{detail}",
+    HoldReason.QUIET_HOURS: "quiet hours",
+    HoldReason.PAUSED: "{identity} is paused{detail}",
+    HoldReason.BENCHED: "{identity} is benched{detail}",
+    HoldReason.OTHER_DRIVER: "another wake daemon drives this directory{detail}",
+    HoldReason.NO_ADAPTER: "no adapter serves {identity}{detail}",
+    HoldReason.ADAPTER_FAILED: "the last attempt failed{detail}",
+    HoldReason.GRAPH_AWAY: "the graph could not be read{detail}",
+    HoldReason.DRY_RUN: "a dry run decided and typed nothing",
+}
+
+REFUSED: Final[dict[Refusal, tuple[str, str]]] = {
+    Refusal.PRIVATE: (
+        "it is private to its owner (`graph.user_scope`)",
+        "nothing to do; a message with `sharedEntity` or `visibility: team` is seen by all",
+    ),
+    Refusal.SELF: ("it is {identity}'s own doing", "nothing to do: nobody is woken by what they did themselves"),
+    Refusal.SUPPRESSED: (
+        "its sender suppressed the wake",
+        "nothing to do: it lies in `wake-bridge inbox {identity} --floor later`",
+    ),
+    Refusal.SILENT: (
+        "its policy is silent",
+        "nothing to do: it lies in `wake-bridge inbox {identity} --floor later`; `update {subscription} --policy immediate` would wake",
+    ),
+    Refusal.FILTER_PRIORITY: (
+        "filtered by priority",
+        "to widen the filter: `wake-bridge update {subscription} --priority …`",
+    ),
+    Refusal.FILTER_SENDER: (
+        "filtered by sender",
+        "to widen the filter: `wake-bridge update {subscription} --sender …`",
+    ),
+    Refusal.FILTER_TAG: ("filtered by tag", "to widen the filter: `wake-bridge update {subscription} --tag …`"),
+    Refusal.FILTER_REPLY: (
+        "filtered: it answers none of the messages that are waited for",
+        "to widen the filter: `wake-bridge update {subscription} --in-reply-to …`",
+    ),
+    Refusal.READ: ("it had been read when it was first seen here", "nothing to do"),
+    Refusal.AGE: (
+        "it was too old when it was first seen here (`policy.catch_up`)",
+        "to wake for it all the same: `wake-bridge resync {subscription} --since {before}`",
+    ),
+}
+
+UNHEARD: Final[dict[Unheard, tuple[str, str]]] = {
+    Unheard.UNUSABLE: ("cannot be used: {problems}", "mend it: `wake-bridge update {subscription}`"),
+    Unheard.STATUS: ("its status is {status}", "`wake-bridge update {subscription} --recover`"),
+    Unheard.HARNESS_TARGET: (
+        "{harness_target} is served by the graph's own server, not by wake-bridge",
+        "ask that server; `graph.serve` in the configuration would take it over",
+    ),
+    Unheard.TRIGGER: (
+        "listens for {trigger}",
+        "`wake-bridge subscribe {identity} --trigger {wanted}` adds what is missing",
+    ),
+}
+
+ENDED: Final[dict[Outcome, str]] = {
+    Outcome.SUBMITTED: "submitted",
+    Outcome.ACKNOWLEDGED: "submitted, acknowledged",
+    Outcome.READ: "it was read before it had to be announced",
+    Outcome.EMPTY: "nothing was left to tell when its moment came",
+    Outcome.FAILED: "FAILED",
+    Outcome.UNKNOWN: "it may have been submitted, nobody can tell",
+}
+
+CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
+    errors.WakeBridgeError: "what was asked was not done; what is recorded stands",
+    errors.UsageMistake: "the command was not understood and did nothing; wakes go on as before",
+    errors.ConfigurationInvalid: "a daemon does not start with this configuration, a running one keeps the last good one",
+    errors.SourceError: "nothing new is matched while the graph cannot be read; what was matched waits",
+    errors.SourceMissing: "without a graph nothing is matched, and nobody can be woken",
+    errors.SourceNotAGraph: "nothing can be matched in this file, and nobody can be woken",
+    errors.SourceUnavailable: "the daemon looks again by itself; until then nothing new is matched and deliveries hold",
+    errors.AlreadyRunning: "the other one goes on waking; this one did not start, so that nobody is woken twice",
+    errors.NotRunning: "nobody is woken until the daemon runs; what arrives meanwhile is caught up with then",
+    errors.RefusedForSafety: "it was not done, for it could have typed twice or harmed what is not ours",
+    errors.NotFound: "there is nothing of that name to act on; wakes go on as before",
+    errors.OperationFailed: "it was tried and did not work; what is recorded stands",
+    errors.LedgerError: "no wake is sent that could not be written down first",
+    errors.LedgerTooNew: "this version touches nothing that a later one wrote, and wakes nobody meanwhile",
+    errors.LedgerUnwritable: "no wake is sent that could not be written down first; the daemon tries again by itself",
+    errors.IllegalTransition: "the delivery stands where it stood: its state allows no such move",
+    errors.StaleLease: "somebody else acted on the delivery meanwhile: what they did counts, this did nothing",
+}
+"""What each error means for the wakes that wait."""
+
+
+def held_because(hold: Hold, identity: Identity) -> str:
+    """Why a delivery waits, one clause."""
+    template = HELD[hold.reason]
+    detail = f" ({hold.detail})" if hold.detail else ""
+    return template.format(identity=identity, where=hold.where or "its pane", detail=detail)
+
+
+def consequence_of(error: errors.WakeBridgeError) -> str:
+    """What an error means for the wakes that wait: its own class's sentence, else the nearest parent's."""
+    return next(CONSEQUENCES[kind] for kind in type(error).__mro__ if kind in CONSEQUENCES)

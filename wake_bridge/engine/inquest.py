@@ -1,0 +1,302 @@
+"""What became of a message, a task or a log row, found with the rules the daemon itself goes by; for `why`.
+
+Nothing is changed, and no daemon is needed: the ledger says what was recorded, the graph what there was to see, and the
+same pure functions (`domain.facts`, `domain.matching`, `domain.guards`) what they would have said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wake_bridge.domain.case import Case, Ride, Sighting, Teller, Verdict
+from wake_bridge.domain.delivery import Hold, Outcome
+from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
+from wake_bridge.domain.guards import DAY, Candidate, every_hold
+from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.verdict import judge
+from wake_bridge.engine.listeners import listeners_of
+from wake_bridge.engine.scene import Scene, happened_at, read_scene
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.switchboard import Switchboard
+from wake_bridge.ports.archive import Archive
+from wake_bridge.ports.change_log import ChangeLog
+
+_ANY_AGE: Final = 2**62
+_TOLD: Final = {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.UNKNOWN}
+_TRIGGERS: Final = {
+    EventKind.MESSAGE: Trigger.SENT_TO_ME,
+    EventKind.TASK: Trigger.TASK_STATE_CHANGED,
+    EventKind.PERMISSION: Trigger.PERMISSION_GRANTED,
+    EventKind.PULSE: Trigger.HEARTBEAT_PULSE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one subject for one identity. `holds` would hold its wake now; `rides` all that ever carried it."""
+
+    case: Case
+    kind: EventKind | None
+    subject_key: str
+    verdict: Verdict
+    holds: Sequence[Hold] = ()
+    rides: Sequence[Ride] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The answer to one `why`: how the question was read, and a finding for everybody concerned, newest subject first."""
+
+    asked: str
+    read_as: str
+    scene: Scene
+    log_ids: Sequence[LogId]
+    findings: Sequence[Finding]
+    notes: Sequence[str] = ()
+
+    @property
+    def silence(self) -> str:
+        """Why there is no finding at all, one clause."""
+        if not self.scene.is_there:
+            return "the log no longer has it, and nothing is recorded of it"
+        if self.scene.message is not None:
+            return "it is addressed to nobody"
+        kind, _, entity = self.scene.row.partition(":") if self.scene.row else ("node", "", self.scene.entity_id)
+        return f"{self.scene.traces.label or kind.removesuffix('s')} {entity} wakes nobody"
+
+
+class Inquest:
+    """Answers `why` from a graph and a ledger.
+
+    Args:
+        rules: the matching rules in force.
+        switchboard: what people have switched off.
+        is_running: whether a daemon serves the ledger now.
+        teller: how times are told.
+    """
+
+    def __init__(
+        self,
+        log: ChangeLog,
+        archive: Archive,
+        rules: MatchingRules,
+        current: Current,
+        switchboard: Switchboard,
+        *,
+        is_running: bool,
+        teller: Teller,
+    ) -> None:
+        self._log = log
+        self._archive = archive
+        # what was young enough then is too old now, and says nothing about then
+        self._rules = replace(rules, catch_up=_ANY_AGE, look_back=_ANY_AGE)
+        self._current = current
+        self._switchboard = switchboard
+        self._is_running = is_running
+        self._teller = teller
+
+    def about(self, asked: str, identity: Identity | None) -> Report:
+        """What became of it, for one identity or for everybody concerned.
+
+        Raises:
+            NotFound: neither graph nor ledger know it, or the identity.
+            SourceError: the graph cannot be read, and the ledger alone knows nothing of it.
+            LedgerError: the ledger cannot be read.
+        """
+        log_id = LogId(int(asked)) if asked.isdecimal() else None
+        of_row = self._of_present_epoch(self._archive.find_events(log_id=log_id)) if log_id is not None else []
+        scene = read_scene(self._log, asked, log_id, of_row[0] if of_row else None, self._rules)
+        facts = scene.facts(self._teller.now)
+        keys = dict.fromkeys((scene.entity_id, *(fact.subject_key for fact in facts)))
+        events = {one.id: one for one in of_row}
+        for key in keys:
+            events |= {one.id: one for one in self._archive.find_events(subject_key=key)} if key else {}
+        known = sorted(events.values(), key=lambda one: (one.epoch, one.log_id, one.id))
+        self._require(asked, log_id, scene, known, identity)
+        narrowed = _of_that_row(log_id, facts, known)
+        who = [identity] if identity else _concerned(scene, *narrowed)
+        findings = [finding for one in who for finding in self._findings(one, scene, *narrowed)]
+        log_ids = sorted({*(one.log_id for one in scene.traces.entries), *(one.log_id for one in known)} - {LogId(0)})
+        read_as, notes = self._reading(asked, log_id, scene, known)
+        if identity and not any(finding.case.is_addressed for finding in findings):
+            others = _concerned(scene, facts, known)
+            notes = [*notes, f"it is for {', '.join(others)}" if others else "it is for nobody that listens"]
+        return Report(asked, read_as, scene, log_ids, findings, notes)
+
+    # -- the question --------------------------------------------------------------------------------------------
+
+    def _of_present_epoch(self, events: Sequence[WakeEvent]) -> list[WakeEvent]:
+        """Log ids compare only inside one epoch: the latest that has any is meant."""
+        latest = max((one.epoch for one in events), default=Epoch(0))
+        return [one for one in events if one.epoch == latest]
+
+    def _require(
+        self, asked: str, log_id: LogId | None, scene: Scene, known: Sequence[WakeEvent], identity: Identity | None
+    ) -> None:
+        if not known and scene.trouble is not None:
+            raise scene.trouble
+        if identity and not scene.trouble and identity not in {*scene.identities, *self._current.settings.targets}:
+            raise NotFound("no such identity", identity, hint="`wake-bridge agent list` shows them")
+        is_a_place = log_id is not None and 0 < log_id <= scene.bounds.highest
+        if known or scene.is_there or is_a_place or self._archive.quarantined(log_id, [asked]):
+            return
+        if log_id is not None:
+            raise NotFound(
+                "the log has no such row",
+                asked,
+                hint=f"it reaches from {scene.bounds.lowest} to {scene.bounds.highest}",
+            )
+        raise NotFound(
+            "neither the graph nor the ledger knows it",
+            asked,
+            hint=f"it is a delivery: `wake-bridge deliveries show {asked}`"
+            if self._archive.delivery(asked) is not None
+            else "give the id of a message or a task, or a number of the log (`wake-bridge inbox`, `deliveries --json`)",
+        )
+
+    def _reading(
+        self, asked: str, log_id: LogId | None, scene: Scene, known: Sequence[WakeEvent]
+    ) -> tuple[str, list[str]]:
+        """How the question was read, and what has to be said besides."""
+        notes = []
+        epochs = {one.epoch for one in known if one.log_id == log_id} if log_id is not None else set()
+        if scene.trouble is not None:
+            notes.append(f"the graph could not be read, the ledger alone answers: {scene.trouble}")
+        if scene.is_also_named and scene.row:
+            notes.append(f"a node is called {asked} as well: the number was read as a row of the log")
+        if len(epochs) > 1:
+            notes.append(f"epochs {', '.join(map(str, sorted(epochs)))} had such a row: the last one is meant")
+        rows = {one.log_id for one in scene.traces.entries}
+        gone = sorted({one.log_id for one in known if one.log_id > 0} - rows) if scene.trouble is None else []
+        if gone:
+            numbers = ", ".join(map(str, gone))
+            notes.append(f"the log no longer has row {numbers}; the ledger remembers what came of it")
+        if log_id is None or (not scene.row and scene.is_also_named):
+            return f"the id {scene.entity_id}", notes
+        return f"row {log_id} of the log" + (f" (epoch {max(epochs)})" if epochs else ""), notes
+
+    # -- one identity --------------------------------------------------------------------------------------------
+
+    def _findings(
+        self, identity: Identity, scene: Scene, facts: Sequence[Fact], events: Sequence[WakeEvent]
+    ) -> list[Finding]:
+        """One for each subject that concerns the identity, newest first; if none does, one that says so."""
+        mine = [fact for fact in facts if _concerns(fact, identity, scene.book)]
+        latest = {one.subject_key: one for one in events if one.identity == identity}
+        keys = dict.fromkeys((*latest, *(fact.subject_key for fact in mine)))
+        by_key = {key: [fact for fact in mine if fact.subject_key == key] for key in keys}
+        found = [self._finding(identity, scene, key, by_key[key], latest.get(key)) for key in keys]
+        if not found:
+            found = [self._finding(identity, scene, scene.entity_id, [], None)]
+        return sorted(found, key=lambda one: one.case.row, reverse=True)
+
+    def _finding(
+        self, identity: Identity, scene: Scene, key: str, facts: Sequence[Fact], event: WakeEvent | None
+    ) -> Finding:
+        fact = facts[0] if facts else None
+        kind = event.kind if event else fact.kind if fact else None
+        rides = [self._ride(one.id) for one in self._archive.deliveries_with(event.id)] if event else []
+        rows = [one.log_id for one in facts if one.log_id] + ([event.log_id] if event and event.log_id > 0 else [])
+        row = min(rows, default=LogId(0))
+        happened = happened_at(fact, event)
+        position, start = self._archive.position(), self._archive.epoch_start()
+        broken = self._archive.quarantined(
+            row or None, [scene.entity_id, *(one.entity_id for one in scene.traces.broken)]
+        )
+        case = Case(
+            identity=identity,
+            wanted=_TRIGGERS[kind] if kind else Trigger.SENT_TO_ME,
+            event=event,
+            ride=_telling(event, rides),
+            listeners=listeners_of(identity, scene.book, fact, event, happened, self._rules),
+            sighting=_sighting(
+                row, happened, position.cursor if position else None, start.at if start else EPOCH_START
+            ),
+            is_addressed=bool(fact or event),
+            is_shown=bool(key) and bool(self._archive.announced(identity, [key])),
+            is_running=self._is_running,
+            row=row,
+            behind=max(0, scene.bounds.highest - position.cursor) if position else 0,
+            unreadable=broken[-1].why if broken else "",
+            epoch_reason=start.reason if start else "",
+        )
+        is_open = event is not None and event.status is EventStatus.OPEN
+        holds = self._holds(identity, scene, event, case.ride) if event is not None and is_open else ()
+        return Finding(case, kind, key, judge(case, self._teller), holds, rides)
+
+    def _ride(self, delivery_id: str) -> Ride:
+        delivery = self._archive.delivery(delivery_id)
+        assert delivery is not None  # noqa: S101 - the ledger has just named it
+        others = len(self._archive.events_of(delivery_id)) - 1
+        return Ride(delivery, self._archive.journal_of(delivery_id), max(0, others))
+
+    def _holds(self, identity: Identity, scene: Scene, event: WakeEvent, ride: Ride | None) -> list[Hold]:
+        """All that would keep it from being announced now, except what only a look into the pane tells."""
+        now = self._teller.now
+        past = self._archive.past_wakes(Instant(now - DAY))
+        of_identity = [wake.pane_key for wake in past if wake.identity == identity]
+        row = scene.identities.get(identity)
+        hold = ride.delivery.hold if ride else None
+        return every_hold(
+            Candidate(
+                identity=identity,
+                events=self._archive.events_of(ride.delivery.id) if ride else [event],
+                pane_key=(ride.delivery.pane_key if ride else "") or (of_identity[-1] if of_identity else ""),
+                where=(ride.delivery.where if ride else "") or (hold.where if hold else ""),
+                lifted_at=self._archive.limits_lifted_at(identity),
+            ),
+            self._current.settings.limits,
+            past,
+            self._switchboard.of(identity, row.participation if row else "active"),
+            now,
+            self._switchboard.local_minutes(),
+        )
+
+
+def _telling(event: WakeEvent | None, rides: Sequence[Ride]) -> Ride | None:
+    """The delivery that tells how the event stands: the newest that carries it, or that announced it."""
+    if event is None or not rides:
+        return None
+    if event.status is EventStatus.OPEN:
+        newest = rides[-1]
+        has_let_go = newest.delivery.outcome in {Outcome.READ, Outcome.EMPTY}
+        return None if has_let_go else newest
+    return next((one for one in reversed(rides) if one.delivery.outcome in _TOLD), None)
+
+
+def _sighting(row: LogId, happened: Instant, cursor: LogId | None, epoch_began: Instant) -> Sighting:
+    if cursor is None:
+        return Sighting.NEVER
+    if row > cursor:
+        return Sighting.AHEAD
+    return Sighting.BEFORE if 0 < happened < epoch_began else Sighting.PASSED
+
+
+def _of_that_row(
+    log_id: LogId | None, facts: Sequence[Fact], events: Sequence[WakeEvent]
+) -> tuple[Sequence[Fact], Sequence[WakeEvent]]:
+    """What a row tells: its own subjects, if it has any; every subject of its node if not."""
+    keys = {one.subject_key for one in facts if one.log_id == log_id}
+    keys |= {one.subject_key for one in events if one.log_id == log_id}
+    if log_id is None or not keys:
+        return facts, events
+    return [one for one in facts if one.subject_key in keys], [one for one in events if one.subject_key in keys]
+
+
+def _concerns(fact: Fact, identity: Identity, book: SubscriptionBook) -> bool:
+    if fact.recipients is not None:
+        return identity in fact.recipients
+    return identity in book.identities_for(fact.trigger)
+
+
+def _concerned(scene: Scene, facts: Iterable[Fact], events: Iterable[WakeEvent]) -> list[Identity]:
+    """Everybody who was, or would have had to be, told."""
+    listening = (
+        scene.book.identities_for(fact.trigger) if fact.recipients is None else fact.recipients for fact in facts
+    )
+    return list(dict.fromkeys([*(one.identity for one in events), *(who for they in listening for who in they)]))

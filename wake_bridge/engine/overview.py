@@ -1,0 +1,105 @@
+"""How every identity stands at this moment, a row each, for the live table of `status --watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from wake_bridge.domain.delivery import Delivery, Hold
+from wake_bridge.domain.guards import DAY, HOUR, Limits, PastWake
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.standing import held_since
+from wake_bridge.ports.archive import Archive
+
+
+@dataclass(frozen=True, slots=True)
+class Sighted:
+    """What a watched place showed when it was last looked at, and since when it has shown that.
+
+    `state` is what is proven; `looks_like` what the last look speaks for, taken alone.
+    """
+
+    state: PresenceState
+    looks_like: PresenceState
+    since: Instant
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Wakes that count against the limits, as they are counted for the pane."""
+
+    this_hour: int
+    of_hour: int
+    today: int
+    of_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One identity. `sighted` is None where nobody watches; `waiting` how many events its open deliveries carry."""
+
+    identity: Identity
+    sighted: Sighted | None
+    waiting: int
+    hold: Hold | None
+    held_since: Instant | None
+    next_look: Instant | None
+    last_wake: Instant | None
+    budget: Budget
+
+
+def overview(
+    archive: Archive,
+    identities: Iterable[Identity],
+    sighted: Callable[[Identity], Sighted | None],
+    limits: Limits,
+    now: Instant,
+) -> list[Row]:
+    """A row for each identity, and for each that something waits for, by name."""
+    open_ones: dict[Identity, list[Delivery]] = {}
+    for delivery in archive.unsettled():
+        open_ones.setdefault(delivery.identity, []).append(delivery)
+    past = archive.past_wakes(Instant(now - DAY))
+    last_wakes = archive.last_wakes()
+    everybody = sorted({*identities, *open_ones})
+    return [
+        _row(archive, one, open_ones.get(one, []), sighted(one), last_wakes, _budget(archive, one, past, limits, now))
+        for one in everybody
+    ]
+
+
+def _row(
+    archive: Archive,
+    identity: Identity,
+    waiting: Sequence[Delivery],
+    sighted: Sighted | None,
+    last_wakes: Mapping[Identity, Instant],
+    budget: Budget,
+) -> Row:
+    held = next((one for one in waiting if one.hold is not None), None)
+    due = min((one.hold.next_look_at if one.hold else one.due_at for one in waiting), default=None)
+    return Row(
+        identity=identity,
+        sighted=sighted,
+        waiting=sum(len(archive.events_of(one.id)) for one in waiting),
+        hold=held.hold if held else None,
+        held_since=held_since(archive.journal_of(held.id)) if held else None,
+        next_look=due,
+        last_wake=last_wakes.get(identity),
+        budget=budget,
+    )
+
+
+def _budget(archive: Archive, identity: Identity, past: Sequence[PastWake], limits: Limits, now: Instant) -> Budget:
+    """What the pane of its last wake has used up; nothing for one that was not woken within a day."""
+    panes = [wake.pane_key for wake in past if wake.identity == identity and wake.pane_key]
+    lifted_at = archive.limits_lifted_at(identity) if panes else EPOCH_START
+    counted = [wake.at for wake in past if panes and wake.pane_key == panes[-1] and wake.at > lifted_at]
+    return Budget(
+        this_hour=sum(at > now - HOUR for at in counted),
+        of_hour=limits.wakes_per_hour,
+        today=len(counted),
+        of_day=limits.wakes_per_day,
+    )

@@ -1,0 +1,82 @@
+"""What a command can tell without the daemon: what became of something, how everybody stands (CONTRACT)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wake_bridge.domain.case import Teller
+from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.configuration.config import Settings, installed_adapters
+from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.service.instance_lock import daemon_is_running
+from wake_bridge.edges.service.other_driver import find_other_driver
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.engine.inquest import Inquest, Report
+from wake_bridge.engine.overview import Row, overview
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.switchboard import Switchboard
+from wake_bridge.wiring import engine_settings
+
+
+def look_into(settings: Settings, asked: str, identity: Identity | None, clock: Callable[[Instant], str]) -> Report:
+    """What became of a message, a task or a log row; changes nothing.
+
+    Args:
+        settings: the settings in force.
+        asked: the id or the number, as it was given.
+        identity: whose case; None for everybody concerned.
+        clock: an instant in words of the person's own clock.
+
+    Raises:
+        NotFound: neither graph nor ledger know it, or the identity.
+        SourceError: the graph cannot be read, and the ledger alone knows nothing of it.
+        LedgerError: the ledger cannot be read.
+    """
+    steady = SteadyClock()
+    log = SqliteGraph(settings.graph_path)
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    try:
+        # what the graph adds to the settings concerns the digest alone
+        current = Current(engine_settings(settings, embedded=True))
+        inquest = Inquest(
+            log,
+            ledger,
+            matching_rules(settings, installed_adapters()),
+            current,
+            Switchboard(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
+            is_running=daemon_is_running(settings.state_dir),
+            teller=Teller(steady.now(), clock),
+        )
+        return inquest.about(asked, identity)
+    finally:
+        ledger.close()
+        log.close()
+
+
+def overview_without_daemon(settings: Settings) -> list[Row]:
+    """How every identity stands, from the ledger alone: nobody watches the panes. Raises `LedgerError`."""
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    try:
+        limits = engine_settings(settings, embedded=True).limits
+        return overview(ledger, _reachable(settings), lambda _: None, limits, SteadyClock().now())
+    finally:
+        ledger.close()
+
+
+def _reachable(settings: Settings) -> set[Identity]:
+    """Everyone with a subscription that can wake, or a target; the targets alone where the graph cannot be read."""
+    targets = {Identity(name) for name in settings.config.targets}
+    try:
+        with GraphFile(settings.graph_path) as graph:
+            book = SubscriptionBook(embedded=graph.is_embedded, serve=settings.config.graph.serve)
+            for node in graph.nodes(SUBSCRIPTION_LABEL):
+                book.put(parse_subscription(node.id, node.properties))
+            return targets | book.identities()
+    except SourceError:
+        return targets

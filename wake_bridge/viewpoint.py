@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
@@ -17,6 +18,7 @@ from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, require_identity
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
@@ -123,6 +125,25 @@ class Viewpoint:
                 return Trouble(why=found.detail, hint=Hold(found.reason, found.detail, found.where).remedy(identity))
             return Trouble(where=found.label)
         return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
+
+
+def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
+    """Whom a heartbeat that is not ours must skip: the push-capable, and while our daemon runs those it serves.
+
+    Raises:
+        SourceError: the graph cannot be read.
+        LedgerError: the ledger cannot be read.
+    """
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
+    ledger.close()
+    with GraphFile(settings.graph_path) as graph:
+        found = drivers(_book(graph, settings), bound)
+    skipped = {Driver.PUSH}
+    if daemon_is_running(settings.state_dir):
+        nudges = settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True)
+        skipped |= {Driver.BRIDGE, *([Driver.HEARTBEAT] if nudges else [])}
+    return {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}
 
 
 def require_known(settings: Settings, identity: Identity) -> None:

@@ -11,6 +11,8 @@ from typing import ClassVar
 
 import pytest
 
+from adapters.heartbeat import HeartbeatAdapter
+from adapters.heartbeat.adapter import HeartbeatConfig
 from adapters.tmux import TmuxAdapter
 from adapters.tmux.adapter import TmuxConfig
 from wake_bridge.domain.names import Identity
@@ -80,16 +82,28 @@ class TmuxStage:
         return len(self.fake.bytes_received()) > self._received
 
 
-@pytest.fixture(params=["memory", "tmux"])
+class CarriedStage:
+    """The heartbeat adapter on another's stage, through that one's adapter."""
+
+    def __init__(self, carrier: MemoryStage | TmuxStage) -> None:
+        self._carrier = carrier
+        self.adapter = HeartbeatAdapter(HeartbeatConfig(), CONTEXT)
+        self.adapter.ride_on(lambda _: carrier.adapter)
+        self.address = carrier.address
+        self.nowhere = carrier.nowhere
+        self.shows = carrier.shows
+        self.submitted = carrier.submitted
+        self.was_touched = carrier.was_touched
+
+
+@pytest.fixture(params=["memory", "tmux", "heartbeat on memory", "heartbeat on tmux"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterStage]:
-    if request.param == "memory":
-        yield MemoryStage()
-        return
     with PrivateTmux() as tmux:
-        yield TmuxStage(tmux, tmp_path)
+        own = MemoryStage() if "memory" in request.param else TmuxStage(tmux, tmp_path)
+        yield CarriedStage(own) if "heartbeat" in request.param else own
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 def test_every_adapter_keeps_the_promise(promise: Promise, stage: AdapterStage) -> None:
-    """DESIGN §8: what `ports/adapter.py` says, for the tmux adapter and for the fake alike."""
+    """DESIGN §8: what `ports/adapter.py` says, for the bundled adapters and for the fake alike."""
     asyncio.run(promise(stage))

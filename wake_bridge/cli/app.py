@@ -66,6 +66,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
     "Diagnosis": {
         "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
+        "push-capable": Place("heartbeat", "push_capable", "Print whom another heartbeat must skip."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration."),
         "logs": Place("diagnose", "logs", "Show the daemon's log."),

@@ -13,7 +13,10 @@ from wake_bridge.domain.presence import Presence, PresenceState
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a route can do; `decide` reads nothing else of an adapter (DESIGN §7)."""
+    """What a route can do; `decide` reads nothing else of an adapter (DESIGN §7).
+
+    `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does.
+    """
 
     composer_independent: bool = False
     can_start: bool = True
@@ -21,6 +24,7 @@ class Capabilities:
     guard: str = "screen"
     ack_kind: str = "screen"
     idempotent: bool = False
+    last_resort: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,8 @@ def decide(policy: WakePolicy, presence: Presence, routes: Sequence[Route], now:
         return Hold(HoldReason.NO_ADAPTER, detail=f"every route of this identity is degraded ({names}): see `doctor`")
     if not presence.is_fresh(now, fresh_for):
         return Hold(HoldReason.UNKNOWN, detail="the last look is too old", where=presence.where)
-    for route in usable:
+    # one driver at a time: whoever has another route is left alone by the heartbeat, also while that one must wait
+    for route in [one for one in usable if not one.capabilities.last_resort] or usable:
         if route.capabilities.composer_independent:
             move = _native_move(route, presence)
             if move is not None:

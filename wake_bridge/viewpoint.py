@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +85,7 @@ class Viewpoint:
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
         ledger.close()
+        self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
         embedded = self._read_graph()
         self.current = Current(engine_settings(settings, embedded=embedded))
@@ -96,6 +98,7 @@ class Viewpoint:
         try:
             with GraphFile(self._settings.graph_path) as graph:
                 book = _book(graph, self._settings)
+                self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
                 for one in book.all():
                     self._subscribed[one.identity] = book.of(one.identity)
@@ -103,12 +106,17 @@ class Viewpoint:
         except SourceError:
             # without a graph the configured targets can still be looked at
             self._identities = frozenset()
+            self._drivers = {}
             return True
 
     def identities(self) -> list[Identity]:
         """Everyone who has a route: subscribed, or named in `[targets]`."""
         served = {who for who, theirs in self._subscribed.items() if theirs}
         return sorted(served | set(self.current.settings.targets))
+
+    def nudged(self) -> list[Identity]:
+        """Everyone who is left to the heartbeat."""
+        return sorted(who for who, driver in self._drivers.items() if driver is Driver.HEARTBEAT)
 
     def require(self, identity: Identity) -> None:
         """Raises `NotFound` for an identity that neither graph nor configuration knows."""

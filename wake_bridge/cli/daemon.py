@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,6 +10,10 @@ from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
     from wake_bridge.edges.configuration.config import Settings
+
+
+NOTICES: Final = 5
+"""As many of the latest notices `status` shows."""
 
 
 @click.command()
@@ -43,6 +47,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     running = liveness(settings.state_dir)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
+    notices = ledger.standing_notices(NOTICES)
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
     seen = standing(settings)
@@ -65,6 +70,17 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "since": told.get("since", who.since if who else None),
         "holds": dict(tally.holds),
         "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
+        "notices": [
+            {
+                "at": time_or_none(one.at),
+                "subject": one.subject,
+                "agentIdentity": one.identity or None,
+                "reason": one.reason,
+                "title": one.title,
+                "body": one.body,
+            }
+            for one in notices
+        ],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
         "other_driver": told.get("other_driver") or None,
@@ -99,6 +115,9 @@ def _words(record: dict[str, Any]) -> str:
         whom = "every identity" if one["target"] == "*" else one["target"]
         until = one["until"] or f"`wake-bridge resume {'--all' if one['target'] == '*' else whom}`"
         lines.append(f"paused     {whom}, until {until}")
+    for one in record["notices"]:
+        about = f" (`wake-bridge deliveries show {one['subject']}`)" if one["agentIdentity"] else ""
+        lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")
     if record["quarantined"]:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:

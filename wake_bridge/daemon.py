@@ -17,6 +17,7 @@ import structlog
 
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
@@ -41,6 +42,9 @@ STOP_LIMIT: Final = 4.8
 """Seconds after which the process ends whatever still hangs in it."""
 
 DAY: Final = 24 * 3600
+NOTICES_EVERY: Final = 5.0
+"""Seconds between two looks for what a person should know."""
+
 SIGN_OF_LIFE: Final = "heartbeat.alive"
 STUCK_AFTER: Final = 30_000
 """Milliseconds without progress of the tail after which the watchdog is no longer fed."""
@@ -136,6 +140,7 @@ class Daemon:
         self._settings = self._in_force = settings
         self._directory = directory
         self._reload = reload
+        self._is_dry_run = dry_run
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
         self._housekeeping = Housekeeping()
@@ -249,6 +254,7 @@ class Daemon:
         self._in_force = settings
         parts.rules.value = matching_rules(settings, parts.bench.adapters)
         parts.current.settings = engine_settings(settings, embedded=parts.is_embedded)
+        parts.human.command = settings.config.human.command
         set_level(settings.config.daemon.log_level)
         self._log.info("config_reloaded")
         keys = needs_restart(self._settings, settings)
@@ -262,6 +268,10 @@ class Daemon:
         self._housekeeping.every(30, self._look_for_other_driver, "other driver")
         self._housekeeping.every(DAY / 4, self._prune, "retention")
         self._housekeeping.every(min(5.0, interval / 2) if interval else 5.0, self._show_life, "sign of life")
+        if not self._is_dry_run:
+            self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
+        if HEARTBEAT in self.parts.bench.adapters and not self._is_dry_run:
+            self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
         self._housekeeping.start()
 
     def _look_for_other_driver(self) -> None:
@@ -269,6 +279,12 @@ class Daemon:
         if found and not self._other_driver:
             self._log.warning("other_driver", holder=found)
         self._other_driver = found
+
+    def _tell_human(self) -> None:
+        self.parts.notices.tick(self.parts.clock.now())
+
+    async def _nudge(self) -> None:
+        await self.parts.heartbeat.tick(self.parts.clock.now())
 
     def _prune(self) -> None:
         kept = self._settings.config.daemon.retention_days * DAY * 1000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.instance_lock import holder, liveness
@@ -44,6 +46,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         return [*findings, Finding("profiles", ok=False, detail=what, hint=error.hint)]
     findings += [one async for one in _adapters(view)]
     findings += [one async for one in _targets(view)]
+    findings += [_heartbeat(view), _human(settings)]
     return findings
 
 
@@ -135,6 +138,22 @@ async def _adapters(view: Viewpoint) -> AsyncIterator[Finding]:
     for adapter in view.bench.adapters.values():
         for check, ok, detail, hint in await adapter.probe():
             yield Finding(check, ok, detail, hint)
+
+
+def _heartbeat(view: Viewpoint) -> Finding:
+    if HEARTBEAT not in view.bench.adapters:
+        return Finding("heartbeat", None, "switched off", "`[adapters.heartbeat] enabled` switches it on")
+    served = ", ".join(view.nudged()) or "nobody: every identity has another driver, or no place"
+    return Finding("heartbeat", ok=True, detail=f"nudges {served}")
+
+
+def _human(settings: Settings) -> Finding:
+    command = settings.config.human.command
+    if not command:
+        return Finding("word to the human", ok=True, detail="a line in the tmux client that was used last")
+    found = shutil.which(command[0])
+    hint = "" if found else "give its whole path in [human] command: a service has another PATH than your shell"
+    return Finding("word to the human", ok=bool(found), detail=found or f"there is no {command[0]}", hint=hint)
 
 
 async def _targets(view: Viewpoint) -> AsyncIterator[Finding]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
@@ -18,6 +19,7 @@ from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
@@ -83,6 +85,7 @@ class Viewpoint:
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
         ledger.close()
+        self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
         embedded = self._read_graph()
         self.current = Current(engine_settings(settings, embedded=embedded))
@@ -95,6 +98,7 @@ class Viewpoint:
         try:
             with GraphFile(self._settings.graph_path) as graph:
                 book = _book(graph, self._settings)
+                self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
                 for one in book.all():
                     self._subscribed[one.identity] = book.of(one.identity)
@@ -102,12 +106,17 @@ class Viewpoint:
         except SourceError:
             # without a graph the configured targets can still be looked at
             self._identities = frozenset()
+            self._drivers = {}
             return True
 
     def identities(self) -> list[Identity]:
         """Everyone who has a route: subscribed, or named in `[targets]`."""
         served = {who for who, theirs in self._subscribed.items() if theirs}
         return sorted(served | set(self.current.settings.targets))
+
+    def nudged(self) -> list[Identity]:
+        """Everyone who is left to the heartbeat."""
+        return sorted(who for who, driver in self._drivers.items() if driver is Driver.HEARTBEAT)
 
     def require(self, identity: Identity) -> None:
         """Raises `NotFound` for an identity that neither graph nor configuration knows."""
@@ -133,6 +142,25 @@ class Viewpoint:
             if isinstance(adapter, ScreenWorkshop) and isinstance(place, Place):
                 return await adapter.checks_in(place, route.address)
         return ()
+
+
+def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
+    """Whom a heartbeat that is not ours must skip: the push-capable, and while our daemon runs those it serves.
+
+    Raises:
+        SourceError: the graph cannot be read.
+        LedgerError: the ledger cannot be read.
+    """
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
+    ledger.close()
+    with GraphFile(settings.graph_path) as graph:
+        found = drivers(_book(graph, settings), bound)
+    skipped = {Driver.PUSH}
+    if daemon_is_running(settings.state_dir):
+        nudges = settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True)
+        skipped |= {Driver.BRIDGE, *([Driver.HEARTBEAT] if nudges else [])}
+    return {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}
 
 
 async def bind(settings: Settings, identity: Identity, pane: str | None) -> Place:

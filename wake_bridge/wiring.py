@@ -23,17 +23,20 @@ from wake_bridge.edges.configuration.config import Settings, load_settings, vali
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
+from wake_bridge.edges.service.human import WordToTheHuman
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.acknowledge import Acknowledge
 from wake_bridge.engine.deliver import Deliverer
 from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.heartbeat import Heartbeat
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.notices import Notices
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail import Tail
 from wake_bridge.engine.watch import Watch
-from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Reloadable
+from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable
 
 Value = TypeVar("Value")
 
@@ -138,6 +141,8 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         fresh_for=_milliseconds(config.presence.fresh_for),
         relook_min=_milliseconds(config.presence.relook.min),
         relook_max=_milliseconds(config.presence.relook.max),
+        notice_after=_milliseconds(config.human.notice_after),
+        heartbeat_cooldown=_milliseconds(config.heartbeat.cooldown),
     )
 
 
@@ -154,6 +159,7 @@ def needs_restart(old: Settings, new: Settings) -> list[str]:
         for key in type(before.daemon).model_fields
         if key != "log_level" and getattr(before.daemon, key) != getattr(after.daemon, key)
     ]
+    keys += ["heartbeat.interval"] if before.heartbeat.interval != after.heartbeat.interval else []
     keys += [
         f"adapters.{name}"
         for name in {*before.adapters, *after.adapters}
@@ -184,6 +190,9 @@ class Parts:
     watch: Watch
     deliverer: Deliverer
     acknowledge: Acknowledge
+    heartbeat: Heartbeat
+    human: WordToTheHuman
+    notices: Notices
     bench: Bench
     rules: Latest[MatchingRules]
     current: Current
@@ -191,6 +200,7 @@ class Parts:
 
     async def close(self) -> None:
         """Give up files, threads and connections."""
+        await self.notices.close()
         await self.tail.close()
         self.inquiry.close()
         self.ledger.close()
@@ -240,18 +250,34 @@ def wire(
         poll_interval=settings.config.graph.poll_interval,
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
     )
-    routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding)
+    routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding, ledger.degraded)
     watch = Watch(
         routes,
         current,
         clock,
-        watched=lambda: tail.reachable_identities() | set(current.settings.targets),
+        watched=lambda: tail.reachable_identities() | set(current.settings.targets) | deliverer.waiting(),
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
     acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, look_again=deliverer.look_at)
+    heartbeat = Heartbeat(
+        ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
+    )
+    human = WordToTheHuman(
+        settings.config.human.command,
+        settings.config.delivery.adapter_timeout,
+        [one for one in bench.adapters.values() if isinstance(one, Herald)],
+    )
+    notices = Notices(
+        ledger,
+        human,
+        current,
+        clock,
+        active_routes=lambda: tail.active_routes if tail.begun.is_set() else None,
+        known=tail.known_identities,
+    )
     return Parts(
         settings=settings,
         clock=clock,
@@ -262,6 +288,9 @@ def wire(
         watch=watch,
         deliverer=deliverer,
         acknowledge=acknowledge,
+        heartbeat=heartbeat,
+        human=human,
+        notices=notices,
         bench=bench,
         rules=rules,
         current=current,

@@ -18,6 +18,7 @@ from adapters.tmux.command import TmuxServer
 from adapters.tmux.deliver import deliver
 from adapters.tmux.doctor import checks, version_check
 from adapters.tmux.facts import NoPane
+from adapters.tmux.herald import show_line
 from adapters.tmux.occupants import Agent, Occupants
 from adapters.tmux.panes import panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
@@ -193,6 +194,11 @@ class TmuxAdapter:
         why = panes.why if isinstance(panes, NoPane) else await claim_pane(server, panes, key.pane_id, identity)
         if why:
             raise OperationFailed(f"the pane could not be marked as {identity}'s", f"{place.label}: {why}")
+
+    async def show_person(self, line: str) -> bool:
+        """Show a line to the attached client that was used last, of every server that is known by now."""
+        self._server(self._socket(""))
+        return await show_line(list(self._servers.values()), line)
 
     def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
         """Judge a capture file. Raises `OperationFailed`, and `NotFound` for an unknown harness."""

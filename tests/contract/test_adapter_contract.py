@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from adapters.heartbeat import HeartbeatAdapter
+from adapters.heartbeat.adapter import HeartbeatConfig
 from adapters.osascript import OsascriptAdapter, OsascriptConfig
 from adapters.tmux import TmuxAdapter
 from adapters.tmux.adapter import TmuxConfig
@@ -125,18 +127,30 @@ class OsascriptStage:
         return bool(self.desktop.read()["keys"])
 
 
-@pytest.fixture(params=["memory", "tmux", "osascript"])
+class CarriedStage:
+    """The heartbeat adapter on another's stage, through that one's adapter."""
+
+    def __init__(self, carrier: MemoryStage | TmuxStage) -> None:
+        self._carrier = carrier
+        self.adapter = HeartbeatAdapter(HeartbeatConfig(), CONTEXT)
+        self.adapter.ride_on(lambda _: carrier.adapter)
+        self.address = carrier.address
+        self.nowhere = carrier.nowhere
+        self.shows = carrier.shows
+        self.submitted = carrier.submitted
+        self.was_touched = carrier.was_touched
+
+
+@pytest.fixture(params=["memory", "tmux", "osascript", "heartbeat on memory", "heartbeat on tmux"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterStage]:
-    if request.param == "memory":
-        yield MemoryStage()
-        return
     if request.param == "osascript":
         with subprocess.Popen(["claude", "600"], executable="/bin/sleep") as process:
             yield OsascriptStage(tmp_path, process.pid)
             process.kill()
         return
     with PrivateTmux() as tmux:
-        yield TmuxStage(tmux, tmp_path)
+        own = MemoryStage() if "memory" in request.param else TmuxStage(tmux, tmp_path)
+        yield CarriedStage(own) if "heartbeat" in request.param else own
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)

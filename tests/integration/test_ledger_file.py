@@ -20,6 +20,7 @@ import pytest
 from wake_bridge.domain.errors import LedgerError, LedgerTooNew, LedgerUnwritable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore, database
+from wake_bridge.edges.ledger_store.migrations import MIGRATIONS
 from wake_bridge.ports.ledger import Harvest, Ledger, Position, TaskState
 from wake_bridge.testing.ledger_samples import AGENT, START, advance, counted_ids, fresh_ledger, sample_event
 
@@ -98,7 +99,7 @@ def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
         "synchronous": 2,
         "foreign_keys": 1,
         "busy_timeout": 5000,
-        "user_version": 1,
+        "user_version": len(MIGRATIONS),
     }
 
 

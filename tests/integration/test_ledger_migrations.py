@@ -12,13 +12,14 @@ import pytest
 from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
+from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
 from wake_bridge.ports.ledger import Position
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "ledger-v1.sql"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def make_drawers(connection: sqlite3.Connection) -> None:
@@ -100,10 +101,10 @@ def test_a_statement_ends_where_sqlite_says_so() -> None:
     assert [statement.split()[-1] for statement in statements_of(script)] == ["(b);", "END;"]
 
 
-def restored(directory: Path) -> Path:
+def restored(directory: Path, version: int) -> Path:
     path = directory / "state.sqlite"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(FIXTURE.read_text())
+        connection.executescript((FIXTURES / f"ledger-v{version}.sql").read_text())
     return path
 
 
@@ -112,16 +113,38 @@ def schema(path: Path) -> dict[str, str]:
         return dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
 
 
-def test_the_schema_of_version_1_is_what_it_was_when_it_was_released(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
+def test_the_schema_of_a_version_is_what_it_was_when_it_was_released(tmp_path: Path, version: int) -> None:
     """DESIGN §3: a released migration is never changed, another is appended."""
-    LedgerStore.open(tmp_path / "new", migrations=MIGRATIONS[:1]).close()
+    LedgerStore.open(tmp_path / "new", migrations=MIGRATIONS[:version]).close()
 
-    assert schema(tmp_path / "new" / "state.sqlite") == schema(restored(tmp_path))
+    assert schema(tmp_path / "new" / "state.sqlite") == schema(restored(tmp_path, version))
+
+
+def test_a_ledger_of_version_2_opens_with_what_is_left_to_the_heartbeat_and_what_was_told(tmp_path: Path) -> None:
+    """DESIGN §§3, 7: cooldowns and notices outlive an update, so that nobody is told twice."""
+    restored(tmp_path, 2)
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        quiet = Identity("@quiet")
+        assert [event.id for event in ledger.left_to_heartbeat(quiet)] == ["EVENT-untold"]
+        assert [event.id for event in ledger.told_by_heartbeat(quiet)] == ["EVENT-told"]
+        assert ledger.beat(quiet) == Beat(Instant(START + 2000), 600_000)
+        (notice,) = ledger.standing_notices(5)
+        assert (notice.identity, notice.reason, notice.title, notice.body) == (
+            "@failed",
+            "failed",
+            "the title",
+            "the body",
+        )
+        assert ledger.noticed() == {notice.subject}
+        untold = {one.identity for one in ledger.failed_untold(Instant(0))}
+        assert untold == {"@unsure"}
 
 
 def test_a_ledger_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
     """DESIGN §3: whoever updates wake-bridge goes on where the earlier version stopped."""
-    restored(tmp_path)
+    restored(tmp_path, 1)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
         assert not ledger.was_corrupt

@@ -26,6 +26,7 @@ NATIVE = Route("codex", Address(ME), Capabilities(composer_independent=True, can
 START_ONLY = Route("claude", Address(ME), Capabilities(composer_independent=True, can_start=True))
 STEER_ONLY = Route("mcp", Address(ME), Capabilities(composer_independent=True, can_start=False, can_steer=True))
 SCREEN = Route("tmux", Address(ME), Capabilities())
+HEARTBEAT = Route("heartbeat", Address(ME), Capabilities(last_resort=True))
 SCREEN_DEGRADED = Route("tmux", Address(ME), Capabilities(), degraded=True)
 NATIVE_DEGRADED = Route("codex", Address(ME), Capabilities(composer_independent=True), degraded=True)
 
@@ -140,6 +141,40 @@ def test_an_old_look_proves_nothing(route: Route, state: PresenceState) -> None:
 def test_a_look_is_fresh_to_the_millisecond() -> None:
     """DESIGN §5: `fresh_for` is inclusive."""
     assert choose(seen(IDLE, ago=FRESH_FOR), SCREEN) == Inject(SCREEN)
+
+
+@pytest.mark.parametrize(
+    ("presence", "routes", "decision"),
+    [
+        (seen(IDLE), (HEARTBEAT,), Inject(HEARTBEAT)),
+        (seen(ACTIVE, turn="t1"), (HEARTBEAT,), HoldReason.ACTIVE),
+        (seen(WAITING), (HEARTBEAT,), HoldReason.WAITING_ON_APPROVAL),
+        (seen(TYPING), (HEARTBEAT,), HoldReason.USER_TYPING),
+        (seen(UNKNOWN), (HEARTBEAT,), HoldReason.UNKNOWN),
+        (seen(IDLE), (SCREEN, HEARTBEAT), Inject(SCREEN)),
+        (seen(IDLE), (SCREEN_DEGRADED, HEARTBEAT), Inject(HEARTBEAT)),
+        (seen(IDLE), (NATIVE_DEGRADED, SCREEN_DEGRADED, HEARTBEAT), Inject(HEARTBEAT)),
+        (seen(IDLE), (STEER_ONLY, HEARTBEAT), HoldReason.UNKNOWN),
+        (seen(ACTIVE), (NATIVE, HEARTBEAT), HoldReason.ACTIVE),
+        (seen(IDLE), (NATIVE_DEGRADED, SCREEN, HEARTBEAT), Inject(SCREEN)),
+    ],
+)
+def test_the_heartbeat_serves_only_where_no_other_route_is_usable(
+    presence: Presence, routes: tuple[Route, ...], decision: Decision | HoldReason
+) -> None:
+    """DESIGN §7, seed rule E56: the last row of the table, through the same gate; never two drivers for one identity."""
+    chosen = choose(presence, *routes)
+    if isinstance(decision, HoldReason):
+        assert isinstance(chosen, Hold)
+        assert chosen.reason is decision
+    else:
+        assert chosen == decision
+
+
+@pytest.mark.parametrize("policy", [WakePolicy.SILENT, WakePolicy.NEXT_TURN])
+def test_the_heartbeat_speaks_of_nothing_silent_and_of_nothing_for_the_next_turn(policy: WakePolicy) -> None:
+    """DESIGN §7: `silent`: no heartbeat either."""
+    assert isinstance(choose(seen(IDLE), HEARTBEAT, policy=policy), StoreOnly)
 
 
 def test_no_route_and_only_degraded_routes_say_what_to_change() -> None:

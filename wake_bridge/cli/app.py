@@ -67,6 +67,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "why": Place("why", "why", "Say what became of a message, a task or a log row, and what to do."),
         "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
+        "push-capable": Place("heartbeat", "push_capable", "Print whom another heartbeat must skip."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration."),
         "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),

@@ -17,6 +17,10 @@ WAITING_SHOWN: Final = 10
 """Held deliveries that `status` explains to people; JSON has them all."""
 
 
+NOTICES: Final = 5
+"""As many of the latest notices `status` shows."""
+
+
 @click.command()
 @click.option("--once", is_flag=True, help="To the tip, deliver what can be delivered, then end.")
 @click.option("--dry-run", is_flag=True, help="Decide and log, type nothing; changes no state.")
@@ -67,6 +71,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
     absence = since_you_left(ledger, last_look(settings.state_dir))
+    notices = ledger.standing_notices(NOTICES)
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
     seen = standing(settings)
@@ -90,6 +95,17 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "holds": dict(tally.holds),
         "waiting": waiting,
         "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
+        "notices": [
+            {
+                "at": time_or_none(one.at),
+                "subject": one.subject,
+                "agentIdentity": one.identity or None,
+                "reason": one.reason,
+                "title": one.title,
+                "body": one.body,
+            }
+            for one in notices
+        ],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
         "other_driver": told.get("other_driver") or None,
@@ -133,6 +149,9 @@ def _words(record: Mapping[str, Any]) -> str:
         whom = "every identity" if one["target"] == "*" else one["target"]
         until = one["until"] or f"`wake-bridge resume {'--all' if one['target'] == '*' else whom}`"
         lines.append(f"paused     {whom}, until {until}")
+    for one in record["notices"]:
+        about = f" (`wake-bridge deliveries show {one['subject']}`)" if one["agentIdentity"] else ""
+        lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")
     if record["quarantined"]:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:

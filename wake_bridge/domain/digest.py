@@ -54,6 +54,13 @@ def action_template(setting: str, *, embedded: bool) -> str:
     return EMBEDDED_ACTION if embedded else FOREIGN_ACTION
 
 
+def action_line(action: str, identity: Identity, known: Container[Identity]) -> str:
+    """What the agent is asked to do, of an action template; empty for none."""
+    # the place-holder goes through: made harmless as a whole, a known name would lose its @
+    text = harmless(action.format(identity=_PLACE_HOLDER))
+    return text.replace(_PLACE_HOLDER, name(identity, known=identity in known))
+
+
 def compose(
     events: Sequence[WakeEvent],
     *,
@@ -124,6 +131,7 @@ class _Sheet:
         self.joint = "\n" if paper_lines > 1 else _GAP
         self._now = now
         self._known = known
+        self._identity = identity
         self._name = name(identity, known=identity in known)
         self._trailer = _trailer(self._groups, delivery_id, now)
 
@@ -174,9 +182,7 @@ class _Sheet:
         return f"[WAKE]{label} {total} {'event' if total == 1 else 'events'} for {self._name}"
 
     def _action(self) -> str:
-        # the place-holder goes through: made harmless as a whole, a known name would lose its @
-        text = harmless(self._style.action.format(identity=_PLACE_HOLDER))
-        return text.replace(_PLACE_HOLDER, self._name)
+        return action_line(self._style.action, self._identity, self._known)
 
 
 def _trailer(groups: Sequence[Group], delivery_id: str, now: Instant) -> str:

@@ -143,7 +143,8 @@ class WakeEvent:
     """One matched fact for one identity; durable (DESIGN §1).
 
     `window` is in seconds, `not_before` the instant before which it is not due (a broadcast's audience may still be
-    written), `refused_by` the guard's word and the subscription it spoke for.
+    written), `refused_by` the guard's word and the subscription it spoke for. `by_heartbeat`: it would be immediate, had
+    its identity another driver than the heartbeat.
     """
 
     id: str
@@ -164,6 +165,7 @@ class WakeEvent:
     status: EventStatus = EventStatus.OPEN
     refused_by: str = ""
     refusals: tuple[tuple[str, str], ...] = field(default=())
+    by_heartbeat: bool = False
 
     @property
     def due_at(self) -> Instant:

@@ -80,6 +80,7 @@ class _Verdict:
     policy: WakePolicy
     window: int
     refusal: Refusal | None
+    by_heartbeat: bool
 
 
 def match(fact: Fact, book: SubscriptionBook, moment: Moment) -> list[WakeEvent]:
@@ -106,6 +107,7 @@ def _judge(fact: Fact, identity: Identity, subscription: Subscription, moment: M
         policy,
         _window(fact, subscription, moment.rules),
         _refusal(fact, identity, subscription, policy, moment),
+        _is_left_to_heartbeat(fact, identity, subscription, moment.rules),
     )
 
 
@@ -147,17 +149,29 @@ def _is_note_to_self(fact: Fact) -> bool:
 
 def _policy(fact: Fact, identity: Identity, subscription: Subscription, rules: MatchingRules) -> WakePolicy:
     """Message, else target, else subscription, else default; then what may not be louder than the next turn."""
-    target = rules.targets.get(identity)
-    said = fact.message.wake_policy if fact.message and fact.kind is EventKind.MESSAGE else None
-    policy = said or (target.policy if target else None) or subscription.policy or rules.default_policy
+    policy = _said_policy(fact, identity, subscription, rules)
     if policy is None:
-        is_reachable = subscription.harness_target == BRIDGE_TARGET or target is not None
+        is_reachable = subscription.harness_target == BRIDGE_TARGET or identity in rules.targets
         policy = WakePolicy.IMMEDIATE if is_reachable else WakePolicy.NEXT_TURN
     if policy is WakePolicy.IMMEDIATE and (
         subscription.is_heartbeat_only or _is_quiet_note(fact, identity, subscription)
     ):
         return WakePolicy.NEXT_TURN
     return policy
+
+
+def _said_policy(fact: Fact, identity: Identity, subscription: Subscription, rules: MatchingRules) -> WakePolicy | None:
+    """What somebody said; None where nobody did."""
+    target = rules.targets.get(identity)
+    said = fact.message.wake_policy if fact.message and fact.kind is EventKind.MESSAGE else None
+    return said or (target.policy if target else None) or subscription.policy or rules.default_policy
+
+
+def _is_left_to_heartbeat(fact: Fact, identity: Identity, subscription: Subscription, rules: MatchingRules) -> bool:
+    """Whether only its route keeps it from being immediate; what is silent or for the next turn by wish stays so."""
+    if not subscription.is_heartbeat_only or _is_quiet_note(fact, identity, subscription):
+        return False
+    return _said_policy(fact, identity, subscription, rules) in {None, WakePolicy.IMMEDIATE}
 
 
 def _is_quiet_note(fact: Fact, identity: Identity, subscription: Subscription) -> bool:
@@ -217,6 +231,7 @@ def _event(fact: Fact, identity: Identity, verdicts: Sequence[_Verdict], moment:
         status=EventStatus.OPEN if wanted else EventStatus.REFUSED,
         refused_by=first.refusal or "",
         refusals=tuple((verdict.subscription.id, verdict.refusal) for verdict in verdicts if verdict.refusal),
+        by_heartbeat=any(verdict.by_heartbeat for verdict in wanted) and first.policy is WakePolicy.NEXT_TURN,
     )
 
 

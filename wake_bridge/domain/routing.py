@@ -16,6 +16,7 @@ class Capabilities:
     """What a route can do; `decide` reads nothing else of an adapter (DESIGN §7).
 
     What is not `watchable` is looked at only while a wake waits for it: a look disturbs, or costs.
+    `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does.
     """
 
     composer_independent: bool = False
@@ -25,6 +26,7 @@ class Capabilities:
     ack_kind: str = "screen"
     idempotent: bool = False
     watchable: bool = True
+    last_resort: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ def decide(policy: WakePolicy, presence: Presence, routes: Sequence[Route], now:
         return Hold(HoldReason.NO_ADAPTER, detail=f"every route of this identity is degraded ({names}): see `doctor`")
     if not presence.is_fresh(now, fresh_for):
         return Hold(HoldReason.UNKNOWN, detail="the last look is too old", where=presence.where)
-    for route in usable:
+    # one driver at a time: whoever has another route is left alone by the heartbeat, also while that one must wait
+    for route in [one for one in usable if not one.capabilities.last_resort] or usable:
         if route.capabilities.composer_independent:
             move = _native_move(route, presence)
             if move is not None:

@@ -56,6 +56,12 @@ EVENTS: Final = frozenset(
         "limit_reached",
         "stale_lease",
         "would_deliver",
+        # a word to the human
+        "notice_given",
+        "notice_failed",
+        # whom nothing else wakes
+        "heartbeat_nudged",
+        "heartbeat_skipped",
         # what other libraries say
         "library",
     }

@@ -20,15 +20,17 @@ from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.guards import Candidate, Nothing, Verdict, before_lock
+from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.routing import Inject, Route, Start, decide
 from wake_bridge.engine.attempt import Attempt
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.news import News, news_of
 from wake_bridge.engine.resume import Resume
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.survivors import Sorted, sort_out
+from wake_bridge.engine.survivors import Sorted
 from wake_bridge.engine.switchboard import Switchboard
 from wake_bridge.engine.watch import Watch
 from wake_bridge.ports.adapter import Nowhere, Place
@@ -93,14 +95,10 @@ class Gate:
 
     async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
         """Guards, then presence, then the lock and one attempt."""
-        members = self._ledger.events_of(delivery.id)
-        riders = self._ledger.next_turn_events(delivery.identity)
-        judged = await sort_out(self._inquiry, self._ledger, delivery.identity, [*members, *riders])
-        self._close(judged)
-        own = {one.id for one in members}
-        if not any(one.id in own for one in judged.surviving):
-            outcome = Outcome.READ if judged.any_read else Outcome.EMPTY
-            return self._settle_quietly(delivery, outcome)
+        news = await news_of(self._inquiry, self._ledger, delivery.id, delivery.identity)
+        self._close(news.judged)
+        if not news.candidates:
+            return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
 
         routes = self._routes.of(delivery.identity)
         if not routes:
@@ -108,11 +106,11 @@ class Gate:
                 delivery,
                 Hold(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity), "", self._relook(delivery)),
             )
-        route = routes[0]
+        route = next((one for one in routes if not one.degraded), routes[0])
         place = await self._watch.locate(route)
         # identities that share a pane take turns, so that its limits are counted right
         async with self._pane_lock(place.key if isinstance(place, Place) else delivery.identity):
-            verdict = self._judge(delivery, judged, place)
+            verdict = self._judge(delivery, news, place)
             if isinstance(verdict, Nothing):
                 return self._settle_quietly(delivery, verdict.outcome)
             if isinstance(verdict, Hold):
@@ -124,7 +122,7 @@ class Gate:
             decision = decide(WakePolicy.IMMEDIATE, presence, routes, self._clock.now(), settings.fresh_for)
             match decision:
                 case Inject() | Start():
-                    return await self._inject(delivery, route, place, verdict.events, judged)
+                    return await self._inject(delivery, route, place, verdict.events, news)
                 case Hold():
                     return self._hold(delivery, self._with_look(decision, presence, delivery))
                 case _:
@@ -136,13 +134,13 @@ class Gate:
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())
 
-    def _judge(self, delivery: Delivery, judged: Sorted, place: Place | Nowhere) -> Verdict:
+    def _judge(self, delivery: Delivery, news: News, place: Place | Nowhere) -> Verdict:
         now = self._clock.now()
-        row = judged.identities.get(delivery.identity)
+        row = news.judged.identities.get(delivery.identity)
         return before_lock(
             Candidate(
                 identity=delivery.identity,
-                events=judged.surviving,
+                events=news.candidates,
                 due_at=delivery.due_at,
                 pane_key=place.key if isinstance(place, Place) else "",
                 where=place.label if isinstance(place, Place) else "",
@@ -156,29 +154,18 @@ class Gate:
         )
 
     async def _inject(
-        self, delivery: Delivery, route: Route, place: Place, events: Sequence[WakeEvent], judged: Sorted
+        self, delivery: Delivery, route: Route, place: Place, events: tuple[WakeEvent, ...], news: News
     ) -> Delivery:
         settings = self._current.settings
+        text = await self._text(delivery, place, events, news)
         now = self._clock.now()
-        text = compose(
-            events,
-            identity=delivery.identity,
-            delivery_id=delivery.id,
-            now=now,
-            known=judged.identities.keys(),
-            style=settings.digest,
-            paper_lines=place.paper.max_lines,
-            paper_characters=place.paper.max_characters,
-            bodies=await self._bodies(delivery.identity, events),
-            allow_from=self._allowed(delivery.identity),
-        )
         if self._dry_run:
             self._log.info("would_deliver", agent=delivery.identity, pane=place.label, lines=text.splitlines())
             return self._hold(delivery, Hold(HoldReason.DRY_RUN, "", place.label, Instant(now + DAY)))
         locked = self._ledger.lock(
             delivery,
             digest=text,
-            events=[one.id for one in events],
+            events=news.locked(events),
             adapter=route.adapter,
             where=place.label,
             pane_key=place.key,
@@ -191,6 +178,31 @@ class Gate:
         after = await self._attempt.make(self._routes.adapter(route), route, place, locked)
         self._watch.forget(delivery.identity)
         return after
+
+    async def _text(self, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News) -> str:
+        """The digest; of a nudge its one line."""
+        style, known = self._current.settings.digest, news.judged.identities.keys()
+        if news.pulses:
+            return compose_nudge(
+                news.unread(events),
+                identity=delivery.identity,
+                delivery_id=delivery.id,
+                known=known,
+                style=style,
+                paper_characters=place.paper.max_characters,
+            )
+        return compose(
+            events,
+            identity=delivery.identity,
+            delivery_id=delivery.id,
+            now=self._clock.now(),
+            known=known,
+            style=style,
+            paper_lines=place.paper.max_lines,
+            paper_characters=place.paper.max_characters,
+            bodies=await self._bodies(delivery.identity, events),
+            allow_from=self._allowed(delivery.identity),
+        )
 
     def _leave_alone(self, delivery: Delivery) -> Delivery:
         """A dry run goes on with nothing that another run has begun."""

@@ -127,6 +127,10 @@ class Harvester:
                     events.setdefault((event.identity, event.subject_key), event)
         return list(events.values())
 
+    def humans(self) -> frozenset[str]:
+        """The identities that are people."""
+        return frozenset(row.id for row in self.identities.values() if row.account_type == "human")
+
     # -- subscriptions and identities ----------------------------------------------------------------------------
 
     def _learn(self, entry: LogEntry) -> None:
@@ -164,8 +168,7 @@ class Harvester:
     # -- facts ---------------------------------------------------------------------------------------------------
 
     def _moment(self, epoch: Epoch) -> Moment:
-        humans = frozenset(row.id for row in self.identities.values() if row.account_type == "human")
-        return Moment(epoch, self._clock.now(), self._clock.wall(), self._new_id, self._rules(), humans)
+        return Moment(epoch, self._clock.now(), self._clock.wall(), self._new_id, self._rules(), self.humans())
 
     def _events(self, facts: tuple[Fact, ...], entry: LogEntry, moment: Moment) -> Iterable[WakeEvent]:
         for fact in facts:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Route
-from wake_bridge.domain.subscriptions import HEARTBEAT_TARGETS, Subscription
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
-from wake_bridge.ports.adapter import HarnessAdapter
+from wake_bridge.ports.adapter import Carried, HarnessAdapter
 
 
 class Routes:
@@ -20,6 +20,7 @@ class Routes:
         current: the settings in force.
         subscriptions_of: the active subscriptions of an identity, as the tail knows them.
         binding_of: where the identity was bound, if it was.
+        set_aside: the adapters that are degraded for an identity.
     """
 
     def __init__(
@@ -28,21 +29,41 @@ class Routes:
         current: Current,
         subscriptions_of: Callable[[Identity], Sequence[Subscription]],
         binding_of: Callable[[Identity], Binding | None],
+        set_aside: Callable[[Identity], Container[str]] = lambda _: (),
     ) -> None:
         self._adapters = adapters
         self._current = current
         self._subscriptions_of = subscriptions_of
         self._binding_of = binding_of
+        self._set_aside = set_aside
+        self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
+        for adapter in self._carried.values():
+            adapter.ride_on(self.carrier_of)
 
     def of(self, identity: Identity) -> list[Route]:
-        """The routes that exist now; empty where nothing serves the identity."""
-        target = self._current.settings.targets.get(identity)
-        newest = self._newest(identity)
-        name = self._adapter_name(target, newest)
-        adapter = self._adapters.get(name)
-        if adapter is None:
-            return []
-        return [Route(name, self._address(identity, target, newest), adapter.capabilities)]
+        """The routes that exist now; empty where nothing serves the identity.
+
+        Whose subscriptions are all left to the heartbeat, or who has none, is reached by nothing else (DESIGN §7).
+        """
+        name = self._adapter_name(identity)
+        if self._is_left_to_heartbeat(identity) and self.carrier_of(identity) is not None:
+            names = [*self._carried] or [name]
+        else:
+            names = [name]
+        address = self._address(identity)
+        aside = self._set_aside(identity)
+        return [
+            Route(one, address, self._adapters[one].capabilities, degraded=one in aside)
+            for one in names
+            if one in self._adapters
+        ]
+
+    def carrier_of(self, identity: Identity) -> HarnessAdapter | None:
+        """The adapter with a surface of its own that reaches an identity; None if there is none, or it is set aside."""
+        name = self._adapter_name(identity)
+        if name in self._carried:
+            name = self._current.settings.default_adapter
+        return None if name in self._set_aside(identity) else self._adapters.get(name)
 
     def adapter(self, route: Route) -> HarnessAdapter:
         """The adapter of a route that `of` answered."""
@@ -50,21 +71,33 @@ class Routes:
 
     def missing(self, identity: Identity) -> str:
         """Why `of` is empty, in words a person can act on."""
-        name = self._adapter_name(self._current.settings.targets.get(identity), self._newest(identity))
         installed = ", ".join(sorted(self._adapters)) or "none"
-        return f"no adapter named {name!r} is installed and enabled (there are: {installed}): correct the subscription or [targets]"
+        return (
+            f"no adapter named {self._adapter_name(identity)!r} is installed and enabled (there are: {installed}):"
+            " correct the subscription or [targets]"
+        )
+
+    def _is_left_to_heartbeat(self, identity: Identity) -> bool:
+        return all(one.is_heartbeat_only for one in self._subscriptions_of(identity))
 
     def _newest(self, identity: Identity) -> Subscription | None:
-        serving = [one for one in self._subscriptions_of(identity) if one.harness_target not in HEARTBEAT_TARGETS]
+        """Whose word counts for where the identity lives; one that is left to the heartbeat only where no other is."""
+        theirs = self._subscriptions_of(identity)
+        serving = [one for one in theirs if not one.is_heartbeat_only] or theirs
         return max(serving, key=lambda one: (bool(one.pane), one.updated_at or one.created_at), default=None)
 
-    def _adapter_name(self, target: TargetSettings | None, newest: Subscription | None) -> str:
+    def _target(self, identity: Identity) -> TargetSettings | None:
+        return self._current.settings.targets.get(identity)
+
+    def _adapter_name(self, identity: Identity) -> str:
+        target, newest = self._target(identity), self._newest(identity)
         if target is not None:
             return target.adapter
         return (newest.adapter if newest else "") or self._current.settings.default_adapter
 
-    def _address(self, identity: Identity, target: TargetSettings | None, newest: Subscription | None) -> Address:
+    def _address(self, identity: Identity) -> Address:
         settings = self._current.settings
+        target, newest = self._target(identity), self._newest(identity)
         # nobody knows when a variable of the environment was set
         suggested, suggested_written = settings.fallback_pane, EPOCH_START
         if newest is not None and newest.pane:

@@ -41,6 +41,8 @@ class EngineSettings:
     fresh_for: int = 5_000
     relook_min: int = 5_000
     relook_max: int = 60_000
+    heartbeat_cooldown: int = 300_000
+    notice_after: int = 900_000
     default_adapter: str = "tmux"
 
 

@@ -59,6 +59,16 @@ async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events:
     return Sorted(tuple(surviving), tuple(closed), settled, identities)
 
 
+async def still_unread(
+    inquiry: Inquiry, ledger: Ledger, identity: Identity, told: Sequence[WakeEvent]
+) -> tuple[WakeEvent, ...]:
+    """Those messages told before that nobody has read or seen in the inbox since. Raises `SourceError`."""
+    messages = [(one.detail.message_id, identity) for one in told if isinstance(one.detail, MessageDetail)]
+    states = await inquiry.mail_states(messages)
+    shown = ledger.announced(identity, [one.subject_key for one in told])
+    return tuple(one for one in told if one.subject_key not in shown and _fate(one, states, set()) is None)
+
+
 def _fate(
     event: WakeEvent, states: Mapping[tuple[str, Identity], MailState], present: set[str]
 ) -> tuple[EventStatus, str] | None:

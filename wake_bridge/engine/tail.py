@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -12,6 +12,7 @@ import structlog
 
 from wake_bridge.domain.epochs import Standing
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
+from wake_bridge.domain.heartbeat import Driver, drivers
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import Subscription
@@ -112,6 +113,18 @@ class Tail:
     def reachable_identities(self) -> frozenset[Identity]:
         """Everyone with a subscription that can wake."""
         return self._harvester.book.identities()
+
+    def drivers(self, bound: Collection[Identity]) -> Mapping[Identity, Driver]:
+        """Who drives everyone that is subscribed or among `bound`; nobody is known before the first look."""
+        return drivers(self._harvester.book, bound) if self.begun.is_set() else {}
+
+    def known_identities(self) -> frozenset[Identity]:
+        """Everyone the graph has a node for."""
+        return frozenset(self._harvester.identities)
+
+    def humans(self) -> frozenset[str]:
+        """The identities that are people."""
+        return self._harvester.humans()
 
     def identity(self, identity: Identity) -> IdentityRow | None:
         """What the graph says of an identity."""

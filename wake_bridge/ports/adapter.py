@@ -6,7 +6,7 @@ and says what came of it. Outcomes are values; an exception means the adapter br
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -175,6 +175,22 @@ class Lesson:
     screen: str
     learnt: tuple[str, ...]
     profile: str
+
+
+@runtime_checkable
+class Carried(Protocol):
+    """What an adapter offers besides, if it has no surface of its own and goes through the identity's other adapter."""
+
+    def ride_on(self, carrier_of: Callable[[Identity], HarnessAdapter | None]) -> None:
+        """Be told, once, how to find who reaches an identity; None where nobody does now."""
+
+
+@runtime_checkable
+class Herald(Protocol):
+    """What an adapter offers besides, if it can show a person a line where they are."""
+
+    async def show_person(self, line: str) -> bool:
+        """Show it in the terminal that a person last used; answers whether there is one. Touches no agent."""
 
 
 @runtime_checkable

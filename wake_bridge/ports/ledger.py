@@ -14,7 +14,9 @@ from typing import Final, Protocol
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake as PastWake  # noqa: PLC0414 - one of the words of this port
+from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Binding
 
 NOT_ADDRESSED: Final = "not in the broadcast's audience"
@@ -68,6 +70,18 @@ class Pause:
 
     identity: str
     until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenNotice:
+    """What a person was told, and when."""
+
+    subject: str
+    at: Instant
+    identity: str
+    reason: str
+    title: str
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +293,37 @@ class Ledger(Protocol):
 
     def degraded(self, identity: Identity) -> Mapping[str, str]:
         """The adapters set aside for an identity, and why."""
+
+    # -- the heartbeat -------------------------------------------------------------------------------------------
+
+    def left_to_heartbeat(self, identity: Identity) -> list[WakeEvent]:
+        """Open events that wait for a nudge, and ride along in it: stored because of the identity's route alone."""
+
+    def told_by_heartbeat(self, identity: Identity) -> list[WakeEvent]:
+        """Messages that a nudge has counted, read or not."""
+
+    def beat(self, identity: Identity) -> Beat | None:
+        """When the identity was last nudged (once a nudge was held: when that ended), and the cooldown since."""
+
+    def note_beat(self, identity: Identity, beat: Beat) -> None:
+        """Remember a nudge, also across restarts."""
+
+    # -- the human -----------------------------------------------------------------------------------------------
+
+    def give_notice(self, notice: Notice, now: Instant) -> bool:
+        """Remember that a person is told of something; False if they were told of the same subject before."""
+
+    def withdraw_notice(self, subject: str) -> None:
+        """Forget a notice whose matter is over and may come again."""
+
+    def noticed(self) -> set[str]:
+        """The subjects of all notices."""
+
+    def failed_untold(self, since: Instant) -> list[Delivery]:
+        """Deliveries that FAILED since then and wait for somebody: nobody was told, retried or acknowledged them."""
+
+    def standing_notices(self, limit: int) -> list[GivenNotice]:
+        """The latest notices whose delivery did not arrive since."""
 
     # -- housekeeping --------------------------------------------------------------------------------------------
 

@@ -67,6 +67,10 @@ class Typist:
                 raise TimeoutError(f"the client {self.pid} showed nothing")
             time.sleep(_POLL / 5)
 
+    def shown(self) -> str:
+        """All the client has drawn, as one text."""
+        return self._shown.decode(errors="replace")
+
     def types(self, keys: str | bytes) -> float:
         """Press these keys at once; the time of it in UTC seconds."""
         at = time.time()

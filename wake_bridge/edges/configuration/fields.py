@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import string
+from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -15,6 +16,12 @@ from wake_bridge.domain.names import WakePolicy, is_identity
 
 _CLOCK: Final = r"(?:[01]\d|2[0-3]):[0-5]\d"
 QUIET_HOURS: Final = re.compile(rf"({_CLOCK})-({_CLOCK})")
+
+
+PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
+WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
+CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exec)|eval|exec|source|\.")
+"""Arguments after which programs take the next one for code: `sh -c`, `python -c`, `osascript -e`, `perl -E`."""
 
 
 def _checked_identity(name: str) -> str:
@@ -161,6 +168,36 @@ class PresenceTable(Table):
     relook: RelookTable = RelookTable()
 
 
+class HeartbeatTable(Table):
+    """`[heartbeat]`: how often those are nudged whom nothing else wakes."""
+
+    interval: float = Field(60.0, ge=1, le=3600)
+    cooldown: float = Field(300.0, ge=1, le=3600)
+
+
+class HumanTable(Table):
+    """`[human]`: how a person is told what needs them."""
+
+    command: Texts = ()
+    notice_after: float = Field(900.0, ge=1, le=86_400)
+
+    @field_validator("command")
+    @classmethod
+    def _keeps_texts_out_of_shells(cls, argv: tuple[str, ...]) -> tuple[str, ...]:
+        for before, argument in pairwise(("", *argv)):
+            if not PLACE_HOLDER.search(argument):
+                continue
+            if not WHOLE_ARGUMENT.fullmatch(argument):
+                raise ValueError(f"{argument!r}: a place-holder is an argument of its own, or --option={{title}}")
+            if not before:
+                raise ValueError("must begin with a program, not with a place-holder")
+            if CODE_FOLLOWS.fullmatch(before):
+                raise ValueError(
+                    f"{argument!r} after {before!r} would be run as code: add arguments behind it, or read the JSON on stdin"
+                )
+        return argv
+
+
 class ScreensTable(Table):
     """`[screens]`: profiles that override or add to the bundled ones."""
 
@@ -191,6 +228,8 @@ class Configuration(Table):
     digest: DigestTable = DigestTable()
     delivery: DeliveryTable = DeliveryTable()
     presence: PresenceTable = PresenceTable()
+    human: HumanTable = HumanTable()
+    heartbeat: HeartbeatTable = HeartbeatTable()
     adapters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     screens: ScreensTable = ScreensTable()
     targets: dict[IdentityName, TargetTable] = Field(default_factory=dict)

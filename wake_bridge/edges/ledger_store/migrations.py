@@ -18,13 +18,22 @@ Migration = Callable[[sqlite3.Connection], None]
 
 def create_first_schema(connection: sqlite3.Connection) -> None:
     """Version 0, an empty file, to version 1."""
-    script = files("wake_bridge.edges.ledger_store").joinpath("v1.sql").read_text(encoding="utf-8")
+    _run_script(connection, "v1.sql")
+
+
+def add_heartbeat_and_notices(connection: sqlite3.Connection) -> None:
+    """To version 2."""
+    _run_script(connection, "v2.sql")
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (create_first_schema, add_heartbeat_and_notices)
+"""In order; the version of a file is how many of them it has seen. Append, never change."""
+
+
+def _run_script(connection: sqlite3.Connection, name: str) -> None:
+    script = files("wake_bridge.edges.ledger_store").joinpath(name).read_text(encoding="utf-8")
     for statement in statements_of(script):
         connection.execute(statement)
-
-
-MIGRATIONS: Final[tuple[Migration, ...]] = (create_first_schema,)
-"""In order; the version of a file is how many of them it has seen. Append, never change."""
 
 
 def statements_of(script: str) -> Iterator[str]:

@@ -51,6 +51,7 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
         "status": event.status,
         "reason": event.refused_by,
         "refusals": to_json(event.refusals),
+        "by_heartbeat": event.by_heartbeat,
     }
 
 
@@ -76,6 +77,7 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         status=EventStatus(row["status"]),
         refused_by=row["reason"],
         refusals=tuple((subscription, reason) for subscription, reason in json.loads(row["refusals"])),
+        by_heartbeat=bool(row["by_heartbeat"]),
     )
 
 

@@ -11,9 +11,11 @@ from wake_bridge.edges.ledger_store.coalescing import Coalescing
 from wake_bridge.edges.ledger_store.database import Database
 from wake_bridge.edges.ledger_store.events import EventRecord
 from wake_bridge.edges.ledger_store.files import FILE_NAME, open_for_reading, open_for_writing
+from wake_bridge.edges.ledger_store.heartbeat import HeartbeatRecord
 from wake_bridge.edges.ledger_store.housekeeping import Upkeep
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, Migration
 from wake_bridge.edges.ledger_store.moves import DeliveryMoves
+from wake_bridge.edges.ledger_store.notices import NoticeRecord
 from wake_bridge.edges.ledger_store.reading import DeliveryReading
 from wake_bridge.edges.ledger_store.second_chances import SecondChances
 from wake_bridge.edges.ledger_store.switches import Switches
@@ -21,7 +23,17 @@ from wake_bridge.edges.ledger_store.tail import TailRecord
 
 
 class LedgerStore(
-    TailRecord, Coalescing, DeliveryReading, DeliveryMoves, SecondChances, EventRecord, Switches, Upkeep, Memory
+    TailRecord,
+    Coalescing,
+    DeliveryReading,
+    DeliveryMoves,
+    SecondChances,
+    EventRecord,
+    Switches,
+    HeartbeatRecord,
+    NoticeRecord,
+    Upkeep,
+    Memory,
 ):
     """The ledger of one state directory; see `wake_bridge.ports.ledger` and `.archive` for what each method promises.
 

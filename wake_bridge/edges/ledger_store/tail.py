@@ -16,11 +16,11 @@ _INSERT = """
     INSERT INTO wake_event (
         id, epoch, log_id, identity, subject_key, replay, kind, detail, thread, from_human, subscription_id,
         other_subscriptions, policy, priority, window_seconds, matched_at, occurred_at, not_before, status, status_at,
-        reason, refusals
+        reason, refusals, by_heartbeat
     ) VALUES (
         :id, :epoch, :log_id, :identity, :subject_key, :replay, :kind, :detail, :thread, :from_human, :subscription_id,
         :other_subscriptions, :policy, :priority, :window_seconds, :matched_at, :occurred_at, :not_before, :status, :now,
-        :reason, :refusals
+        :reason, :refusals, :by_heartbeat
     ) ON CONFLICT DO NOTHING
 """
 
@@ -30,7 +30,7 @@ _REOPEN = """
         subscription_id = :subscription_id, other_subscriptions = :other_subscriptions, policy = :policy,
         priority = :priority, window_seconds = :window_seconds, matched_at = :matched_at, occurred_at = :occurred_at,
         not_before = :not_before, status = :status, status_at = :now, reason = :reason, refusals = :refusals,
-        delivery_id = NULL
+        by_heartbeat = :by_heartbeat, delivery_id = NULL
     WHERE identity = :identity AND subject_key = :subject_key AND replay = 0
         AND status IN ('superseded', 'refused') AND reason = :not_addressed
 """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-Chore = Callable[[], None]
+Chore = Callable[[], Awaitable[None] | None]
 
 
 class Housekeeping:
@@ -23,8 +23,15 @@ class Housekeeping:
         self._scheduler.add_listener(self._report, EVENT_JOB_ERROR)
 
     def every(self, seconds: float, chore: Chore, name: str) -> None:
-        """Call `chore` every so many seconds."""
-        self._scheduler.add_job(chore, "interval", seconds=seconds, id=name, name=name)
+        """Call `chore` every so many seconds, on the loop's own thread."""
+
+        async def run() -> None:
+            # a plain function the scheduler would run on a thread that may not touch the ledger
+            done = chore()
+            if done is not None:
+                await done
+
+        self._scheduler.add_job(run, "interval", seconds=seconds, id=name, name=name)
 
     def start(self) -> None:
         """Begin; needs a running event loop."""

@@ -1,0 +1,77 @@
+"""Chores: on the loop's own thread, again after they failed, once after they were missed (DESIGN §§8, 10)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from wake_bridge.edges.service.housekeeping import Chore, Housekeeping
+
+OFTEN = 0.05
+
+
+async def _run(chore: Chore, until: Callable[[], bool]) -> None:
+    housekeeping = Housekeeping()
+    housekeeping.every(OFTEN, chore, "the chore")
+    housekeeping.start()
+    try:
+        async with asyncio.timeout(10):
+            while not until():  # noqa: ASYNC110 - what holds is seen from outside
+                await asyncio.sleep(0.01)
+    finally:
+        housekeeping.stop()
+
+
+def test_a_chore_runs_on_the_thread_of_the_loop() -> None:
+    """DESIGN §3: the ledger belongs to the thread that opened it; retention and notices use it."""
+    threads: list[int] = []
+    asyncio.run(_run(lambda: threads.append(threading.get_ident()), lambda: len(threads) > 1))
+    assert set(threads) == {threading.get_ident()}
+
+
+def test_a_chore_may_be_a_coroutine_and_never_overlaps_itself() -> None:
+    """DESIGN §10: max_instances=1: a slow tick is not doubled."""
+    running, most, ended = 0, 0, 0
+
+    async def slow() -> None:
+        nonlocal running, most, ended
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(3 * OFTEN)
+        running -= 1
+        ended += 1
+
+    asyncio.run(_run(slow, lambda: ended > 2))
+    assert most == 1
+
+
+def test_a_chore_that_raises_is_logged_and_comes_again() -> None:
+    """DESIGN §10: an error listener; one failure ends no chore."""
+    calls = 0
+
+    def breaks() -> None:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("a bug")
+
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(_run(breaks, lambda: calls > 1))
+    failed = [line for line in lines if line["event"] == "chore_failed"]
+    assert (failed[0]["chore"], failed[0]["reason"]) == ("the chore", "a bug")
+
+
+def test_chores_that_were_missed_collapse_into_one() -> None:
+    """DESIGN §10: coalesce: a loop that stood still makes up for nothing."""
+    at: list[float] = []
+
+    def chore() -> None:
+        at.append(time.monotonic())
+        if len(at) == 1:
+            time.sleep(10 * OFTEN)
+
+    asyncio.run(_run(chore, lambda: len(at) > 2))
+    assert at[2] - at[1] > OFTEN / 3

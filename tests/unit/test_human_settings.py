@@ -1,0 +1,44 @@
+"""`[human]`: a command whose arguments cannot become code (CONTRACT `[human]`)."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from wake_bridge.edges.configuration.fields import HumanTable
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["notify-send", "{title}", "{body}"],
+        ["notify", "--title={title}", "--body={body}"],
+        ["sh", "-c", 'notify-send "$1" "$2"', "sh", "{title}", "{body}"],
+        ["/usr/local/bin/tell-me"],
+        ["jq", "-r", ".title, .body"],
+        ["curl", "-d", "@-", "http://localhost/{other}"],
+    ],
+)
+def test_a_command_takes_the_texts_as_arguments_of_their_own(command: list[str]) -> None:
+    """CONTRACT `[human]`: argv, and JSON on stdin."""
+    assert HumanTable(command=tuple(command)).command == tuple(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["sh", "-c", "notify-send '{title}'"], "an argument of its own"),
+        (["sh", "-c", "{body}"], "run as code"),
+        (["bash", "-lc", "{title}"], "run as code"),
+        (["python3", "-c", "{title}"], "run as code"),
+        (["osascript", "-e", "{body}"], "run as code"),
+        (["ssh", "host", "notify-send {title}"], "an argument of its own"),
+        (["env", "TITLE={title}", "tell"], "an argument of its own"),
+        (["{title}"], "begin with a program"),
+    ],
+)
+def test_a_command_that_would_run_a_text_is_refused(command: list[str], why: str) -> None:
+    """DESIGN §4: graph text reaches no shell, not even one that a configuration asks for."""
+    with pytest.raises(ValidationError, match=why):
+        HumanTable(command=tuple(command))

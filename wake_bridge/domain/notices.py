@@ -1,0 +1,143 @@
+"""A word to the human: what is worth one, when, and how it reads (DESIGN §3: a notice).
+
+At most one for each delivery, ever. What ends by itself, or was switched off by a person, is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, JournalEntry, Outcome, Step
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.phrases import grouped, phrase
+from wake_bridge.domain.text import harmless, name
+
+AT_ONCE: Final = frozenset({HoldReason.BUDGET, HoldReason.LOOP})
+"""Holds that a person hears of as soon as they begin."""
+
+WHEN_IT_LASTS: Final = frozenset(
+    {
+        HoldReason.WAITING_ON_APPROVAL,
+        HoldReason.USER_TYPING,
+        HoldReason.UNKNOWN,
+        HoldReason.COPY_MODE,
+        HoldReason.PANE_DEAD,
+        HoldReason.INPUT_OFF,
+        HoldReason.NO_AGENT,
+        HoldReason.UNREACHABLE,
+        HoldReason.AMBIGUOUS,
+        HoldReason.STAGED,
+        HoldReason.OTHER_DRIVER,
+        HoldReason.NO_ADAPTER,
+        HoldReason.ADAPTER_FAILED,
+        HoldReason.GRAPH_AWAY,
+    }
+)
+"""Holds that end only when somebody does something."""
+
+NO_ROUTES: Final = "no_active_routes"
+"""The subject, and the reason, of the notice that nobody can be woken."""
+
+_MINUTE: Final = 60_000
+_HOUR: Final = 60 * _MINUTE
+_SUBJECT: Final = 80
+_REMEDY: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One word to the human. Title and body are harmless text of one line and begin with words of ours.
+
+    `subject` is what it is about: a delivery's id, or `NO_ROUTES`. `reason` is the hold's, `failed`, `unknown` or
+    `NO_ROUTES`; `since` when that began.
+    """
+
+    subject: str
+    reason: str
+    title: str
+    body: str
+    since: Instant
+    identity: str = ""
+    where: str = ""
+
+
+def held_since(journal: Sequence[JournalEntry]) -> Instant | None:
+    """Since when a delivery waits for the reason it waits for now, however often it was looked at; None if it does not."""
+    reason, since = "", None
+    for line in journal:
+        if line.step not in {Step.HELD, Step.RELEASED}:
+            continue
+        if line.detail.get("reason", "") != reason:
+            reason, since = line.detail.get("reason", ""), line.at
+    return since
+
+
+def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after: int) -> bool:
+    """Whether a hold that began at `since` is worth a notice now; `notice_after` is in milliseconds."""
+    return hold.reason in AT_ONCE or (hold.reason in WHEN_IT_LASTS and now - since >= notice_after)
+
+
+def about_hold(
+    delivery: Delivery,
+    hold: Hold,
+    since: Instant,
+    events: Sequence[WakeEvent],
+    now: Instant,
+    known: Container[Identity],
+) -> Notice:
+    """The notice that a delivery waits for somebody."""
+    who = name(delivery.identity, known=True)
+    return Notice(
+        subject=delivery.id,
+        reason=hold.reason,
+        title=f"wake-bridge: {who} cannot be woken ({hold.reason})",
+        body=f"To do: {harmless(hold.remedy(delivery.identity), _REMEDY)}. "
+        f"Waiting {_lasting(now - since)}: {_told(events, now, known)}",
+        since=since,
+        identity=delivery.identity,
+        where=harmless(hold.where or delivery.where),
+    )
+
+
+def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]) -> Notice:
+    """The notice that a delivery failed, or that nobody knows whether it arrived."""
+    who, where = name(delivery.identity, known=True), harmless(delivery.where) or "its pane"
+    if delivery.outcome is Outcome.UNKNOWN:
+        what = "may or may not have arrived"
+        remedy = f"look in {where} for {delivery.id}; if it is not there, `wake-bridge deliveries retry {delivery.id} --i-looked`"
+    else:
+        what = "failed"
+        remedy = f"see `wake-bridge deliveries show {delivery.id}`, then `wake-bridge deliveries retry {delivery.id}`"
+    return Notice(
+        subject=delivery.id,
+        reason=str(delivery.outcome),
+        title=f"wake-bridge: a wake for {who} {what}",
+        body=f"To do: {remedy}. It told of {_told(events, now, known)}",
+        since=delivery.settled_at or now,
+        identity=delivery.identity,
+        where=harmless(delivery.where),
+    )
+
+
+def about_no_routes(since: Instant) -> Notice:
+    """The notice that no subscription can wake anybody."""
+    return Notice(
+        subject=NO_ROUTES,
+        reason=NO_ROUTES,
+        title="wake-bridge: nobody can be woken (0 active routes)",
+        body="To do: `wake-bridge list` says what is wrong with each subscription, `wake-bridge subscribe` adds one",
+        since=since,
+    )
+
+
+def _told(events: Sequence[WakeEvent], now: Instant, known: Container[Identity]) -> str:
+    return "; ".join(phrase(group, _SUBJECT, now, known) for group in grouped(events)[:2]) or "nothing any more"
+
+
+def _lasting(milliseconds: int) -> str:
+    if milliseconds < _MINUTE:
+        return f"{max(0, milliseconds) // 1000} s"
+    return f"{milliseconds // _MINUTE} min" if milliseconds < 2 * _HOUR else f"{milliseconds // _HOUR} h"

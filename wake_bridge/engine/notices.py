@@ -1,0 +1,135 @@
+"""Sees what a person should know, and tells it once (DESIGN §3: a notice)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Iterator
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.notices import (
+    NO_ROUTES,
+    Notice,
+    about_end,
+    about_hold,
+    about_no_routes,
+    calls_for_a_person,
+    held_since,
+)
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.human import Human
+from wake_bridge.ports.ledger import Ledger
+
+DAY: Final = 24 * 3600 * 1000
+"""Milliseconds after which what has ended is no news any more, as after an update or a long sleep."""
+
+_AT_ONCE: Final = 4
+"""Words that go out side by side."""
+
+
+class Notices:
+    """Decides on notices and sends them on their way.
+
+    Contract: `tick` may be called at any time and any number of times; a notice is on disk before it goes out, so that no
+    restart says it twice; nothing that goes out holds up the caller. In quiet hours nothing is decided: what is still
+    true when they end is told then.
+
+    Args:
+        active_routes: how many subscriptions can wake somebody; None while nobody knows.
+        known: the identities of the graph.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        human: Human,
+        current: Current,
+        clock: Clock,
+        *,
+        active_routes: Callable[[], int | None],
+        known: Callable[[], Container[Identity]],
+    ) -> None:
+        self._ledger = ledger
+        self._human = human
+        self._current = current
+        self._clock = clock
+        self._active_routes = active_routes
+        self._known = known
+        self._silent_since: Instant | None = None
+        self._has_failed = False
+        self._sending: set[asyncio.Task[None]] = set()
+        self._permits = asyncio.Semaphore(_AT_ONCE)
+        self._log = structlog.get_logger("notices")
+
+    def tick(self, now: Instant) -> None:
+        """Tell what is due now."""
+        routes = self._about_routes(now)
+        if self._is_quiet():
+            return
+        for notice in (*self._about_deliveries(now), *routes):
+            if self._ledger.give_notice(notice, now):
+                self._log.warning(
+                    "notice_given",
+                    agent=notice.identity or None,
+                    reason=notice.reason,
+                    subject=notice.subject,
+                    where=notice.where or None,
+                )
+                self._send(notice)
+
+    async def drain(self) -> None:
+        """Wait for what is going out."""
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Call back what is going out."""
+        for one in self._sending:
+            one.cancel()
+        await self.drain()
+
+    def _is_quiet(self) -> bool:
+        hours, local = self._current.settings.quiet_hours, self._clock.local()
+        return hours is not None and hours.minutes_left(local.hour * 60 + local.minute) > 0
+
+    def _about_deliveries(self, now: Instant) -> Iterator[Notice]:
+        told, known = self._ledger.noticed(), self._known()
+        for delivery in self._ledger.unsettled():
+            if delivery.hold is None or delivery.id in told:
+                continue
+            since = held_since(self._ledger.journal_of(delivery.id)) or now
+            if calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after):
+                yield about_hold(delivery, delivery.hold, since, self._ledger.events_of(delivery.id), now, known)
+        for delivery in self._ledger.failed_untold(Instant(now - DAY)):
+            yield about_end(delivery, self._ledger.events_of(delivery.id), now, known)
+
+    def _about_routes(self, now: Instant) -> list[Notice]:
+        """Nobody can be woken, for as long as a hold must last."""
+        routes = self._active_routes()
+        if routes is None:
+            return []
+        if routes:
+            self._silent_since = None
+            if NO_ROUTES in self._ledger.noticed():
+                self._ledger.withdraw_notice(NO_ROUTES)
+            return []
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        if now - self._silent_since < self._current.settings.notice_after:
+            return []
+        return [about_no_routes(self._silent_since)]
+
+    def _send(self, notice: Notice) -> None:
+        task = asyncio.create_task(self._tell(notice))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _tell(self, notice: Notice) -> None:
+        async with self._permits:
+            told = await self._human.tell(notice)
+        if told.trouble and not self._has_failed:
+            self._log.warning(
+                "notice_failed", by=told.by, reason=told.trouble, hint="said once, until one goes out again"
+            )
+        self._has_failed = bool(told.trouble)

@@ -1,0 +1,159 @@
+"""The engine on a turned clock: a real graph and a real ledger, imagined agents, and nothing that waits.
+
+For stories that take a night or a day: holds that last, cooldowns, quiet hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from wake_bridge.domain.delivery import Delivery
+from wake_bridge.domain.guards import Limits
+from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import SAMPLES_APART
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.change_log.sqlite_signal import SilentSignal
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.service.cursor_file import LastSyncId
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.heartbeat import Heartbeat
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.engine.tail import Tail
+from wake_bridge.engine.watch import Watch
+from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter
+from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
+from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.turned_clock import TurnedClock
+
+MOMENT: Final = 1_100
+"""Milliseconds: longer than the window of a nudge."""
+
+
+class Office:
+    """Identities, each with the imagined agent of its name, and everything between graph and composer.
+
+    Args:
+        directory: an empty one.
+        identities: who there is in the graph.
+        carried: adapters without a surface of their own, by name.
+        targets: who has a `[targets]` entry, for the agent of that name.
+        start: UTC milliseconds at which the clock begins.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        identities: Sequence[str],
+        *,
+        carried: Mapping[str, type[HarnessAdapter]] | None = None,
+        targets: Mapping[str, str] | None = None,
+        start: int,
+    ) -> None:
+        self.clock = TurnedClock(start)
+        self.directory = directory
+        self.core = MemoryCore.create(directory / "graph.sqlite", identities)
+        context = AdapterContext(10, 10, "", {}, self.clock)
+        self.adapter = MemoryAdapter(MemoryConfig(), context)
+        self.adapters: dict[str, HarnessAdapter] = {"memory": self.adapter}
+        for name, kind in (carried or {}).items():
+            self.adapters[name] = kind(kind.Config(), context)
+        self.rules = MatchingRules()
+        self.current = Current(
+            EngineSettings(
+                default_adapter="memory",
+                limits=Limits(wakes_per_day=1000),
+                targets={Identity(who): TargetSettings("memory", pane) for who, pane in (targets or {}).items()},
+            )
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        path = self.directory / "graph.sqlite"
+        self.ledger = LedgerStore.open(self.directory / "state")
+        self.tail = Tail(
+            SqliteGraph(path),
+            self.ledger,
+            SilentSignal(),
+            LastSyncId(self.directory / "state"),
+            self.clock,
+            new_ulid,
+            rules=lambda: self.rules,
+            poll_interval=1.0,
+            on_events=lambda: None,
+        )
+        self.inquiry = Inquiry(lambda: SqliteGraph(path))
+        self.routes = Routes(self.adapters, self.current, self.tail.subscriptions_of, self.ledger.binding)
+        self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+        self.gate = Gate(self.ledger, self.inquiry, self.routes, self.watch, self.current, self.clock, other_driver=str)
+        self.heartbeat = Heartbeat(
+            self.ledger,
+            self.inquiry,
+            self.routes,
+            self.watch,
+            self.tail,
+            self.current,
+            self.clock,
+            new_ulid,
+            rules=lambda: self.rules,
+            poke=lambda: None,
+        )
+
+    def agent(self, name: str) -> ImaginedAgent:
+        """The agent of that name; made when it is first asked for."""
+        return self.adapter.agents.setdefault(name, ImaginedAgent())
+
+    def subscribe(self, identity: str, target: str = "bridge-daemon", *, pane: str = "", **properties: Any) -> str:
+        """Add a subscription for mail; `pane` names the agent, none if it is empty."""
+        metadata = {"adapter": "memory", "tmuxSession": pane, "coalesceWindow": 0}
+        properties = {"harnessTarget": target, "harnessTargetMetadata": metadata, **properties}
+        if pane:
+            self.agent(pane)
+        return self.core.subscribe(identity, **properties)
+
+    async def reads(self) -> None:
+        """Let the tail go to the tip."""
+        await self.tail.catch_up_once()
+
+    async def works(self) -> None:
+        """Let what is due be delivered, with the two looks that takes; a few seconds pass if anything is."""
+        self.ledger.gather(self.clock.now(), new_ulid)
+        if not self.ledger.unsettled():
+            return
+        self.clock.turn(MOMENT)
+        await self._takes_due()
+        if self.ledger.due(Instant(self.clock.now() + SAMPLES_APART)):
+            self.clock.turn(SAMPLES_APART)
+            await self._takes_due()
+
+    async def _takes_due(self) -> None:
+        for delivery in self.ledger.due(self.clock.now()):
+            await self.gate.take(delivery, patient=False)
+
+    def deliveries(self, identity: str) -> list[Delivery]:
+        """An identity's deliveries, oldest first."""
+        return self.ledger.deliveries(state=None, identity=Identity(identity), limit=10_000)[::-1]
+
+    async def restarts(self) -> None:
+        """End the daemon's parts and begin anew on the same files."""
+        await self._end()
+        self._begin()
+        await self.reads()
+
+    async def _end(self) -> None:
+        await self.tail.close()
+        self.inquiry.close()
+        self.ledger.close()
+
+    async def __aenter__(self) -> Self:
+        await self.reads()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+        self.core.close()

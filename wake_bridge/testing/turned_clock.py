@@ -14,7 +14,7 @@ import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from wake_bridge.domain.names import Instant
 
@@ -82,8 +82,8 @@ class _TurnedLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self,
         executor: Executor | None,
-        func: Callable[[Unpack[Values]], Answer],
-        *args: Unpack[Values],
+        func: Callable[[*Values], Answer],
+        *args: *Values,
     ) -> asyncio.Future[Answer]:
         self.in_threads += 1
         future = super().run_in_executor(executor, func, *args)

@@ -218,6 +218,7 @@ class Daemon:
         parts.ledger.rebase(parts.clock.now())
         parts.deliverer.inherit()
         self._look_for_other_driver()
+        self._prune()
 
     # -- signals and chores --------------------------------------------------------------------------------------
 
@@ -334,6 +335,7 @@ class Daemon:
             "graph_trouble": tail.away or None,
             "heals": tail.heals,
             "other_driver": self._other_driver or None,
+            "clock_ahead": self.parts.clock.now() - self.parts.clock.wall(),
         }
 
     async def _presence(self, request: Mapping[str, Any]) -> Answer:

@@ -1,30 +1,116 @@
-"""A clock that a test turns by hand: a night passes in a moment, and nothing waits."""
+"""Time that a test turns by hand: weeks of an engine's life in seconds, with suspends, stops and a wall clock that is set.
+
+    clock = TurnedClock(start)
+    live(clock, story())
+
+The story runs on an event loop that never waits: when nothing is left to do, time goes on to the next deadline. What
+threads do (the graph, the ledger) is waited for, and takes no time.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from datetime import UTC, datetime
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from wake_bridge.domain.names import Instant
 
+Answer = TypeVar("Answer")
+Values = TypeVarTuple("Values")
+
+_GLANCE: Final = 0.05
+"""Real seconds to wait for a thread before it is looked at again."""
+
 
 class TurnedClock:
-    """`ports.clock.Clock`; steady and wall time are one, local time is UTC. Begins at `start`, UTC milliseconds."""
+    """`ports.clock.Clock` as a test has it.
+
+    Args:
+        start: what it shows at first.
+    """
 
     def __init__(self, start: int) -> None:
-        self._at = start
-
-    def turn(self, milliseconds: float) -> None:
-        """Let so much time pass."""
-        self._at += int(milliseconds)
+        self._start = start
+        self.ran = 0.0
+        """Seconds for which the process could run, as the event loop counts them."""
+        self._suspended = 0.0
+        self._set_by = 0.0
 
     def now(self) -> Instant:
-        """See `Clock.now`."""
-        return Instant(self._at)
+        """See `Clock.now`: goes on while the machine is suspended."""
+        return Instant(self._start + round((self.ran + self._suspended) * 1000))
 
     def wall(self) -> Instant:
         """See `Clock.wall`."""
-        return Instant(self._at)
+        return Instant(self.now() + round(self._set_by * 1000))
 
     def local(self) -> datetime:
-        """See `Clock.local`."""
-        return datetime.fromtimestamp(self._at / 1000, UTC)
+        """See `Clock.local`; the time zone is UTC."""
+        return datetime.fromtimestamp(self.wall() / 1000, UTC)
+
+    def turn(self, milliseconds: float) -> None:
+        """Let so much time pass."""
+        self.ran += milliseconds / 1000
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps: time goes on, and no timer of any process with it."""
+        self._suspended += seconds
+
+    def stop(self, seconds: float) -> None:
+        """The process is stopped (SIGSTOP): time goes on, and all timers are late at once."""
+        self.ran += seconds
+
+    def set_wall(self, seconds: float) -> None:
+        """Somebody sets the wall clock forward, or back."""
+        self._set_by += seconds
+
+
+def live(clock: TurnedClock, story: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run the story on the clock's time; answers what it answers."""
+    with asyncio.Runner(loop_factory=lambda: _TurnedLoop(clock)) as runner:
+        return runner.run(story)
+
+
+class _TurnedLoop(asyncio.SelectorEventLoop):
+    def __init__(self, clock: TurnedClock) -> None:
+        self._clock = clock
+        self.in_threads = 0
+        super().__init__(_TurningSelector(self, clock))
+
+    def time(self) -> float:
+        return self._clock.ran
+
+    def run_in_executor(
+        self,
+        executor: Executor | None,
+        func: Callable[[*Values], Answer],
+        *args: *Values,
+    ) -> asyncio.Future[Answer]:
+        self.in_threads += 1
+        future = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._count_down)
+        return future
+
+    def _count_down(self, _: asyncio.Future[Any]) -> None:
+        self.in_threads -= 1
+
+
+class _TurningSelector(selectors.DefaultSelector):
+    """Waits for threads alone; any other wait is over at once, and the clock turned instead."""
+
+    def __init__(self, loop: _TurnedLoop, clock: TurnedClock) -> None:
+        super().__init__()
+        self._loop = loop
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if self._loop.in_threads or timeout is None:
+            return super().select(_GLANCE)
+        self._clock.ran += timeout
+        return []

@@ -281,11 +281,16 @@ class Daemon:
     # -- the control socket --------------------------------------------------------------------------------------
 
     def _handlers(self) -> Mapping[str, Handler]:
-        return {"poke": self._poke, "status": self._status, "presence": self._presence}
+        return {"poke": self._poke, "reload": self._reload_now, "status": self._status, "presence": self._presence}
 
     async def _poke(self, _: Mapping[str, Any]) -> Answer:
         self.parts.tail.poke()
         self.parts.deliverer.look_at(None)
+        return {"ok": True}
+
+    async def _reload_now(self, _: Mapping[str, Any]) -> Answer:
+        """As SIGHUP does; a bad file keeps the old one in force, and the log says so."""
+        self._take_over_configuration()
         return {"ok": True}
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:

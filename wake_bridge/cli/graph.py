@@ -21,7 +21,7 @@ from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import expanded, make_private_directory
 from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
 from wake_bridge.edges.graph import subscription_nodes
-from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER, Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER, Circumstances, judge_subscriptions
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_schema import create_embedded_graph
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
@@ -31,6 +31,7 @@ from wake_bridge.edges.timestamps import timestamp_now
 
 if TYPE_CHECKING:
     from wake_bridge.engine.takeover import TakenOver
+    from wake_bridge.viewpoint import Trouble
 
 HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
 PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -178,6 +179,8 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     trouble = asyncio.run(Viewpoint(run.settings).trouble_with(identity))
     if trouble.why:
         run.console.warn(f"note: {identity} cannot be reached now: {trouble.why}")
+    elif trouble.overruled:
+        run.console.warn(f"note: {trouble.overruled}")
 
 
 @click.command()
@@ -212,20 +215,32 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
 @pass_run
 def list_subscriptions(run: CommandContext, identity: str | None) -> None:
     """List subscriptions, and whether each can be delivered as things stand."""
+    homes = _Homes(run)
     with run.open_graph() as graph:
         if identity is not None:
             require_identity(graph, identity)
-        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), _resolve_target(run)))
-    shown = [one for one in verdicts if identity in {None, one["agentIdentity"]}]
+        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
+    shown = [
+        {**one, "pane": (home := homes.of(one["agentIdentity"])).where or None, "note": home.overruled}
+        for one in verdicts
+        if identity in {None, one["agentIdentity"]}
+    ]
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
         return
     rows = [
-        [one["subscriptionId"], one["agentIdentity"], one["trigger"], "yes" if one["deliverable"] else "no", one["why"]]
+        [
+            one["subscriptionId"],
+            one["agentIdentity"],
+            one["trigger"],
+            one["pane"] or "",
+            "yes" if one["deliverable"] else "no",
+            "; ".join(filter(None, (one["why"], one["note"]))),
+        ]
         for one in shown
     ]
     if rows:
-        run.console.table(["subscription", "identity", "trigger", "deliverable", "why not"], rows)
+        run.console.table(["subscription", "identity", "trigger", "pane", "deliverable", "remark"], rows)
     else:
         run.console.say(f"no subscriptions{f' of {identity}' if identity else ''}")
 
@@ -260,17 +275,25 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
             return take_over(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
 
 
-def _resolve_target(run: CommandContext) -> ResolveTarget:
-    """Asks the adapters, as the daemon would, where each subscription's identity is now."""
-    from wake_bridge.viewpoint import Viewpoint
+class _Homes:
+    """Asks the adapters, as the daemon would, where each identity is now: once."""
 
-    view = Viewpoint(run.settings)
+    def __init__(self, run: CommandContext) -> None:
+        from wake_bridge.viewpoint import Viewpoint
 
-    def resolve(subscription: Subscription) -> str:
-        trouble = asyncio.run(view.trouble_with(subscription.identity))
+        self._view = Viewpoint(run.settings)
+        self._known: dict[Identity, Trouble] = {}
+
+    def of(self, identity: Identity) -> Trouble:
+        """Where the identity is, or why nowhere."""
+        if identity not in self._known:
+            self._known[identity] = asyncio.run(self._view.trouble_with(identity))
+        return self._known[identity]
+
+    def why_unreachable(self, subscription: Subscription) -> str:
+        """A `ResolveTarget`."""
+        trouble = self.of(subscription.identity)
         return ": ".join(part for part in (trouble.why, trouble.hint) if part)
-
-    return resolve
 
 
 def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:

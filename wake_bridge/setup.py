@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -67,7 +67,7 @@ def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -
         if one.sight.harness and one.sight.name
     ]
     by_hand = {name: table.pane for name, table in settings.config.targets.items() if name not in now.block}
-    made = plan(found, _set_targets(now), by_hand, now.taken, now.known, Path.home())
+    made = plan(found, _set_targets(now, by_hand), by_hand, now.taken, now.known, Path.home())
     for identity, pane in made.conflicts.items():
         raise RefusedForSafety(
             f"{identity} is configured by hand for the pane {pane!r}, where no agent is now",
@@ -77,17 +77,20 @@ def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -
     return made
 
 
-def _set_targets(now: Standing) -> list[SetTarget]:
+def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:
+    """What earlier runs wrote, also those that were stopped before they wrote the target."""
     recorded = {one.identity: one for one in now.record.identities}
+    targets = {name: BlockTarget(one.pane, one.socket) for name, one in recorded.items()} | now.block
     return [
         SetTarget(name, target.pane, target.socket, recorded[name].harness, Path(recorded[name].directory))
         if name in recorded
         else SetTarget(name, target.pane, target.socket)
-        for name, target in now.block.items()
+        for name, target in targets.items()
+        if name not in by_hand
     ]
 
 
-def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -> SetupRecord:
+def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -> None:
     """Do what the plan says, each step recorded before it is done. Repeated after a crash it does what is left.
 
     Args:
@@ -108,7 +111,8 @@ def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -
             record = _enlist(settings.state_dir, graph, one, record)
     entries = {**now.block, **{one.agent.identity: BlockTarget(one.agent.pane, one.socket) for one in todo}}
     write_block(settings.config_file, entries)
-    return record
+    finished = tuple(replace(one, finished=one.finished or one.identity in entries) for one in record.identities)
+    write_record(settings.state_dir, replace(record, identities=finished))
 
 
 def _prepare(settings: Settings, record: SetupRecord) -> SetupRecord:
@@ -148,10 +152,11 @@ def _enlist(state_dir: Path, graph: GraphWriter, one: Proposal, record: SetupRec
         socket=one.socket,
         added=not was_there or (known is not None and known.added),
         subscriptions=known.subscriptions if known else (),
+        finished=known is not None and known.finished,
     )
     record = _with(record, mine)
     write_record(state_dir, record)
-    if one.step is Step.MOVE and was_there:
+    if one.step in {Step.MOVE, Step.RESTORE} and was_there and mine.finished:
         return record
     put_identity(graph, agent.identity, timestamp_now())
     for trigger in TRIGGERS:

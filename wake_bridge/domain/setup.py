@@ -50,7 +50,7 @@ class SetTarget:
 
 
 class Step(StrEnum):
-    """What is to be done about one agent; `restore` is for one whose identity the graph has lost."""
+    """What is to be done about one agent; `restore` is for one that graph or configuration have lost, or never got."""
 
     ADD = "add"
     MOVE = "move"
@@ -119,7 +119,7 @@ def plan(
             proposals[agent] = _kept(agent, names, known)
         elif mover := next((one for one in vacant if _is_the_same(one, agent)), None):
             vacant.remove(mover)
-            proposals[agent] = _proposal(Step.MOVE, agent, mover.identity, was=mover.pane)
+            proposals[agent] = _taken_along(mover, agent)
         else:
             stand_in_the_way = {one for one in by_hand if one not in present}
             wanted = _names_for(agent, home, is_alone=count[agent.harness] == 1)
@@ -140,6 +140,12 @@ def _kept(agent: FoundAgent, names: Collection[str], known: Collection[str]) -> 
     if mine is None:
         return _proposal(Step.KEEP_BY_HAND, agent, agent.owners[0])
     return _proposal(Step.KEEP if mine in known else Step.RESTORE, agent, mine)
+
+
+def _taken_along(mover: SetTarget, agent: FoundAgent) -> Proposal:
+    if (mover.pane, mover.socket) == (agent.pane, agent.socket):
+        return _proposal(Step.RESTORE, agent, mover.identity)
+    return _proposal(Step.MOVE, agent, mover.identity, was=mover.pane)
 
 
 def _proposal(step: Step, agent: FoundAgent, identity: str, was: str = "") -> Proposal:

@@ -21,6 +21,7 @@ class SetIdentity:
     """One identity that `setup` gave to an agent.
 
     `added`: its node did not exist before. `subscriptions` are those that `setup` made, not any that were there.
+    `finished`: its target stood in the configuration; until then its subscriptions may be incomplete.
     """
 
     identity: str
@@ -30,6 +31,7 @@ class SetIdentity:
     socket: str = ""
     added: bool = False
     subscriptions: tuple[str, ...] = ()
+    finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)

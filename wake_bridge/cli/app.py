@@ -20,8 +20,8 @@ from click.exceptions import Abort, Exit, NoArgsIsHelpError
 
 from wake_bridge import __version__
 from wake_bridge.cli.context import CommandContext
-from wake_bridge.cli.output import harmless
-from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.cli.output import complaint, harmless, problems_of
+from wake_bridge.domain.errors import WakeBridgeError
 
 PROGRAM: Final = "wake-bridge"
 INTERRUPTED: Final = 130
@@ -64,6 +64,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "bind": Place("control", "bind", "Say in which pane an identity lives."),
         "unbind": Place("control", "unbind", "Forget the pane an identity was bound to."),
         "resync": Place("control", "resync", "Match past log rows again for one subscription."),
+        "service": Place("service", "service", "Have the daemon started at login, by systemd or launchd."),
     },
     "Diagnosis": {
         "panes": Place("panes", "panes", "List every pane, and which agent is in it."),
@@ -147,7 +148,7 @@ class LazyGroup(click.Group):
             _complain(_clause(mistake.format_message()), path, f"`{path} --help` shows how it is used")
             return mistake.exit_code
         except WakeBridgeError as error:
-            _complain(error.what, error.where, error.hint, _problems(error))
+            _complain(error.what, error.where, error.hint, problems_of(error))
             return error.exit_code
         except Exception as broken:  # noqa: BLE001 - the last line of defence: a person never meets a traceback
             return _internal(broken, run.verbosity)
@@ -211,16 +212,9 @@ def _clause(message: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _problems(error: WakeBridgeError) -> tuple[str, ...]:
-    return error.problems if isinstance(error, ConfigurationInvalid) else ()
-
-
 def _complain(what: str, where: str, hint: str, problems: tuple[str, ...] = ()) -> None:
-    lines = [f"error: {what}: {where}" if where else f"error: {what}", *(f"  {problem}" for problem in problems)]
-    if hint:
-        lines.append(f"hint: {hint}")
     with contextlib.suppress(OSError):
-        click.echo(harmless("\n".join(lines)), err=True)
+        click.echo(harmless(complaint(what, where, hint, problems)), err=True)
 
 
 def _internal(broken: Exception, verbosity: int) -> int:

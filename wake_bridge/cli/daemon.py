@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--once", is_flag=True, help="To the tip, deliver what can be delivered, then end.")
 @click.option("--dry-run", is_flag=True, help="Decide and log, type nothing; changes no state.")
+@click.option("--final-exit-zero", is_flag=True, help="End with 0 where starting again would not help (for launchd).")
 @pass_run
-def run(run: CommandContext, once: bool, dry_run: bool) -> None:
+def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -> None:
     """Run the daemon in the foreground."""
+    from wake_bridge.cli.output import complaint, problems_of
     from wake_bridge.daemon import run_daemon
+    from wake_bridge.domain.errors import AlreadyRunning, ConfigurationInvalid
 
-    if not run_daemon(run.config_option, once=once, dry_run=dry_run):
+    try:
+        has_failed = not run_daemon(run.config_option, once=once, dry_run=dry_run)
+    except (AlreadyRunning, ConfigurationInvalid) as error:
+        if not final_exit_zero:
+            raise
+        run.console.warn(complaint(error.what, error.where, error.hint, problems_of(error)))
+        return
+    if has_failed:
         raise click.exceptions.Exit(1)
 
 

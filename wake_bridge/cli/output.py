@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import click
 
+from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+
 _UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that would steer the terminal, or cannot be written to it; tab and newline are fine."""
 
@@ -17,6 +19,17 @@ _UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2
 def harmless(text: str) -> str:
     """`text` as it may be shown on a terminal, whoever wrote it."""
     return _UNSAFE.sub("�", text)
+
+
+def complaint(what: str, where: str, hint: str, problems: Sequence[str] = ()) -> str:
+    """What a person is told of an error (CONTRACT): what failed and where, everything that is wrong, what to do."""
+    lines = [f"error: {what}: {where}" if where else f"error: {what}", *(f"  {problem}" for problem in problems)]
+    return "\n".join([*lines, f"hint: {hint}"] if hint else lines)
+
+
+def problems_of(error: WakeBridgeError) -> tuple[str, ...]:
+    """The mistakes an error lists, if it is one that does."""
+    return error.problems if isinstance(error, ConfigurationInvalid) else ()
 
 
 class Console:

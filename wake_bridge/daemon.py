@@ -305,6 +305,7 @@ class Daemon:
             "graph_trouble": tail.away or None,
             "heals": tail.heals,
             "other_driver": self._other_driver or None,
+            "clock_ahead": self.parts.clock.now() - self.parts.clock.wall(),
         }
 
     async def _presence(self, request: Mapping[str, Any]) -> Answer:

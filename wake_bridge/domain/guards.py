@@ -224,12 +224,18 @@ def _over_limit(
     calm_at = _frees_at(here, limits.storm, limits.storm_period * 1000, now)
     if calm_at is not None:
         return hold(HoldReason.STORM, f"{limits.storm} wakes within {limits.storm_period} s", calm_at)
-    tomorrow = _frees_at(since_lifted, limits.wakes_per_day, DAY, now)
+    spent = spent_budget(since_lifted, limits, now)
+    return None if spent is None else hold(HoldReason.BUDGET, *spent)
+
+
+def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tuple[str, Instant] | None:
+    """Why one pane's wakes since its limits were last lifted use its budget up, and when it frees; None if not."""
+    tomorrow = _frees_at(wakes, limits.wakes_per_day, DAY, now)
     if tomorrow is not None:
-        return hold(HoldReason.BUDGET, f"{limits.wakes_per_day} wakes within a day", tomorrow)
-    next_hour = _frees_at(since_lifted, limits.wakes_per_hour, HOUR, now)
+        return f"{limits.wakes_per_day} wakes within a day", tomorrow
+    next_hour = _frees_at(wakes, limits.wakes_per_hour, HOUR, now)
     if next_hour is not None:
-        return hold(HoldReason.BUDGET, f"{limits.wakes_per_hour} wakes within an hour", next_hour)
+        return f"{limits.wakes_per_hour} wakes within an hour", next_hour
     return None
 
 

@@ -94,6 +94,16 @@ class InotifySignal:
             self._disarm()
 
 
+def why_it_cannot_be_watched(graph: Path) -> str:
+    """Why there would be no hints of changes to that file now; empty if there would be."""
+    directory = graph.resolve().parent
+    try:
+        os.close(_watch(directory))
+    except (OSError, AttributeError) as refusal:
+        return f"{directory} cannot be watched ({refusal})"
+    return ""
+
+
 def _watch(directory: Path) -> int:
     """A descriptor that becomes readable when something in the directory changes; raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)

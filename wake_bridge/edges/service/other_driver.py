@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +18,29 @@ def find_other_driver(directory: Path) -> str:
         process = _process_of(directory / name)
         if process is None:
             continue
-        try:
-            command = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if any(script in command for script in SCRIPTS):
+        if _is_upstream(process):
             return f"pid {process.pid} ({name})"
     return ""
+
+
+def upstream_processes() -> list[str]:
+    """Every upstream daemon of this user, whatever directory it drives: `pid 17`."""
+    return [f"pid {process.pid}" for process in psutil.process_iter() if _is_upstream(process) and _is_own(process)]
+
+
+def _is_upstream(process: psutil.Process) -> bool:
+    try:
+        command = " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+    return any(script in command for script in SCRIPTS)
+
+
+def _is_own(process: psutil.Process) -> bool:
+    try:
+        return process.uids().real == os.getuid()
+    except psutil.Error:
+        return False
 
 
 def _process_of(pid_file: Path) -> psutil.Process | None:

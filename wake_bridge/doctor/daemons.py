@@ -1,0 +1,116 @@
+"""Who runs: our daemon, another one, upstream's; and whether ours sees the same tmux as we do (DESIGN §9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from wake_bridge.doctor.finding import Finding, ill, untold, well
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.service.instance_lock import holder, liveness
+from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
+from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
+
+
+def daemon(settings: Settings) -> Finding:
+    """Whether one serves the state directory."""
+    running = liveness(settings.state_dir)
+    if running == "yes":
+        return well("daemon", f"running: {holder(settings.state_dir)}")
+    if running == "no":
+        return ill("daemon", "not running", "`wake-bridge run`, or `wake-bridge service install`")
+    return untold("daemon", "cannot tell whether it runs", f"see who may read {settings.state_dir}")
+
+
+def other_daemons(settings: Settings) -> list[Finding]:
+    """Whether another wake-bridge, with a state directory of its own, wakes for the same graph."""
+    ours = _pid(settings)
+    others = [
+        process.pid for process in _wake_bridges() if process.pid != ours and _has_open(process, settings.graph_path)
+    ]
+    if others:
+        named = ", ".join(map(str, others))
+        hint = "stop it: each would wake the same agents for the same mail"
+        return [ill("other daemons", f"pid {named} serves the same graph with another state directory", hint)]
+    return [well("other daemons", "none serves this graph")]
+
+
+def _wake_bridges() -> Iterator[psutil.Process]:
+    """This user's processes that look like a daemon of ours."""
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            is_one = process.uids().real == os.getuid() and "run" in words and "--dry-run" not in words
+        except psutil.Error:
+            continue
+        if is_one and any(Path(word).name in {"wake-bridge", "wake_bridge"} for word in words):
+            yield process
+
+
+def _has_open(process: psutil.Process, file: Path) -> bool:
+    try:
+        return any(Path(one.path) == file.resolve() for one in process.open_files())
+    except psutil.Error:
+        return False
+
+
+def upstream_daemon(settings: Settings) -> Finding:
+    """Two drivers must never serve one identity."""
+    found = find_other_driver(settings.state_dir)
+    if found:
+        hint = "stop it, or give wake-bridge its own daemon.state_dir"
+        return ill("upstream daemon", found, hint)
+    elsewhere = upstream_processes()
+    if elsewhere:
+        hint = "see that it serves no identity of yours: each would wake the same agents"
+        return untold("upstream daemon", f"{', '.join(elsewhere)}, with another directory", hint)
+    return well("upstream daemon", "none runs")
+
+
+def tmux_as_the_daemon_sees_it(settings: Settings) -> list[Finding]:
+    """Whether the daemon looks for tmux's sockets where we do, and sees the same files there."""
+    pid = _pid(settings)
+    if not pid:
+        return []
+    try:
+        environment = psutil.Process(pid).environ()
+    except psutil.Error as refusal:
+        return [untold("daemon's tmux", f"pid {pid} does not say where it looks ({refusal})")]
+    return [_compared(environment, pid, settings)]
+
+
+def _compared(environment: Mapping[str, str], pid: int, settings: Settings) -> Finding:
+    theirs, ours = tmux_directory(environment), tmux_directory(os.environ)
+    table = settings.config.adapters.get("tmux", {})
+    if not table.get("socket_path"):
+        if Path(theirs).resolve() != Path(ours).resolve():
+            hint = "install the service again from this shell, or set socket_path in [adapters.tmux]"
+            return ill("daemon's tmux", f"the daemon looks for sockets below {theirs}, this shell below {ours}", hint)
+        server, here = other_tmux_server(environment), other_tmux_server(os.environ)
+        if not table.get("socket_name") and server != here:
+            detail = f"the daemon's server is {server or 'the default one'}, this shell's {here or 'the default one'}"
+            return ill("daemon's tmux", detail, "set socket_path in [adapters.tmux] to the one you mean")
+    if not _sees_the_same(pid, Path(ours)):
+        hint = "take PrivateTmp out of the unit: tmux's sockets lie there"
+        return ill("daemon's tmux", f"the daemon has a {ours} of its own", hint)
+    return well("daemon's tmux", f"looks where this shell does, below {ours}")
+
+
+def _sees_the_same(pid: int, directory: Path) -> bool:
+    """Whether that path is one directory for both; where it cannot be told, nothing speaks against it."""
+    try:
+        return os.path.samestat(Path(f"/proc/{pid}/root{directory}").stat(), directory.stat())
+    except OSError:
+        return True
+
+
+def _pid(settings: Settings) -> int:
+    """Of the daemon that serves the state directory; 0 if none does, or nobody can tell."""
+    try:
+        who = holder(settings.state_dir)
+    except OSError:
+        return 0
+    return who.pid if who else 0

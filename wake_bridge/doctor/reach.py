@@ -1,0 +1,79 @@
+"""Whether wakes can go out: adapters, what they need, and each identity's place (DESIGN §§6, 8)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wake_bridge.doctor.finding import Finding, ill, well
+from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.guards import DAY, spent_budget
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Route
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.records import time_or_none
+from wake_bridge.ports.adapter import Nowhere, Place
+from wake_bridge.viewpoint import Viewpoint
+
+NOBODY_THERE: Final = frozenset({HoldReason.NO_AGENT, HoldReason.PANE_DEAD, HoldReason.UNREACHABLE})
+
+
+async def adapters(view: Viewpoint) -> list[Finding]:
+    """Each one that is installed, and what it says of its surroundings."""
+    findings = [
+        ill(
+            f"adapter {entry.name}",
+            entry.trouble,
+            "reinstall it, in an environment where no other package has its name",
+        )
+        if entry.trouble or entry.kind is None
+        else well(f"adapter {entry.name}", entry.module)
+        for entry in view.bench.catalogue
+    ]
+    if not findings:
+        hint = "install the package: a bare checkout has no entry points"
+        findings.append(ill("adapters", "none is installed", hint))
+    for adapter in view.bench.adapters.values():
+        findings += [
+            Finding(check, ok, detail, "" if ok else hint) for check, ok, detail, hint in await adapter.probe()
+        ]
+    return findings
+
+
+async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
+    """Where each identity is reached now, and whether it may still be woken there."""
+    findings: list[Finding] = []
+    for identity in view.identities():
+        routes = view.routes.of(identity)
+        if not routes:
+            findings.append(ill(f"target {identity}", view.routes.missing(identity), "`wake-bridge adapters`"))
+            continue
+        found = await view.watch.locate(routes[0])
+        if isinstance(found, Nowhere):
+            remedy = Hold(found.reason, found.detail, found.where).remedy(identity)
+            findings.append(ill(f"target {identity}", found.detail, remedy))
+            continue
+        findings += [await _occupied(view, identity, routes[0], found), _budget(view, settings, identity, found)]
+    return findings
+
+
+async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Place) -> Finding:
+    seen = await view.watch.look(route, place)
+    if seen.hold not in NOBODY_THERE:
+        return well(f"target {identity}", place.label)
+    detail = f"{place.label}: {seen.detail}"
+    return ill(f"target {identity}", detail, Hold(seen.hold, seen.detail, place.label).remedy(identity))
+
+
+def _budget(view: Viewpoint, settings: Settings, identity: Identity, place: Place) -> Finding:
+    now = view.clock.now()
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    lifted_at = ledger.limits_lifted_at(identity)
+    here = [one.at for one in ledger.past_wakes(Instant(now - DAY)) if one.pane_key == place.key and one.at > lifted_at]
+    ledger.close()
+    spent = spent_budget(here, view.current.settings.limits, now)
+    check = f"budget {identity}"
+    if spent is None:
+        return well(check, f"{len(here)} wakes since yesterday")
+    why, frees_at = spent
+    return ill(check, f"spent: {why}, until {time_or_none(frees_at)}", f"`wake-bridge resume {identity}` lifts it")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.edges.agent_files import remove
 from wake_bridge.edges.configuration.targets_block import read_block, remove_block
 from wake_bridge.edges.service.setup_record import read_record
 from wake_bridge.testing.agent_pane import AgentPane
@@ -173,15 +174,19 @@ def test_on_a_terminal_it_shows_the_plan_and_asks(world: Playground) -> None:
     before = everything(world.sandbox)
     # env -u: the server it is typed in is another one than the configured
     pane = world.tmux.new_pane("exec sh", session="person", width=160, environment=world.sandbox.environment)
-    for reply, words in (("n", "nothing was changed"), ("y", "written: ")):
+    told = world.sandbox.home / "api/AGENTS.md"
+    for replies, words in (("n", "nothing was changed"), ("yn", "not told yet: ")):
         world.tmux.run("send-keys", "-t", str(pane.pane_id), "clear; cd; " + command + " setup", "Enter")
-        shown = world.tmux.waits_until(pane, lambda look: "Do it? [Y/n]" in look.text, 30, "the question")
-        assert "@fake" in shown.text
+        world.tmux.waits_until(pane, lambda look: "Do it? [Y/n]" in look.text, 30, "the question")
         assert everything(world.sandbox) == before
-        world.tmux.run("send-keys", "-t", str(pane.pane_id), reply, "Enter")
+        world.tmux.run("send-keys", "-t", str(pane.pane_id), replies[0], "Enter")
+        if len(replies) > 1:
+            world.tmux.waits_until(pane, lambda look: "into these files? [y/N]" in look.text, 30, "the question")
+            world.tmux.run("send-keys", "-t", str(pane.pane_id), replies[1], "Enter")
         world.tmux.waits_until(pane, lambda look, words=words: words in look.text, 30, words)  # type: ignore[misc]
 
     assert read_block(world.sandbox.config_file).keys() == {"@fake"}
+    assert not told.exists()
 
 
 def test_where_no_agent_runs_it_says_so(world: Playground) -> None:
@@ -316,4 +321,30 @@ def test_the_json_plan_is_one_object(world: Playground) -> None:
     """CONTRACT: with `--json` stdout holds only JSON, one object."""
     settle(world, "api", "api")
     (line,) = world.sandbox.run("--json", "setup", "--dry-run").stdout.splitlines()
-    assert set(json.loads(line)) >= {"written", "config", "graph", "triggers", "agents"}
+    assert set(json.loads(line)) >= {"written", "told", "config", "graph", "triggers", "agents", "files"}
+
+
+def test_what_agents_must_be_told_is_shown_and_written_only_on_request(world: Playground) -> None:
+    """Issue, part 1: prints, and on request writes, the instructions; a second run finds them there."""
+    settle(world, "api", "api")
+    file = world.sandbox.home / "api/AGENTS.md"
+    file.write_bytes(b"# My project\n")
+
+    shown = world.sandbox.run("setup", "--yes")
+
+    assert "`wake-bridge inbox @fake --bodies --consume`" in shown.stdout
+    assert "It is **not your user**" in shown.stdout
+    assert "~/api/AGENTS.md" in shown.stdout
+    assert "not told yet: `wake-bridge setup --write-instructions`" in shown.stdout
+    assert file.read_bytes() == b"# My project\n"
+
+    answer = world.sandbox.ask("setup", "--yes", "--write-instructions")
+
+    assert (answer["written"], answer["told"]) == (False, True)
+    assert [one["path"] for one in answer["files"]] == [str(file)]
+    assert file.read_bytes().startswith(b"# My project\n")
+    assert b"wake-bridge inbox @fake --bodies --consume" in file.read_bytes()
+    again = world.sandbox.ask("setup", "--yes", "--write-instructions")
+    assert (again["told"], again["files"]) == (False, [])
+    remove(world.sandbox.state_dir)
+    assert file.read_bytes() == b"# My project\n"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
+from wake_bridge.cli.setup_words import Outcome, show_instructions, show_plan
 
 if TYPE_CHECKING:
-    from wake_bridge.domain.setup import Plan
+    from wake_bridge.edges.agent_files import FileChange
     from wake_bridge.edges.configuration.config import Settings
     from wake_bridge.panes import PaneReports
 
@@ -19,9 +23,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and write nothing.")
+@click.option(
+    "--write-instructions", is_flag=True, help="Tell the agents in their own files how mail is read, and allow it."
+)
 @foreign_option
 @pass_run
-def setup(run: CommandContext, yes: bool, dry_run: bool, foreign: bool) -> None:
+def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: bool, foreign: bool) -> None:
     """Give every agent that is found an identity, wake it for mail, tasks and rights, and say where it lives.
 
     Safe to repeat: what is set up stays, by hand or not; new agents are added, and one that moved takes its identity along.
@@ -29,6 +36,7 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, foreign: bool) -> None:
     import asyncio
 
     from wake_bridge.domain.errors import OperationFailed, UsageMistake
+    from wake_bridge.edges import agent_files
     from wake_bridge.edges.configuration.config import load_settings_at
     from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
     from wake_bridge.panes import report_panes
@@ -50,14 +58,36 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, foreign: bool) -> None:
             "no agent was found in any pane",
             hint="start the agents in tmux; `wake-bridge panes` shows what is seen there",
         )
+    files = agent_files.plan_files([one.agent for one in made.proposals], Path.home())
+    told = _Told(files, [one for one in files if one.changes])
     _remarks(run, reports)
-    if not run.console.as_json:
-        _show(run, made)
-    does = made.changes and not dry_run and (yes or click.confirm("Do it?", default=True, err=True))
+    show_plan(run, made)
+    show_instructions(run, made, told.missing)
+
+    does = made.changes and not dry_run and (yes or _asks(run, "Do it?", default=True))
     if does:
         carry_out(settings, made, now, foreign=foreign)
         _reload_daemon(run, settings)
-    run.console.object(_record(settings, made, written=does), _summary(settings, made, dry_run=dry_run, written=does))
+    is_refused = made.changes and not does
+    tells = bool(told.missing) and not dry_run and not is_refused
+    tells = tells and (write_instructions or (not yes and _asks(run, "Write this into these files?", default=False)))
+    if tells:
+        agent_files.apply(told.files, settings.state_dir)
+    outcome = Outcome(settings, made, told.missing, dry_run=dry_run, written=does, told=tells)
+    run.console.object(outcome.record(), outcome.words())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the agents' files must say: all of it, and what is missing."""
+
+    files: Sequence[FileChange]
+    missing: Sequence[FileChange]
+
+
+def _asks(run: CommandContext, question: str, *, default: bool) -> bool:
+    run.console.flush()
+    return click.confirm(question, default=default, err=True)
 
 
 def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
@@ -76,64 +106,6 @@ def _remarks(run: CommandContext, reports: PaneReports) -> None:
     agents = [one.sight for one in reports.panes if one.sight.harness]
     for doubt, names in doubts_of(agents).items():
         run.console.warn(f"note: {', '.join(names)}: {doubt}")
-
-
-def _show(run: CommandContext, made: Plan) -> None:
-    from wake_bridge.cli.panes import at_home
-
-    run.console.table(
-        ["identity", "agent", "pane", "directory", "what"],
-        [
-            [
-                one.agent.identity,
-                one.agent.harness,
-                one.agent.pane,
-                at_home(one.agent.directory),
-                f"{one.step}, was {one.was}" if one.was else one.step.value,
-            ]
-            for one in made.proposals
-        ],
-    )
-
-
-def _summary(settings: Settings, made: Plan, *, dry_run: bool, written: bool) -> str:
-    if not made.changes:
-        return "everything is set up already; nothing was changed"
-    if written:
-        example = next(one.agent.identity for one in made.proposals if one.is_ours)
-        return "\n".join(
-            (
-                f"written: {settings.config_file} (the marked block of targets), {settings.graph_path}",
-                f'next: `wake-bridge run` in a pane of its own, then `wake-bridge wake {example} "hello"`',
-            )
-        )
-    return (
-        f"nothing was changed{' (--dry-run)' if dry_run else ''}; with it: targets in {settings.config_file},"
-        f" identities and subscriptions in {settings.graph_path}"
-    )
-
-
-def _record(settings: Settings, made: Plan, *, written: bool) -> dict[str, Any]:
-    from wake_bridge.setup import TRIGGERS
-
-    return {
-        "written": written,
-        "config": str(settings.config_file),
-        "graph": str(settings.graph_path),
-        "triggers": [trigger.value for trigger in TRIGGERS],
-        "agents": [
-            {
-                "agentIdentity": one.agent.identity,
-                "harness": one.agent.harness,
-                "directory": str(one.agent.directory),
-                "pane": one.agent.pane,
-                "socket": one.socket or None,
-                "step": one.step.value,
-                "was": one.was or None,
-            }
-            for one in made.proposals
-        ],
-    }
 
 
 def _reload_daemon(run: CommandContext, settings: Settings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,8 +39,8 @@ class SetupRecord:
     """Everything that `setup` wrote, so far as it is not gone again.
 
     `config` is the file with the block of targets, `graph` the graph with the identities; the two flags say that
-    `setup` made the file itself. `directories` are those it made, outermost first. `instructed` are the agents whose
-    instruction files it wrote, as the arguments of `SetupAgent`.
+    `setup` made the file itself. `directories` are those it made, outermost first. What it told the agents in their
+    own files has a record of its own (`agent_files`).
     """
 
     config: str = ""
@@ -49,7 +49,6 @@ class SetupRecord:
     graph_made: bool = False
     directories: tuple[str, ...] = ()
     identities: tuple[SetIdentity, ...] = ()
-    instructed: tuple[dict[str, str], ...] = field(default=())
 
 
 def read_record(state_dir: Path) -> SetupRecord:
@@ -112,5 +111,5 @@ def _record(content: dict[str, Any]) -> SetupRecord:
     identities = tuple(
         SetIdentity(**{**one, "subscriptions": tuple(one["subscriptions"])}) for one in content.pop("identities")
     )
-    directories, instructed = tuple(content.pop("directories")), tuple(content.pop("instructed"))
-    return SetupRecord(**content, identities=identities, directories=directories, instructed=instructed)
+    directories = tuple(content.pop("directories"))
+    return SetupRecord(**content, identities=identities, directories=directories)

@@ -44,7 +44,9 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "subscribe": Place("graph", "subscribe", "Say what an identity is to be woken for, and where it lives."),
         "unsubscribe": Place("graph", "unsubscribe", "Remove a subscription."),
         "update": Place("graph", "update", "Change a subscription."),
-        "list": Place("graph", "list_subscriptions", "List subscriptions, and whether each can be delivered now."),
+        "list": Place(
+            "subscriptions", "list_subscriptions", "List subscriptions, and whether each can be delivered now."
+        ),
     },
     "Mail": {
         "send": Place("mail", "send", "Send a message or a task."),

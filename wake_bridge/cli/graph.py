@@ -14,14 +14,14 @@ import click
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
 from wake_bridge.domain.errors import OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET
 from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
 from wake_bridge.edges.configuration.first_config import write_first_config
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import expanded, make_private_directory
 from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
 from wake_bridge.edges.graph import subscription_nodes
-from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER, Circumstances, judge_subscriptions
+from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_schema import create_embedded_graph
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
@@ -31,7 +31,6 @@ from wake_bridge.edges.timestamps import timestamp_now
 
 if TYPE_CHECKING:
     from wake_bridge.engine.takeover import TakenOver
-    from wake_bridge.viewpoint import Trouble
 
 HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
 PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -210,41 +209,6 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
     run.console.object({"subscriptionId": subscription_id, "currentState": state}, f"changed {subscription_id}")
 
 
-@click.command("list")
-@click.argument("identity", type=IDENTITY, required=False)
-@pass_run
-def list_subscriptions(run: CommandContext, identity: str | None) -> None:
-    """List subscriptions, and whether each can be delivered as things stand."""
-    homes = _Homes(run)
-    with run.open_graph() as graph:
-        if identity is not None:
-            require_identity(graph, identity)
-        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
-    shown = [
-        {**one, "pane": (home := homes.of(one["agentIdentity"])).where or None, "note": home.overruled}
-        for one in verdicts
-        if identity in {None, one["agentIdentity"]}
-    ]
-    if run.console.as_json:
-        run.console.object({"subscriptions": shown})
-        return
-    rows = [
-        [
-            one["subscriptionId"],
-            one["agentIdentity"],
-            one["trigger"],
-            one["pane"] or "",
-            "yes" if one["deliverable"] else "no",
-            "; ".join(filter(None, (one["why"], one["note"]))),
-        ]
-        for one in shown
-    ]
-    if rows:
-        run.console.table(["subscription", "identity", "trigger", "pane", "deliverable", "remark"], rows)
-    else:
-        run.console.say(f"no subscriptions{f' of {identity}' if identity else ''}")
-
-
 def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:
     """Put an upstream daemon's place into the ledger, once; None where the ledger has a place of its own.
 
@@ -273,27 +237,6 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
         rules = matching_rules(settings, installed_adapters())
         with contextlib.closing(SqliteGraph(settings.graph_path)) as log:
             return take_over(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
-
-
-class _Homes:
-    """Asks the adapters, as the daemon would, where each identity is now: once."""
-
-    def __init__(self, run: CommandContext) -> None:
-        from wake_bridge.viewpoint import Viewpoint
-
-        self._view = Viewpoint(run.settings)
-        self._known: dict[Identity, Trouble] = {}
-
-    def of(self, identity: Identity) -> Trouble:
-        """Where the identity is, or why nowhere."""
-        if identity not in self._known:
-            self._known[identity] = asyncio.run(self._view.trouble_with(identity))
-        return self._known[identity]
-
-    def why_unreachable(self, subscription: Subscription) -> str:
-        """A `ResolveTarget`."""
-        trouble = self.of(subscription.identity)
-        return ": ".join(part for part in (trouble.why, trouble.hint) if part)
 
 
 def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:

@@ -58,7 +58,9 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
             "no agent was found in any pane",
             hint="start the agents in tmux; `wake-bridge panes` shows what is seen there",
         )
-    files = agent_files.plan_files([one.agent for one in made.proposals], Path.home())
+    # a directory that was removed, or that the system does not tell, has no files to write
+    housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
+    files = agent_files.plan_files(housed, Path.home())
     told = _Told(files, [one for one in files if one.changes])
     _remarks(run, reports)
     show_plan(run, made)

@@ -117,8 +117,12 @@ def test_a_configured_target_that_overrules_the_subscription_is_named(subscribed
         stream.write('\n[targets."@codex"]\npane = "second:0.0"\n')
     try:
         pane, note, _ = listed(subscribed)
+        hidden = subscribed.sandbox.run("bind", "@codex", "--pane", "first")
+        used = subscribed.sandbox.run("bind", "@codex", "--pane", "second")
     finally:
         subscribed.sandbox.config_file.write_text(before)
 
     assert pane == "second:0.0"
     assert note == "[targets] puts @codex in second:0.0; its subscription's 'first' is not used"
+    assert "note: [targets] says that @codex is in 'second:0.0', and wins: the binding is not used" in hidden.stderr
+    assert used.stderr == ""

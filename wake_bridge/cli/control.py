@@ -122,7 +122,7 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
 
-    It is remembered with a fence, so that a reused id is not mistaken for it.
+    A pane that [targets] names wins over both. It is remembered with a fence, so that a reused id is not mistaken for it.
     """
     import asyncio
 
@@ -135,6 +135,10 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     socket = place.fence.socket if place.fence else None
     run.poke_daemon()
     run.console.object({"agentIdentity": who, "pane": place.label, "socket": socket}, f"{who} lives in {place.label}")
+    found = asyncio.run(viewpoint.Viewpoint(run.settings).trouble_with(who))
+    if who in run.settings.config.targets and found.key != place.key:
+        said = run.settings.config.targets[who].pane
+        run.console.warn(f"note: [targets] says that {who} is in {said!r}, and wins: the binding is not used")
 
 
 @click.command()

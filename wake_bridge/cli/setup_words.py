@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wake_bridge.cli.context import CommandContext
-    from wake_bridge.domain.setup import Plan
+    from wake_bridge.domain.setup import Plan, SetupAgent
     from wake_bridge.edges.agent_files import FileChange
     from wake_bridge.edges.configuration.config import Settings
 
@@ -40,11 +40,16 @@ def show_instructions(run: CommandContext, made: Plan, missing: Sequence[FileCha
     if not missing:
         return
     example = made.proposals[0].agent
-    text = "\n".join(f"  {line}".rstrip() for line in instructions_for([example]).splitlines())
+    text = "\n".join(f"  {line}".rstrip() for line in instructions_for(_roommates(made, example)).splitlines())
     run.console.say(
         f"\nEach agent must be told, and allowed, to read its mail. {example.identity} for example:\n\n{text}\n"
     )
     run.console.table(["file", "what"], [[at_home(one.path), one.what] for one in missing])
+
+
+def _roommates(made: Plan, agent: SetupAgent) -> list[SetupAgent]:
+    """All that share the agent's directory, and so its files."""
+    return [one.agent for one in made.proposals if one.agent.directory == agent.directory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class Outcome:
                     "socket": one.socket or None,
                     "step": one.step.value,
                     "was": one.was or None,
-                    "instructions": instructions_for([one.agent]),
+                    "instructions": instructions_for(_roommates(self.made, one.agent)),
                 }
                 for one in self.made.proposals
             ],

@@ -11,6 +11,7 @@ from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
+from wake_bridge.domain.routing import Address, Route
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
@@ -68,11 +69,16 @@ def _book(graph: GraphFile, settings: Settings) -> SubscriptionBook:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Whether an identity can be reached: `where` it is, or `why` not and what to do."""
+    """Whether an identity can be reached: `where` it is (`key` names the place), or `why` not and what to do.
+
+    `overruled` says in a clause why it is not where its newest subscription says; empty where it is, or says nothing.
+    """
 
     where: str = ""
     why: str = ""
     hint: str = ""
+    key: str = ""
+    overruled: str = ""
 
 
 class Viewpoint:
@@ -118,6 +124,10 @@ class Viewpoint:
         """Everyone who is left to the heartbeat."""
         return sorted(who for who, driver in self._drivers.items() if driver is Driver.HEARTBEAT)
 
+    def bound(self) -> list[Identity]:
+        """Everyone who was bound to a place, subscribed or not."""
+        return sorted(self._bindings)
+
     def require(self, identity: Identity) -> None:
         """Raises `NotFound` for an identity that neither graph nor configuration knows."""
         if identity not in self._identities and identity not in self.identities():
@@ -131,7 +141,7 @@ class Viewpoint:
             found = await self.watch.locate(route)
             if isinstance(found, Nowhere):
                 return Trouble(why=found.detail, hint=Hold(found.reason, found.detail, found.where).remedy(identity))
-            return Trouble(where=found.label)
+            return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
         return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
 
     async def checks_of_agent(self, identity: Identity) -> Sequence[Check]:
@@ -142,6 +152,19 @@ class Viewpoint:
             if isinstance(adapter, ScreenWorkshop) and isinstance(place, Place):
                 return await adapter.checks_in(place, route.address)
         return ()
+
+    async def _overruled(self, route: Route, found: Place) -> str:
+        address = route.address
+        if not address.suggested:
+            return ""
+        said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
+        meant = await self.bench.adapters[route.adapter].resolve(said)
+        if isinstance(meant, Place) and meant.key == found.key:
+            return ""
+        who = address.identity
+        if address.pane:
+            return f"[targets] puts {who} in {found.label}; its subscription's {address.suggested!r} is not used"
+        return f"{who} is bound to {found.label}; its subscription's {address.suggested!r} is not used: `wake-bridge unbind {who}`"
 
 
 def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
@@ -182,6 +205,28 @@ async def bind(settings: Settings, identity: Identity, pane: str | None) -> Plac
             ledger.close()
             return place
     raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
+
+
+async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str]]:
+    """Forget where an identity was bound, in the ledger and in the places themselves.
+
+    Returns:
+        Whether the ledger knew of a binding, and the places that said they were the identity's.
+
+    Raises:
+        OperationFailed: tmux refused.
+    """
+    ledger = LedgerStore.open(settings.state_dir)
+    try:
+        binding = ledger.binding(identity)
+        said: list[str] = []
+        for adapter in make_adapters(settings, SteadyClock()).adapters.values():
+            if isinstance(adapter, PaneBinder):
+                said += await adapter.unmark_identity(identity, binding)
+        ledger.unbind(identity)
+    finally:
+        ledger.close()
+    return binding is not None, said
 
 
 def workshop(settings: Settings) -> ScreenWorkshop:

@@ -13,23 +13,24 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from adapters.pane_lock import PaneIsTaken, pane_lock
 from adapters.screens.profile import load_profiles
 from adapters.tmux.attempt import Attempt
-from adapters.tmux.claims import claim_pane
+from adapters.tmux.claims import claim_pane, release_panes
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.deliver import deliver
 from adapters.tmux.doctor import checks, version_check
 from adapters.tmux.facts import NoPane
 from adapters.tmux.herald import show_line
+from adapters.tmux.inventory import Inventory
 from adapters.tmux.occupants import Agent, Occupants
-from adapters.tmux.panes import panes_of
+from adapters.tmux.panes import panes_claimed_by, panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
-from adapters.tmux.sockets import default_socket, target_socket
+from adapters.tmux.sockets import default_socket, target_socket, why_not_ours
 from adapters.tmux.view import Observer, View
 from adapters.tmux.workshop import captured, judge, lesson
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
-from wake_bridge.domain.routing import Address, Capabilities
+from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,
@@ -39,6 +40,7 @@ from wake_bridge.ports.adapter import (
     Nowhere,
     Place,
     Refused,
+    Sights,
     Wake,
 )
 
@@ -199,6 +201,33 @@ class TmuxAdapter:
         """Show a line to the attached client that was used last, of every server that is known by now."""
         self._server(self._socket(""))
         return await show_line(list(self._servers.values()), line)
+
+    async def unmark_identity(self, identity: Identity, binding: Binding | None) -> Sequence[str]:
+        """Let no pane say any more that it is the identity's; answers those that did.
+
+        Raises:
+            OperationFailed: tmux refused.
+        """
+        told: list[str] = []
+        for socket in {self._socket(""), *([binding.socket] if binding else [])}:
+            panes = [] if why_not_ours(socket) else await panes_of(self._server(socket))
+            if isinstance(panes, NoPane) or not (claimed := panes_claimed_by(panes, identity)):
+                continue
+            if why := await release_panes(self._server(socket), panes, identity):
+                raise OperationFailed(f"a pane still says that it is {identity}'s", f"{socket}: {why}")
+            told += [pane.label for pane in claimed]
+        return told
+
+    async def list_panes(self) -> Sights:
+        """Every pane of the user's own servers, with a name for each that outlives its server."""
+        is_configured = bool(self._config.socket_name or self._config.socket_path)
+        return await Inventory(
+            self._server,
+            self._socket(""),
+            self._occupants,
+            self._context.environment,
+            is_configured=is_configured,
+        ).sights()
 
     def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
         """Judge a capture file. Raises `OperationFailed`, and `NotFound` for an unknown harness."""

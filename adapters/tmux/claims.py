@@ -30,6 +30,13 @@ async def claim_pane(server: TmuxServer, panes: Sequence[Pane], pane_id: str, id
     return "" if answer.is_well else answer.complaint
 
 
+async def release_panes(server: TmuxServer, panes: Sequence[Pane], identity: str) -> str:
+    """Let no pane say that it is the identity's; why it could not be done, empty if it was."""
+    commands = [_told(pane.pane_id, _others(pane, identity)) for pane in panes_claimed_by(panes, identity)]
+    answer = await server.ask(*commands)
+    return "" if answer.is_well else answer.complaint
+
+
 def _others(pane: Pane, identity: str) -> list[str]:
     return [other for other in pane.identities if other != identity]
 

@@ -95,13 +95,13 @@ class Pane:
         return "\n".join(self.values.values())
 
 
-async def panes_of(server: TmuxServer) -> list[Pane] | NoPane:
-    """Every pane of the server; `NoPane` when the server cannot be asked."""
-    separators = Separators()
-    answer = await server.ask(["list-panes", "-a", "-F", separators.template(_NAMES)])
+async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:
+    """Every pane of the server, with the formats in `also` besides; `NoPane` when the server cannot be asked."""
+    separators, names = Separators(), (*also, *_NAMES)
+    answer = await server.ask(["list-panes", "-a", "-F", separators.template(names)])
     if not answer.is_well:
         return NoPane(answer.complaint, answer.timed_out)
-    return [Pane(record) for record in separators.records(answer.stdout, _NAMES)]
+    return [Pane(record) for record in separators.records(answer.stdout, names)]
 
 
 def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:

@@ -38,12 +38,15 @@ class Place(NamedTuple):
 
 COMMANDS: Final[dict[str, dict[str, Place]]] = {
     "Graph": {
+        "setup": Place("setup", "setup", "Give every agent that is found an identity, and say where it lives."),
         "init": Place("graph", "init", "Make the configuration and the embedded graph."),
         "agent": Place("graph", "agent", "Add and list identities."),
         "subscribe": Place("graph", "subscribe", "Say what an identity is to be woken for, and where it lives."),
         "unsubscribe": Place("graph", "unsubscribe", "Remove a subscription."),
         "update": Place("graph", "update", "Change a subscription."),
-        "list": Place("graph", "list_subscriptions", "List subscriptions, and whether each can be delivered now."),
+        "list": Place(
+            "subscriptions", "list_subscriptions", "List subscriptions, and whether each can be delivered now."
+        ),
     },
     "Mail": {
         "send": Place("mail", "send", "Send a message or a task."),
@@ -61,10 +64,12 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "resume": Place("control", "resume", "Go on waking, and lift spent limits."),
         "ack": Place("control", "ack", "Acknowledge a delivery."),
         "bind": Place("control", "bind", "Say in which pane an identity lives."),
+        "unbind": Place("control", "unbind", "Forget the pane an identity was bound to."),
         "resync": Place("control", "resync", "Match past log rows again for one subscription."),
         "service": Place("service", "service", "Have the daemon started at login, by systemd or launchd."),
     },
     "Diagnosis": {
+        "panes": Place("panes", "panes", "List every pane, and which agent is in it."),
         "why": Place("why", "why", "Say what became of a message, a task or a log row, and what to do."),
         "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),

@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `ack`, `bind`, `resync`: a person's word to the ledger; works without the daemon too."""
+"""`pause`, `resume`, `ack`, `bind`, `unbind`, `resync`: a person's word to the ledger; works without the daemon too."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
 
-    It is remembered with a fence, so that a reused id is not mistaken for it.
+    A pane that [targets] names wins over both. It is remembered with a fence, so that a reused id is not mistaken for it.
     """
     import asyncio
 
@@ -136,6 +136,34 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     socket = place.fence.socket if place.fence else None
     run.poke_daemon()
     run.console.object({"agentIdentity": who, "pane": place.label, "socket": socket}, f"{who} lives in {place.label}")
+    found = asyncio.run(viewpoint.Viewpoint(run.settings).trouble_with(who))
+    if who in run.settings.config.targets and found.key != place.key:
+        said = run.settings.config.targets[who].pane
+        run.console.warn(f"note: [targets] says that {who} is in {said!r}, and wins: the binding is not used")
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@pass_run
+def unbind(run: CommandContext, identity: str) -> None:
+    """Forget the pane an identity was bound to; from then on its subscriptions, or [targets], say where it lives."""
+    import asyncio
+
+    from wake_bridge import viewpoint
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.edges.graph.identity_nodes import require_known
+
+    who = Identity(identity)
+    require_known(run.settings, who)
+    was_bound, said = asyncio.run(viewpoint.unbind(run.settings, who))
+    run.poke_daemon()
+    words = (
+        f"{who} is no longer bound to {', '.join(said) or 'its pane'}" if was_bound or said else f"{who} was not bound"
+    )
+    run.console.object({"agentIdentity": who, "unbound": was_bound or bool(said), "panes": said}, words)
+    trouble = asyncio.run(viewpoint.Viewpoint(run.settings).trouble_with(who))
+    where = f"it lives in {trouble.where}" if trouble.where else f"it cannot be reached now: {trouble.why}"
+    run.console.warn(f"note: {where}")
 
 
 @click.command()

@@ -14,14 +14,14 @@ import click
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
 from wake_bridge.domain.errors import OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET
 from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
 from wake_bridge.edges.configuration.first_config import write_first_config
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import expanded, make_private_directory
 from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
 from wake_bridge.edges.graph import subscription_nodes
-from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER, Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_schema import create_embedded_graph
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
@@ -178,6 +178,8 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     trouble = asyncio.run(Viewpoint(run.settings).trouble_with(identity))
     if trouble.why:
         run.console.warn(f"note: {identity} cannot be reached now: {trouble.why}")
+    elif trouble.overruled:
+        run.console.warn(f"note: {trouble.overruled}")
 
 
 @click.command()
@@ -205,29 +207,6 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
     run.poke_daemon()
     state = subscription_nodes.shown_subscription(node)
     run.console.object({"subscriptionId": subscription_id, "currentState": state}, f"changed {subscription_id}")
-
-
-@click.command("list")
-@click.argument("identity", type=IDENTITY, required=False)
-@pass_run
-def list_subscriptions(run: CommandContext, identity: str | None) -> None:
-    """List subscriptions, and whether each can be delivered as things stand."""
-    with run.open_graph() as graph:
-        if identity is not None:
-            require_identity(graph, identity)
-        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), _resolve_target(run)))
-    shown = [one for one in verdicts if identity in {None, one["agentIdentity"]}]
-    if run.console.as_json:
-        run.console.object({"subscriptions": shown})
-        return
-    rows = [
-        [one["subscriptionId"], one["agentIdentity"], one["trigger"], "yes" if one["deliverable"] else "no", one["why"]]
-        for one in shown
-    ]
-    if rows:
-        run.console.table(["subscription", "identity", "trigger", "deliverable", "why not"], rows)
-    else:
-        run.console.say(f"no subscriptions{f' of {identity}' if identity else ''}")
 
 
 def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:
@@ -258,19 +237,6 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
         rules = matching_rules(settings, installed_adapters())
         with contextlib.closing(SqliteGraph(settings.graph_path)) as log:
             return take_over(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
-
-
-def _resolve_target(run: CommandContext) -> ResolveTarget:
-    """Asks the adapters, as the daemon would, where each subscription's identity is now."""
-    from wake_bridge.viewpoint import Viewpoint
-
-    view = Viewpoint(run.settings)
-
-    def resolve(subscription: Subscription) -> str:
-        trouble = asyncio.run(view.trouble_with(subscription.identity))
-        return ": ".join(part for part in (trouble.why, trouble.hint) if part)
-
-    return resolve
 
 
 def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:

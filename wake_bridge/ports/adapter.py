@@ -160,6 +160,50 @@ class PaneBinder(Protocol):
     async def mark_identity(self, place: Place, identity: Identity) -> None:
         """Let the place say whose it is. Raises `OperationFailed`."""
 
+    async def unmark_identity(self, identity: Identity, binding: Binding | None) -> Sequence[str]:
+        """Let no place say any more that it is the identity's, here and where `binding` was; answers those that did.
+
+        Raises `OperationFailed`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One place that an adapter sees, whoever lives there.
+
+    `name` is what a configured target would say to mean exactly this place, empty where nothing exact can be said, and
+    `socket` what it would say besides; `doubts` are the reasons why the name may come to mean another place. `harness`
+    is empty where no known agent is, and `who` says who is there instead.
+    """
+
+    place: Place
+    server: str
+    pane_id: str
+    name: str
+    socket: str
+    doubts: tuple[str, ...]
+    harness: str
+    version: str
+    who: str
+    directory: Path
+    identities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sights:
+    """All that was seen, and what could not be asked: server and reason."""
+
+    seen: Sequence[Sight]
+    silent: Sequence[tuple[str, str]] = ()
+
+
+@runtime_checkable
+class PaneLister(Protocol):
+    """What an adapter offers besides, if it can say which agents there are (`panes`, `setup`)."""
+
+    async def list_panes(self) -> Sights:
+        """Every place of the user's own, on all servers that answer; types nothing and runs no harness."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lesson:

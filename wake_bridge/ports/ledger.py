@@ -279,6 +279,9 @@ class Ledger(Protocol):
     def bind(self, identity: Identity, binding: Binding, now: Instant) -> None:
         """Record where an identity lives."""
 
+    def unbind(self, identity: Identity) -> None:
+        """Forget where it lives; without effect where nothing is recorded."""
+
     def bindings(self) -> Mapping[Identity, Binding]:
         """Where each bound identity lives."""
 

@@ -95,6 +95,11 @@ class Switches(LedgerPart):
                 (identity, binding_to_json(binding), now),
             )
 
+    def unbind(self, identity: Identity) -> None:
+        """See `Ledger.unbind`."""
+        with self._db.transaction():
+            self._db.change("DELETE FROM binding WHERE identity = ?", (identity,))
+
     def bindings(self) -> Mapping[Identity, Binding]:
         """See `Ledger.bindings`."""
         return {

@@ -1,0 +1,128 @@
+"""CONTRACT `bind`, `unbind`, `list`: where an identity lives, and who says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wake_bridge.testing.playground import Playground
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001 - asked for what it demands
+) -> Iterator[Playground]:
+    """Two agents; the identity is subscribed in the first one's pane."""
+    with Playground(Path(tmp_path_factory.mktemp("bound")), program) as made:
+        made.agent("first")
+        made.agent("second")
+        made.sandbox.run("init")
+        made.sandbox.run("agent", "add", "@codex")
+        yield made
+
+
+@pytest.fixture
+def subscribed(world: Playground) -> Iterator[Playground]:
+    """The identity subscribed for mail in `first`, bound nowhere."""
+    made = world.sandbox.enlist("@codex", "first")
+    yield world
+    world.sandbox.run("unbind", "@codex")
+    for one in world.sandbox.ask("list", "@codex")["subscriptions"]:
+        world.sandbox.run("unsubscribe", one["subscriptionId"])
+    assert made
+
+
+def listed(world: Playground) -> tuple[str | None, str, bool]:
+    (one,) = world.sandbox.ask("list", "@codex")["subscriptions"]
+    return one["pane"], one["note"], one["deliverable"]
+
+
+def option(world: Playground, name: str) -> str:
+    return world.tmux.run("display-message", "-p", "-t", world.agents[name].id, "#{@wake_identity}").strip()
+
+
+def test_list_shows_the_pane_and_a_bind_that_overrules_the_subscription(subscribed: Playground) -> None:
+    """A bind wins over the pane that the subscription names: `list` says which pane it is, and why."""
+    assert listed(subscribed) == ("first:0.0", "", True)
+    said = "@codex is bound to second:0.0; its subscription's 'first' is not used: `wake-bridge unbind @codex`"
+
+    subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+
+    assert listed(subscribed) == ("second:0.0", said, True)
+    table = subscribed.sandbox.run("list", "@codex").stdout.splitlines()
+    assert table[0].split()[:5] == ["subscription", "identity", "trigger", "pane", "deliverable"]
+    assert "second:0.0" in table[1]
+    assert said in table[1]
+
+
+def test_subscribe_says_that_a_bind_hides_the_pane_it_names(subscribed: Playground) -> None:
+    """A person who just said `--tmux first` must hear that it is not used."""
+    subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+
+    answer = subscribed.sandbox.run("subscribe", "@codex", "--trigger", "SENT_TO_ME", "--tmux", "first")
+
+    assert "note: @codex is bound to second:0.0; its subscription's 'first' is not used" in answer.stderr
+    assert "note: @codex is bound" not in subscribed.sandbox.run("list").stderr
+
+
+def test_unbind_forgets_the_pane_in_the_ledger_and_in_tmux(subscribed: Playground) -> None:
+    """What `bind` wrote, `unbind` takes back: the subscription says again where the identity lives."""
+    subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+    assert option(subscribed, "second") == "@codex"
+
+    answer = subscribed.sandbox.run("--json", "unbind", "@codex")
+
+    assert answer.stdout == '{"agentIdentity":"@codex","unbound":true,"panes":["second:0.0"]}\n'
+    assert "note: it lives in first:0.0" in answer.stderr
+    assert option(subscribed, "second") == ""
+    assert listed(subscribed) == ("first:0.0", "", True)
+    again = subscribed.sandbox.run("unbind", "@codex")
+    assert "@codex was not bound" in again.stdout
+
+
+def test_unbind_leaves_the_others_that_share_the_pane(subscribed: Playground) -> None:
+    """Two identities may share a pane (DESIGN §6.1): one of them leaves."""
+    subscribed.sandbox.run("agent", "add", "@guest")
+    subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+    subscribed.sandbox.run("bind", "@guest", "--pane", "second")
+
+    subscribed.sandbox.run("unbind", "@codex")
+
+    assert option(subscribed, "second") == "@guest"
+    subscribed.sandbox.run("unbind", "@guest")
+
+
+def test_unbind_works_when_the_pane_is_gone(subscribed: Playground) -> None:
+    """A binding whose pane was closed is forgotten like any other."""
+    pane = subscribed.tmux.new_pane("exec sleep 600", session="brief")
+    subscribed.sandbox.run("bind", "@codex", "--pane", str(pane.pane_id))
+    subscribed.tmux.run("kill-pane", "-t", str(pane.pane_id))
+
+    assert subscribed.sandbox.ask("unbind", "@codex") == {"agentIdentity": "@codex", "unbound": True, "panes": []}
+
+
+def test_unbind_of_somebody_unknown_is_not_found(world: Playground) -> None:
+    """CONTRACT: 8 is not found."""
+    assert "@nobody" in world.sandbox.run("unbind", "@nobody", expect=8).stderr
+
+
+def test_a_configured_target_that_overrules_the_subscription_is_named(subscribed: Playground) -> None:
+    """`[targets]` wins over the subscription's metadata (CONTRACT "Configuration"); `list` says so."""
+    before = subscribed.sandbox.config_file.read_text()
+    with subscribed.sandbox.config_file.open("a") as stream:
+        stream.write('\n[targets."@codex"]\npane = "second:0.0"\n')
+    try:
+        pane, note, _ = listed(subscribed)
+        hidden = subscribed.sandbox.run("bind", "@codex", "--pane", "first")
+        used = subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+    finally:
+        subscribed.sandbox.config_file.write_text(before)
+
+    assert pane == "second:0.0"
+    assert note == "[targets] puts @codex in second:0.0; its subscription's 'first' is not used"
+    assert "note: [targets] says that @codex is in 'second:0.0', and wins: the binding is not used" in hidden.stderr
+    assert used.stderr == ""

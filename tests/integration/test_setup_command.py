@@ -1,0 +1,350 @@
+"""CONTRACT `panes`, `setup`: the installed program, real panes, a HOME and a tmux directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.edges.agent_files import remove
+from wake_bridge.edges.configuration.targets_block import read_block, remove_block
+from wake_bridge.edges.service.setup_record import read_record
+from wake_bridge.testing.agent_pane import AgentPane
+from wake_bridge.testing.playground import Playground
+from wake_bridge.testing.sandbox import Sandbox
+
+TRIGGERS = {"SENT_TO_ME", "TASK_STATE_CHANGED", "PERMISSION_GRANTED"}
+
+
+@pytest.fixture
+def world(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterator[Playground]:  # noqa: ARG001
+    """A playground whose tmux directory nobody else uses."""
+    with tempfile.TemporaryDirectory(prefix="wbt-") as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMUX_TMPDIR", directory)
+        with Playground(tmp_path, program) as made:
+            yield made
+
+
+def settle(world: Playground, name: str, directory: str = "", session: str = "agents") -> AgentPane:
+    """A fake agent in a window of that name; its program runs in a directory of HOME."""
+    where = world.sandbox.home / directory
+    where.mkdir(exist_ok=True)
+    before = Path.cwd()
+    os.chdir(where)
+    try:
+        made = world.agent(name, session=session)
+    finally:
+        os.chdir(before)
+    world.tmux.run("rename-window", "-t", made.id, name)
+    return made
+
+
+def everything(sandbox: Sandbox) -> dict[str, bytes]:
+    """Every file below HOME, but for logs and what SQLite leaves beside a file that was only read."""
+    return {
+        str(file.relative_to(sandbox.home)): file.read_bytes()
+        for file in sorted(sandbox.home.rglob("*"))
+        if file.is_file() and not file.name.endswith((".log", "-wal", "-shm"))
+    }
+
+
+def identities(answer: dict[str, Any]) -> dict[str, str]:
+    return {one["pane"]: one["agentIdentity"] for one in answer["agents"]}
+
+
+def steps(answer: dict[str, Any]) -> dict[str, str]:
+    return {one["agentIdentity"]: one["step"] for one in answer["agents"]}
+
+
+def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(world: Playground) -> None:
+    """Issue, part 1: harness recognised, cwd, state, a name; CONTRACT: JSON lines."""
+    settle(world, "api", "api")
+    settle(world, "web", "web").fake.shows("busy")
+    world.tmux.run("new-window", "-d", "-t", "agents:", "-n", "notes", "exec sleep 600")
+    world.sandbox.run("init")
+    world.sandbox.enlist("@neo", "agents:api")
+
+    found = {one["pane"]: one for one in world.sandbox.lines("panes")}
+
+    assert set(found) == {"agents:api.0", "agents:web.0", "agents:notes.0"}
+    api, web, notes = (found[f"agents:{name}.0"] for name in ("api", "web", "notes"))
+    assert (api["harness"], api["state"], api["looks"], api["agentIdentity"]) == ("fake", "idle", 2, "@neo")
+    assert api["cwd"] == str(world.sandbox.home / "api")
+    assert (web["state"], web["looks"], web["agentIdentity"]) == ("active", 1, None)
+    assert (notes["harness"], notes["state"], notes["why"]) == (None, "unknown", "sleep has the terminal")
+    table = world.sandbox.run("panes").stdout
+    assert "idle (two looks: " in table
+    assert "active (one look: " in table
+    assert "no agent: sleep has the terminal" in table
+    assert all(one.fake.bytes_received() == b"" for one in world.agents.values())
+
+
+def test_setup_gives_every_agent_an_identity_three_subscriptions_and_a_target(world: Playground) -> None:
+    """Issue, part 1: one identity per agent, `[targets]` with exact names, subscriptions for the three triggers."""
+    settle(world, "api", "api")
+    settle(world, "web", "web")
+    before = world.sandbox.config_file.read_bytes()
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert identities(answer) == {"agents:api.0": "@fake-api", "agents:web.0": "@fake-web"}
+    assert answer["written"] is True
+    listed = world.sandbox.ask("list")["subscriptions"]
+    assert {(one["agentIdentity"], one["trigger"]) for one in listed} == {
+        (who, trigger) for who in ("@fake-api", "@fake-web") for trigger in TRIGGERS
+    }
+    assert all(one["deliverable"] for one in listed)
+    assert {one["pane"] for one in listed} == {"agents:0.0", "agents:1.0"}
+    assert world.sandbox.config_file.read_bytes().startswith(before)
+    # and it goes without a trace
+    remove_block(world.sandbox.config_file)
+    assert world.sandbox.config_file.read_bytes() == before
+
+
+def test_a_second_run_changes_nothing_and_a_new_agent_is_added(world: Playground) -> None:
+    """Issue, part 1: safe to repeat; new agents are added."""
+    settle(world, "api", "api")
+    assert identities(world.sandbox.ask("setup", "--yes")) == {"agents:api.0": "@fake"}
+    written = everything(world.sandbox)
+
+    again = world.sandbox.ask("setup", "--yes")
+
+    assert (again["written"], steps(again)) == (False, {"@fake": "keep"})
+    assert everything(world.sandbox) == written
+    assert "nothing was changed" in world.sandbox.run("setup", "--yes").stdout
+
+    settle(world, "web", "web")
+    later = world.sandbox.ask("setup", "--yes")
+    assert steps(later) == {"@fake": "keep", "@fake-web": "add"}
+    assert read_block(world.sandbox.config_file).keys() == {"@fake", "@fake-web"}
+    assert len(world.sandbox.ask("list")["subscriptions"]) == 6
+
+
+def test_an_agent_started_anew_elsewhere_takes_its_identity_along(world: Playground) -> None:
+    """Issue, part 1: stable; what the identity is woken for is not made twice."""
+    first = settle(world, "api", "api")
+    settle(world, "web", "web")
+    world.sandbox.run("setup", "--yes")
+    world.tmux.run("kill-pane", "-t", first.id)
+    settle(world, "again", "api", session="other")
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert steps(answer) == {"@fake-api": "move", "@fake-web": "keep"}
+    (moved,) = [one for one in answer["agents"] if one["step"] == "move"]
+    assert (moved["was"], moved["pane"]) == ("agents:api.0", "other:again.0")
+    assert read_block(world.sandbox.config_file)["@fake-api"].pane == "other:again.0"
+    assert len(world.sandbox.ask("list")["subscriptions"]) == 6
+    (recorded,) = [one for one in read_record(world.sandbox.state_dir).identities if one.identity == "@fake-api"]
+    assert (recorded.pane, recorded.added, len(recorded.subscriptions)) == ("other:again.0", True, 3)
+
+
+def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:
+    """Issue, part 1: `--dry-run` prints all and writes nothing, not even a directory."""
+    settle(world, "api", "api")
+    before = {str(one) for one in world.sandbox.home.rglob("*")}, everything(world.sandbox)
+
+    answer = world.sandbox.ask("setup", "--dry-run")
+    words = world.sandbox.run("setup", "--dry-run").stdout
+
+    assert (answer["written"], steps(answer)) == (False, {"@fake": "add"})
+    assert "@fake" in words
+    assert "nothing was changed (--dry-run)" in words
+    assert ({str(one) for one in world.sandbox.home.rglob("*")}, everything(world.sandbox)) == before
+
+
+def test_without_a_terminal_to_ask_on_it_asks_for_yes(world: Playground) -> None:
+    """Issue, part 1: without a tty and without --yes: exit 2 with a hint."""
+    answer = world.sandbox.run("setup", expect=2)
+
+    assert "error: there is no terminal to ask on: setup" in answer.stderr
+    assert "hint: --yes does it, --dry-run shows what would be done" in answer.stderr
+
+
+def test_on_a_terminal_it_shows_the_plan_and_asks(world: Playground) -> None:
+    """Issue, part 1: shows the plan, asks; `n` writes nothing, `y` does it."""
+    settle(world, "api", "api")
+    command = " ".join(world.sandbox.command)
+    before = everything(world.sandbox)
+    # env -u: the server it is typed in is another one than the configured
+    pane = world.tmux.new_pane("exec sh", session="person", width=160, environment=world.sandbox.environment)
+    told = world.sandbox.home / "api/AGENTS.md"
+    for replies, words in (("n", "nothing was changed"), ("yn", "not told yet: ")):
+        world.tmux.run("send-keys", "-t", str(pane.pane_id), "clear; cd; " + command + " setup", "Enter")
+        world.tmux.waits_until(pane, lambda look: "Do it? [Y/n]" in look.text, 30, "the question")
+        assert everything(world.sandbox) == before
+        world.tmux.run("send-keys", "-t", str(pane.pane_id), replies[0], "Enter")
+        if len(replies) > 1:
+            world.tmux.waits_until(pane, lambda look: "into these files? [y/N]" in look.text, 30, "the question")
+            world.tmux.run("send-keys", "-t", str(pane.pane_id), replies[1], "Enter")
+        world.tmux.waits_until(pane, lambda look, words=words: words in look.text, 30, words)  # type: ignore[misc]
+
+    assert read_block(world.sandbox.config_file).keys() == {"@fake"}
+    assert not told.exists()
+
+
+def test_where_no_agent_runs_it_says_so(world: Playground) -> None:
+    """A person who forgot tmux is told, not given an empty plan."""
+    answer = world.sandbox.run("setup", "--yes", expect=1)
+
+    assert "error: no agent was found in any pane" in answer.stderr
+    assert "wake-bridge panes" in answer.stderr
+
+
+def test_what_was_set_up_by_hand_is_left_alone(world: Playground) -> None:
+    """Issue, part 1: an agent that somebody is woken in keeps that identity, and nothing is written about it."""
+    settle(world, "api", "api")
+    world.sandbox.run("init")
+    world.sandbox.enlist("@neo", "agents:api")
+    before = everything(world.sandbox)
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert (answer["written"], steps(answer)) == (False, {"@neo": "keep, set up by hand"})
+    assert everything(world.sandbox) == before
+
+
+def test_a_name_configured_by_hand_for_another_pane_is_refused(world: Playground) -> None:
+    """Issue, part 1: refuse with a clear error when a target is already configured by hand differently."""
+    settle(world, "api", "api")
+    with world.sandbox.config_file.open("a") as stream:
+        stream.write('\n[targets."@fake"]\npane = "work:7.0"\n')
+    before = everything(world.sandbox)
+
+    answer = world.sandbox.run("setup", "--yes", expect=7)
+
+    assert "@fake is configured by hand for the pane 'work:7.0', where no agent is now" in answer.stderr
+    assert 'correct or remove [targets."@fake"]' in answer.stderr
+    assert everything(world.sandbox) == before
+
+
+def test_a_graph_of_another_program_is_not_written_without_being_told_to(world: Playground) -> None:
+    """CONTRACT: a foreign graph needs `--foreign`, else exit 7; nothing is half done."""
+    settle(world, "api", "api")
+    foreign = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
+    world.sandbox.graph.parent.mkdir(parents=True)
+    world.sandbox.graph.write_bytes(foreign.read_bytes())
+    before = everything(world.sandbox)
+
+    refused = world.sandbox.run("setup", "--yes", expect=7)
+
+    assert "this graph belongs to another program" in refused.stderr
+    assert everything(world.sandbox) == before
+    assert steps(world.sandbox.ask("setup", "--yes", "--foreign")) == {"@fake": "add"}
+    assert [one["pane"] for one in world.sandbox.ask("list", "@fake")["subscriptions"]] == ["agents:0.0"] * 3
+
+
+def test_what_it_wrote_is_recorded_for_uninstall(world: Playground) -> None:
+    """Issue, part 7: what setup wrote can be undone; the record is the owner's alone."""
+    settle(world, "api", "api")
+    world.sandbox.run("setup", "--yes")
+
+    record = read_record(world.sandbox.state_dir)
+
+    assert stat.S_IMODE((world.sandbox.state_dir / "setup.json").stat().st_mode) == 0o600
+    assert (record.config, record.config_made) == (str(world.sandbox.config_file), False)
+    assert (record.graph, record.graph_made) == (str(world.sandbox.graph), True)
+    assert str(world.sandbox.state_dir) in record.directories
+    assert str(world.sandbox.config_file.parent) not in record.directories
+    (one,) = record.identities
+    assert (one.identity, one.harness, one.pane, one.added) == ("@fake", "fake", "agents:api.0", True)
+    assert one.finished
+    listed = world.sandbox.ask("list")["subscriptions"]
+    assert set(one.subscriptions) == {subscription["subscriptionId"] for subscription in listed}
+
+
+def test_on_a_clean_machine_configuration_and_graph_are_made_first(world: Playground) -> None:
+    """Issue, part 1: `init` if needed; the record knows which files and directories were not there."""
+    settle(world, "api", "api", session="agents")
+    world.sandbox.config_file.unlink()
+    world.sandbox.config_file.parent.rmdir()
+
+    world.sandbox.run("setup", "--yes", environment={"WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME": world.tmux.socket_name})
+
+    record = read_record(world.sandbox.state_dir)
+    assert (record.config_made, record.graph_made) == (True, True)
+    assert str(world.sandbox.config_file.parent) in record.directories
+    assert world.sandbox.lines("config", "check")
+
+
+def test_a_daemon_that_runs_takes_the_targets_over_at_once(world: Playground) -> None:
+    """Issue, part 6: targets are taken over without restart; the wake arrives."""
+    agent = settle(world, "api", "api")
+    world.sandbox.run("init")
+    daemon = world.sandbox.daemon()
+
+    world.sandbox.run("setup", "--yes")
+
+    daemon.waits_for_log("config_reloaded")
+    world.sandbox.run("wake", "@fake", "hello")
+    delivered = world.sandbox.waits_for_delivery(30, state="DELIVERED", target="@fake")
+    assert [delivered["id"] in text for text in agent.fake.submits()] == [True]
+
+
+@pytest.mark.parametrize("crash", ["graph", "config"])
+def test_a_run_that_stopped_half_way_is_finished_by_the_next_one(
+    world: Playground, crash: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is recorded before it is done: what the first run made is known as ours afterwards."""
+    from click.testing import CliRunner
+
+    from wake_bridge import setup
+    from wake_bridge.cli.app import cli
+
+    settle(world, "api", "api")
+
+    def fails(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(setup, {"graph": "put_identity", "config": "write_block"}[crash], fails)
+        environment = {**dict.fromkeys(os.environ), **world.sandbox.environment}
+        result = CliRunner(env=environment).invoke(cli, ["setup", "--yes"])
+    assert result.exit_code == 130, result.output
+
+    world.sandbox.run("setup", "--yes")
+
+    (one,) = read_record(world.sandbox.state_dir).identities
+    assert (one.identity, one.added, len(one.subscriptions)) == ("@fake", True, 3)
+    listed = world.sandbox.ask("list")["subscriptions"]
+    assert {entry["subscriptionId"] for entry in listed} == set(one.subscriptions)
+    assert read_block(world.sandbox.config_file).keys() == {"@fake"}
+
+
+def test_the_json_plan_is_one_object(world: Playground) -> None:
+    """CONTRACT: with `--json` stdout holds only JSON, one object."""
+    settle(world, "api", "api")
+    (line,) = world.sandbox.run("--json", "setup", "--dry-run").stdout.splitlines()
+    assert set(json.loads(line)) >= {"written", "told", "config", "graph", "triggers", "agents", "files"}
+
+
+def test_what_agents_must_be_told_is_shown_and_written_only_on_request(world: Playground) -> None:
+    """Issue, part 1: prints, and on request writes, the instructions; a second run finds them there."""
+    settle(world, "api", "api")
+    file = world.sandbox.home / "api/AGENTS.md"
+    file.write_bytes(b"# My project\n")
+
+    shown = world.sandbox.run("setup", "--yes")
+
+    assert "`wake-bridge inbox @fake --bodies --consume`" in shown.stdout
+    assert "It is **not your user**" in shown.stdout
+    assert "~/api/AGENTS.md" in shown.stdout
+    assert "not told yet: `wake-bridge setup --write-instructions`" in shown.stdout
+    assert file.read_bytes() == b"# My project\n"
+
+    answer = world.sandbox.ask("setup", "--yes", "--write-instructions")
+
+    assert (answer["written"], answer["told"]) == (False, True)
+    assert [one["path"] for one in answer["files"]] == [str(file)]
+    assert file.read_bytes().startswith(b"# My project\n")
+    assert b"wake-bridge inbox @fake --bodies --consume" in file.read_bytes()
+    again = world.sandbox.ask("setup", "--yes", "--write-instructions")
+    assert (again["told"], again["files"]) == (False, [])
+    remove(world.sandbox.state_dir)
+    assert file.read_bytes() == b"# My project\n"

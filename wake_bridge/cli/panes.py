@@ -1,0 +1,71 @@
+"""`panes`: which agents there are, and the names they can be reached by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wake_bridge.cli.context import CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from wake_bridge.panes import PaneReport
+    from wake_bridge.ports.adapter import Sight
+
+
+@click.command()
+@pass_run
+def panes(run: CommandContext) -> None:
+    """List every pane of your tmux servers: the agent in it, how it stands, whose it is, and the name it can be bound by.
+
+    Nothing is typed and no agent's program is run. An agent that looks idle is looked at twice, 1.6 s apart.
+    """
+    import asyncio
+
+    from wake_bridge.panes import pane_record, report_panes
+
+    found = asyncio.run(report_panes(run.settings))
+    for server, why in found.silent:
+        run.console.warn(f"note: {server} does not answer: {why}")
+    if run.console.as_json:
+        for one in found.panes:
+            run.console.line(pane_record(one))
+        return
+    if not found.panes:
+        run.console.say("no tmux server of yours is running: start the agents in tmux, then look again")
+        return
+    has_others = len({one.sight.server for one in found.panes}) > 1
+    headings = ["pane", "agent", "state", "identity", "directory", *(["server"] if has_others else [])]
+    run.console.table(headings, [_row(one)[: len(headings)] for one in found.panes])
+    for doubt, names in doubts_of(one.sight for one in found.panes if one.sight.harness).items():
+        run.console.say(f"note: {', '.join(names)}: {doubt}")
+
+
+def _row(one: PaneReport) -> list[str]:
+    sight = one.sight
+    looks = "one look" if one.looks == 1 else "two looks"
+    return [
+        sight.name or sight.pane_id,
+        " ".join(filter(None, (sight.harness, sight.version))) or "-",
+        f"{one.state} ({looks}: {one.why})" if sight.harness else f"no agent: {sight.who}",
+        ", ".join(one.identities) or "-",
+        at_home(sight.directory),
+        sight.server,
+    ]
+
+
+def doubts_of(sights: Iterable[Sight]) -> dict[str, list[str]]:
+    """Each reason why a name may not last, with the panes it is about."""
+    found: dict[str, list[str]] = {}
+    for sight in sights:
+        for doubt in sight.doubts:
+            found.setdefault(doubt, []).append(sight.name or sight.pane_id)
+    return found
+
+
+def at_home(directory: Path) -> str:
+    """The directory, the person's own spelled `~`."""
+    home = Path.home()
+    return f"~/{directory.relative_to(home)}".removesuffix("/.") if directory.is_relative_to(home) else str(directory)

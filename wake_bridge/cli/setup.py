@@ -1,0 +1,124 @@
+"""`setup`: every agent that is found gets an identity, its subscriptions and its target, after a look at the plan."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
+from wake_bridge.cli.setup_words import Outcome, show_instructions, show_plan
+
+if TYPE_CHECKING:
+    from wake_bridge.edges.agent_files import FileChange
+    from wake_bridge.edges.configuration.config import Settings
+    from wake_bridge.panes import PaneReports
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and write nothing.")
+@click.option(
+    "--write-instructions", is_flag=True, help="Tell the agents in their own files how mail is read, and allow it."
+)
+@foreign_option
+@pass_run
+def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: bool, foreign: bool) -> None:
+    """Give every agent that is found an identity, wake it for mail, tasks and rights, and say where it lives.
+
+    Safe to repeat: what is set up stays, by hand or not; new agents are added, and one that moved takes its identity along.
+    """
+    import asyncio
+
+    from wake_bridge.domain.errors import OperationFailed, UsageMistake
+    from wake_bridge.edges import agent_files
+    from wake_bridge.edges.configuration.config import load_settings_at
+    from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
+    from wake_bridge.panes import report_panes
+    from wake_bridge.setup import carry_out, proposed, standing
+
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise UsageMistake(
+            "there is no terminal to ask on", "setup", hint="--yes does it, --dry-run shows what would be done"
+        )
+    # a file that `--config` names is made, as by `init`
+    settings = load_settings_at(ConfigPlace(locate_config(run.config_option, os.environ).path), os.environ)
+    now = standing(settings)
+    if not dry_run:
+        _require_own_graph(settings, foreign=foreign)
+    reports = asyncio.run(report_panes(settings))
+    made = proposed(settings, reports.panes, now)
+    if not made.proposals:
+        raise OperationFailed(
+            "no agent was found in any pane",
+            hint="start the agents in tmux; `wake-bridge panes` shows what is seen there",
+        )
+    # a directory that was removed, or that the system does not tell, has no files to write
+    housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
+    files = agent_files.plan_files(housed, Path.home())
+    told = _Told(files, [one for one in files if one.changes])
+    _remarks(run, reports)
+    show_plan(run, made)
+    show_instructions(run, made, told.missing)
+
+    does = made.changes and not dry_run and (yes or _asks(run, "Do it?", default=True))
+    if does:
+        carry_out(settings, made, now, foreign=foreign)
+        _reload_daemon(run, settings)
+    is_refused = made.changes and not does
+    tells = bool(told.missing) and not dry_run and not is_refused
+    tells = tells and (write_instructions or (not yes and _asks(run, "Write this into these files?", default=False)))
+    if tells:
+        agent_files.apply(told.files, settings.state_dir)
+    outcome = Outcome(settings, made, told.missing, dry_run=dry_run, written=does, told=tells)
+    run.console.object(outcome.record(), outcome.words())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the agents' files must say: all of it, and what is missing."""
+
+    files: Sequence[FileChange]
+    missing: Sequence[FileChange]
+
+
+def _asks(run: CommandContext, question: str, *, default: bool) -> bool:
+    run.console.flush()
+    return click.confirm(question, default=default, err=True)
+
+
+def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
+    """Raise `RefusedForSafety` before anything is asked or written."""
+    from wake_bridge.edges.graph.graph_writer import GraphWriter
+
+    if settings.graph_path.exists():
+        GraphWriter(settings.graph_path, allow_foreign=foreign).close()
+
+
+def _remarks(run: CommandContext, reports: PaneReports) -> None:
+    from wake_bridge.cli.panes import doubts_of
+
+    for server, why in reports.silent:
+        run.console.warn(f"note: {server} does not answer: {why}")
+    agents = [one.sight for one in reports.panes if one.sight.harness]
+    for doubt, names in doubts_of(agents).items():
+        run.console.warn(f"note: {', '.join(names)}: {doubt}")
+
+
+def _reload_daemon(run: CommandContext, settings: Settings) -> None:
+    """Let a daemon that runs take the targets over; one that cannot is told of, nothing more."""
+    from wake_bridge.domain.errors import NotRunning, OperationFailed
+    from wake_bridge.edges.service.control_socket import ask
+    from wake_bridge.edges.service.instance_lock import daemon_is_running
+
+    if not daemon_is_running(settings.state_dir):
+        return
+    try:
+        ask(settings.state_dir, "reload")
+    except (NotRunning, OperationFailed) as trouble:
+        run.console.warn(f"note: the daemon did not take the targets over ({trouble.what}): restart it")

@@ -1,0 +1,113 @@
+"""What `setup` says: the plan, what the agents are to be told, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wake_bridge.cli.context import CommandContext
+    from wake_bridge.domain.setup import Plan, SetupAgent
+    from wake_bridge.edges.agent_files import FileChange
+    from wake_bridge.edges.configuration.config import Settings
+
+
+def show_plan(run: CommandContext, made: Plan) -> None:
+    """Who is to be called what, and what is to be done about it."""
+    from wake_bridge.cli.panes import at_home
+
+    run.console.table(
+        ["identity", "agent", "pane", "directory", "what"],
+        [
+            [
+                one.agent.identity,
+                one.agent.harness,
+                one.agent.pane,
+                at_home(one.agent.directory),
+                f"{one.step}, was {one.was}" if one.was else one.step.value,
+            ]
+            for one in made.proposals
+        ],
+    )
+
+
+def show_instructions(run: CommandContext, made: Plan, missing: Sequence[FileChange]) -> None:
+    """What the agents must be told and allowed, as long as it does not stand in their files."""
+    from wake_bridge.cli.panes import at_home
+    from wake_bridge.edges.agent_files.instructions import instructions_for
+
+    if not missing:
+        return
+    example = made.proposals[0].agent
+    text = "\n".join(f"  {line}".rstrip() for line in instructions_for(_roommates(made, example)).splitlines())
+    run.console.say(
+        f"\nEach agent must be told, and allowed, to read its mail. {example.identity} for example:\n\n{text}\n"
+    )
+    run.console.table(["file", "what"], [[at_home(one.path), one.what] for one in missing])
+
+
+def _roommates(made: Plan, agent: SetupAgent) -> list[SetupAgent]:
+    """All that share the agent's directory, and so its files."""
+    return [one.agent for one in made.proposals if one.agent.directory == agent.directory]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done, or would be: `written` are identities, subscriptions and targets, `told` the agents' own files."""
+
+    settings: Settings
+    made: Plan
+    missing: Sequence[FileChange]
+    dry_run: bool
+    written: bool
+    told: bool
+
+    def words(self) -> str:
+        """For a person, with what to do next."""
+        from wake_bridge.cli.panes import at_home
+
+        config, graph = at_home(self.settings.config_file), at_home(self.settings.graph_path)
+        lines = []
+        if self.written:
+            lines.append(f"written: the targets into {config}, identities and subscriptions into {graph}")
+        elif self.made.changes:
+            why = " (--dry-run)" if self.dry_run else ""
+            lines.append(f"nothing was changed{why}: the targets belong into {config}, the rest into {graph}")
+        else:
+            lines.append("everything is set up already; nothing was changed")
+        if self.told:
+            lines.append(f"told: {len(self.missing)} files of the agents; one that runs may have to be started anew")
+        elif self.missing:
+            lines.append("not told yet: `wake-bridge setup --write-instructions` writes it, marked, into these files")
+        if self.written:
+            example = next(one.agent.identity for one in self.made.proposals if one.is_ours)
+            lines.append(f'next: `wake-bridge run` in a pane of its own, then `wake-bridge wake {example} "hello"`')
+        return "\n".join(lines)
+
+    def record(self) -> dict[str, Any]:
+        """For a program."""
+        from wake_bridge.edges.agent_files.instructions import instructions_for
+        from wake_bridge.setup import TRIGGERS
+
+        return {
+            "written": self.written,
+            "told": self.told,
+            "config": str(self.settings.config_file),
+            "graph": str(self.settings.graph_path),
+            "triggers": [trigger.value for trigger in TRIGGERS],
+            "agents": [
+                {
+                    "agentIdentity": one.agent.identity,
+                    "harness": one.agent.harness,
+                    "directory": str(one.agent.directory),
+                    "pane": one.agent.pane,
+                    "socket": one.socket or None,
+                    "step": one.step.value,
+                    "was": one.was or None,
+                    "instructions": instructions_for(_roommates(self.made, one.agent)),
+                }
+                for one in self.made.proposals
+            ],
+            "files": [{"path": str(one.path), "what": one.what} for one in self.missing],
+        }

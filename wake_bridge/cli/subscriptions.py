@@ -1,0 +1,74 @@
+"""`list`: every subscription, where its identity lives, and whether it can be delivered as things stand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.edges.configuration.config import installed_adapters
+from wake_bridge.edges.graph.deliverable import Circumstances, judge_subscriptions
+from wake_bridge.edges.graph.identity_nodes import require_identity
+
+if TYPE_CHECKING:
+    from wake_bridge.viewpoint import Trouble
+
+
+@click.command("list")
+@click.argument("identity", type=IDENTITY, required=False)
+@pass_run
+def list_subscriptions(run: CommandContext, identity: str | None) -> None:
+    """List subscriptions, and whether each can be delivered as things stand."""
+    homes = _Homes(run)
+    with run.open_graph() as graph:
+        if identity is not None:
+            require_identity(graph, identity)
+        verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
+    shown = [
+        {**one, "pane": (home := homes.of(one["agentIdentity"])).where or None, "note": home.overruled}
+        for one in verdicts
+        if identity in {None, one["agentIdentity"]}
+    ]
+    if run.console.as_json:
+        run.console.object({"subscriptions": shown})
+        return
+    rows = [
+        [
+            one["subscriptionId"],
+            one["agentIdentity"],
+            one["trigger"],
+            one["pane"] or "",
+            "yes" if one["deliverable"] else "no",
+            "; ".join(filter(None, (one["why"], one["note"]))),
+        ]
+        for one in shown
+    ]
+    if rows:
+        run.console.table(["subscription", "identity", "trigger", "pane", "deliverable", "remark"], rows)
+    else:
+        run.console.say(f"no subscriptions{f' of {identity}' if identity else ''}")
+
+
+class _Homes:
+    """Asks the adapters, as the daemon would, where each identity is now: once."""
+
+    def __init__(self, run: CommandContext) -> None:
+        from wake_bridge.viewpoint import Viewpoint
+
+        self._view = Viewpoint(run.settings)
+        self._known: dict[Identity, Trouble] = {}
+
+    def of(self, identity: Identity) -> Trouble:
+        """Where the identity is, or why nowhere."""
+        if identity not in self._known:
+            self._known[identity] = asyncio.run(self._view.trouble_with(identity))
+        return self._known[identity]
+
+    def why_unreachable(self, subscription: Subscription) -> str:
+        """A `ResolveTarget`."""
+        trouble = self.of(subscription.identity)
+        return ": ".join(part for part in (trouble.why, trouble.hint) if part)

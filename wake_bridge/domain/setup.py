@@ -1,0 +1,174 @@
+"""What `setup` proposes: one identity for each agent that was found, the same ones every time (DESIGN §9). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+_LONGEST_SLUG: Final = 32
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SetupAgent:
+    """One agent with the identity that it has or is to have.
+
+    `harness` is the screen profile's name, `directory` where the program runs, `pane` the exact name it is reached by.
+    """
+
+    identity: str
+    harness: str
+    directory: Path
+    pane: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAgent:
+    """One agent that was seen. `owners` are the identities that are woken in its pane as things stand."""
+
+    harness: str
+    directory: Path
+    pane: str
+    socket: str = ""
+    owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetTarget:
+    """What an earlier `setup` wrote for one identity; harness and directory are unknown where its record is lost."""
+
+    identity: str
+    pane: str
+    socket: str = ""
+    harness: str = ""
+    directory: Path | None = None
+
+
+class Step(StrEnum):
+    """What is to be done about one agent; `restore` is for one that graph or configuration have lost, or never got."""
+
+    ADD = "add"
+    MOVE = "move"
+    RESTORE = "restore"
+    KEEP = "keep"
+    KEEP_BY_HAND = "keep, set up by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One agent and what is to be done about it; `was` is the pane that a moved one was in."""
+
+    step: Step
+    agent: SetupAgent
+    socket: str = ""
+    was: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its target is, or will be, written by `setup`."""
+        return self.step is not Step.KEEP_BY_HAND
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A proposal for every agent, and the names that stand in the way: identity to the pane it has by hand."""
+
+    proposals: tuple[Proposal, ...]
+    conflicts: Mapping[str, str]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return any(one.step not in {Step.KEEP, Step.KEEP_BY_HAND} for one in self.proposals)
+
+
+def plan(
+    found: Sequence[FoundAgent],
+    ours: Sequence[SetTarget],
+    by_hand: Mapping[str, str],
+    taken: Collection[str],
+    known: Collection[str],
+    home: Path | None = None,
+) -> Plan:
+    """Propose an identity for every agent.
+
+    Args:
+        found: the agents that were seen.
+        ours: what earlier runs wrote.
+        by_hand: the identities whose target is configured by hand, and their panes.
+        taken: identities that may not be given to anyone else.
+        known: the identities that the graph has.
+        home: the person's home directory, which makes no good name.
+
+    An agent keeps the identity that is woken in its pane. One that moved, that is a vacant identity of ours has its
+    harness and directory, takes it along. Any other gets a name of its own. Never raises.
+    """
+    present = {owner for agent in found for owner in agent.owners}
+    vacant = sorted((one for one in ours if one.identity not in present), key=lambda one: one.identity)
+    names = {one.identity for one in ours}
+    given = present | set(taken) | names
+    count = Counter(agent.harness for agent in found)
+    proposals: dict[FoundAgent, Proposal] = {}
+    for agent in sorted(found, key=lambda one: (not one.owners, one.pane, one.socket)):
+        if agent.owners:
+            proposals[agent] = _kept(agent, names, known)
+        elif mover := next((one for one in vacant if _is_the_same(one, agent)), None):
+            vacant.remove(mover)
+            proposals[agent] = _taken_along(mover, agent)
+        else:
+            stand_in_the_way = {one for one in by_hand if one not in present}
+            wanted = _names_for(agent, home, is_alone=count[agent.harness] == 1)
+            identity = next(name for name in wanted if name not in given or name in stand_in_the_way)
+            given.add(identity)
+            proposals[agent] = _proposal(Step.ADD, agent, identity)
+    in_order = tuple(proposals[agent] for agent in found)
+    conflicts = {
+        one.agent.identity: by_hand[one.agent.identity]
+        for one in in_order
+        if one.is_ours and one.agent.identity in by_hand
+    }
+    return Plan(in_order, conflicts)
+
+
+def _kept(agent: FoundAgent, names: Collection[str], known: Collection[str]) -> Proposal:
+    mine = next((owner for owner in agent.owners if owner in names), None)
+    if mine is None:
+        return _proposal(Step.KEEP_BY_HAND, agent, agent.owners[0])
+    return _proposal(Step.KEEP if mine in known else Step.RESTORE, agent, mine)
+
+
+def _taken_along(mover: SetTarget, agent: FoundAgent) -> Proposal:
+    if (mover.pane, mover.socket) == (agent.pane, agent.socket):
+        return _proposal(Step.RESTORE, agent, mover.identity)
+    return _proposal(Step.MOVE, agent, mover.identity, was=mover.pane)
+
+
+def _proposal(step: Step, agent: FoundAgent, identity: str, was: str = "") -> Proposal:
+    return Proposal(step, SetupAgent(identity, agent.harness, agent.directory, agent.pane), agent.socket, was)
+
+
+def _is_the_same(target: SetTarget, agent: FoundAgent) -> bool:
+    return (target.harness, target.directory) == (agent.harness, agent.directory)
+
+
+def _names_for(agent: FoundAgent, home: Path | None, *, is_alone: bool) -> Iterator[str]:
+    """`@codex` for the only one of its kind, else `@codex-api` in a directory of that name, else numbered; endless."""
+    plain = f"@{_slug(agent.harness) or 'agent'}"
+    slug = "" if agent.directory == home else _slug(agent.directory.name)
+    with_directory = f"{plain}-{slug}" if slug else plain
+    if is_alone:
+        yield plain
+    yield with_directory
+    number = 1
+    while True:
+        number += 1
+        yield f"{with_directory}-{number}"
+
+
+def _slug(name: str) -> str:
+    return _NOT_IN_NAMES.sub("-", name.lower()).strip("-")[:_LONGEST_SLUG].strip("-")

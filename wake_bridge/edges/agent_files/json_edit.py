@@ -1,0 +1,172 @@
+"""Changes of one spot in a JSON text: everything else stays as the person wrote it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wake_bridge.edges.agent_files.json_text import Part, Piece, parse
+
+_INDENTED: Final = re.compile(r"\n([ \t]+)[^ \t\r\n]")
+_LAST_INDENT: Final = re.compile(r"\n([ \t]*)\Z")
+
+
+class WrongShape(ValueError):
+    """A value on the way is not what it must be; the message names it."""
+
+
+def value_at(text: str, path: Sequence[str]) -> Any:
+    """The value at `path`; None where there is none, or the text is empty.
+
+    Raises:
+        NotJson: the text is not JSON.
+        WrongShape: something else stands on the path.
+    """
+    if not text.strip():
+        return None
+    piece, missing = _walk(parse(text), path)
+    return None if missing else _plain(piece)
+
+
+def with_added(text: str, path: Sequence[str], wanted: Sequence[str] | Mapping[str, str]) -> str:
+    """`text` with `wanted` at the end of the array (strings) or object (a mapping) at `path`.
+
+    What is there already stays where and as it is; what is missing on the path is made.
+
+    Raises:
+        NotJson: the text is not JSON.
+        WrongShape: something else stands on the path.
+    """
+    value = dict(wanted) if isinstance(wanted, Mapping) else list(wanted)
+    if not text.strip():
+        return text + json.dumps(_nested(path, value), ensure_ascii=False, indent=2) + "\n"
+    holder, missing = _walk(parse(text), path)
+    depth = len(path) - len(missing)
+    if missing:
+        member = _written(_nested(missing[1:], value), text, depth + 1)
+        return _append(text, holder, [f"{json.dumps(missing[0])}: {member}"], depth)
+    if holder.kind != ("{" if isinstance(value, dict) else "["):
+        raise WrongShape(f"`{'.'.join(path)}` is not {'an object' if isinstance(value, dict) else 'a list'}")
+    have = {part.says for part in holder.parts}
+    if isinstance(value, dict):
+        added = [f"{json.dumps(name)}: {json.dumps(said)}" for name, said in value.items() if name not in have]
+    else:
+        added = [json.dumps(one) for one in value if one not in have]
+    return _append(text, holder, added, depth)
+
+
+def with_value(text: str, path: Sequence[str], value: Any) -> str:
+    """`text` with another value at `path`, which must be there."""
+    piece, missing = _walk(parse(text), path)
+    if missing:
+        raise WrongShape(f"`{'.'.join(path)}` is not there")
+    return text[: piece.start] + _written(value, text, len(path)) + text[piece.end :]
+
+
+def without(text: str, path: Sequence[str], unwanted: Sequence[str], *, keep: int) -> str:
+    """`text` without these strings of the array, or members of the object, at `path`.
+
+    Args:
+        text: JSON.
+        path: the names down to the array or object.
+        unwanted: what goes; what is not there is no matter.
+        keep: how many of the path's values stay even when they are left empty.
+
+    Raises:
+        NotJson: the text is not JSON.
+        WrongShape: something else stands on the path.
+    """
+    for one in unwanted:
+        holder, missing = _walk(parse(text), path)
+        if not missing:
+            text = _cut(text, holder, one)
+    for depth in range(len(path), keep, -1):
+        piece, missing = _walk(parse(text), path[:depth])
+        if missing or piece.parts or piece.kind not in {"[", "{"}:
+            break
+        holder, _ = _walk(parse(text), path[: depth - 1])
+        text = _cut(text, holder, path[depth - 1])
+    return text
+
+
+def depth_of(text: str, path: Sequence[str]) -> int:
+    """How many of the path's names are there."""
+    return len(path) - len(_walk(parse(text), path)[1]) if text.strip() else 0
+
+
+def _walk(root: Piece, path: Sequence[str]) -> tuple[Piece, tuple[str, ...]]:
+    """The deepest value on the path that is there, and the names that are not."""
+    here = root
+    for depth, name in enumerate(path):
+        if here.kind != "{":
+            raise WrongShape(f"`{'.'.join(path[:depth])}` is not an object" if depth else "the file is not an object")
+        inner = here.member(name)
+        if inner is None:
+            return here, tuple(path[depth:])
+        here = inner
+    return here, ()
+
+
+def _append(text: str, holder: Piece, added: Sequence[str], depth: int) -> str:
+    """`added` behind the last part of `holder`, laid out as its other parts are."""
+    if not added:
+        return text
+    if holder.parts:
+        first, last = holder.parts[0], holder.parts[-1]
+        before_first = text[holder.start + 1 : first.start]
+        line = _LAST_INDENT.search(before_first)
+        between = f",{_line_end(text)}{line.group(1)}" if line else ", "
+        return text[: last.end] + "".join(between + one for one in added) + text[last.end :]
+    if "\n" not in text.strip():
+        inside = ", ".join(added)
+    else:
+        inner, outer = (_line_end(text) + _step(text) * steps for steps in (depth + 1, depth))
+        inside = inner + f",{inner}".join(added) + outer
+    return text[: holder.start + 1] + inside + text[holder.end - 1 :]
+
+
+def _cut(text: str, holder: Piece, unwanted: str) -> str:
+    place = next((number for number, part in enumerate(holder.parts) if part.says == unwanted), None)
+    if place is None:
+        return text
+    part = holder.parts[place]
+    if len(holder.parts) == 1:
+        return text[: holder.start + 1] + text[holder.end - 1 :]
+    if place:
+        return text[: holder.parts[place - 1].end] + text[part.end :]
+    following: Part = holder.parts[1]
+    return text[: part.start] + text[following.start :]
+
+
+def _written(value: Any, text: str, depth: int) -> str:
+    """`value` as it looks `depth` steps in, in the file's own layout; on one line where the file is."""
+    if "\n" not in text.strip():
+        return json.dumps(value, ensure_ascii=False)
+    lines = json.dumps(value, ensure_ascii=False, indent=_step(text)).split("\n")
+    return (_line_end(text) + _step(text) * depth).join(lines)
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _step(text: str) -> str:
+    found = _INDENTED.search(text)
+    return found.group(1) if found else "  "
+
+
+def _nested(path: Sequence[str], value: Any) -> Any:
+    for name in reversed(path):
+        value = {name: value}
+    return value
+
+
+def _plain(piece: Piece) -> Any:
+    """The value itself: strings, objects and lists; of anything else only that it is there."""
+    if piece.kind == '"':
+        return piece.value
+    if piece.kind == "{":
+        return {part.name: _plain(part.piece) for part in piece.parts}
+    return [_plain(part.piece) for part in piece.parts] if piece.kind == "[" else ...

@@ -1,0 +1,108 @@
+"""What the agents' files would become: nothing is written here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.edges.agent_files.allow_rules import Rule, rule_for
+from wake_bridge.edges.agent_files.change import FileChange, Form
+from wake_bridge.edges.agent_files.instructions import instruction_file, instructions_for
+from wake_bridge.edges.agent_files.json_edit import WrongShape
+from wake_bridge.edges.agent_files.json_text import NotJson
+from wake_bridge.edges.agent_files.marked_block import marks_of, with_block
+from wake_bridge.edges.agent_files.on_disk import content_of, real_place
+
+
+def plan_files(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
+    """What must be told and allowed so that a wake leads to mail being read, without a dialog.
+
+    Files that already say so are in the list too, unchanged: they may be taken back later.
+
+    Args:
+        agents: who is to be reached; several in one directory share its files.
+        home: where the harnesses keep their own settings.
+
+    Raises:
+        OperationFailed: a file cannot be read, or is not what its harness expects; the message names it.
+    """
+    return [*_told(agents), *_allowed(agents, home)]
+
+
+def _told(agents: Sequence[SetupAgent]) -> list[FileChange]:
+    rooms: dict[Path, list[SetupAgent]] = defaultdict(list)
+    for agent in agents:
+        rooms[agent.directory].append(agent)
+    changes: dict[Path, FileChange] = {}
+    for room in rooms.values():
+        text = instructions_for(room)
+        for file in dict.fromkeys(instruction_file(agent, _exists) for agent in room):
+            if file is None:
+                continue
+            path, link = real_place(file)
+            if path in changes:
+                continue
+            before = content_of(path)
+            what = _said(f"instructions for {', '.join(agent.identity for agent in room)}", path, link)
+            after = with_block(before, text, marks_of(file.name))
+            changes[path] = FileChange(path, before, after, what, Form.BLOCK, link=link)
+    return list(changes.values())
+
+
+def _allowed(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
+    changes: dict[Path, FileChange] = {}
+    for agent in agents:
+        try:
+            rule = rule_for(agent, home, _text)
+            if rule is None:
+                continue
+            place = real_place(rule.path)
+            changes[place[0]] = _change(agent.harness, rule, place, changes.get(place[0]))
+        except (NotJson, WrongShape) as broken:
+            raise OperationFailed(
+                f"the settings of {agent.harness} cannot be read ({broken})",
+                str(agent.directory),
+                hint="mend the file, then run it again; nothing was changed",
+            ) from broken
+    return list(changes.values())
+
+
+def _change(harness: str, rule: Rule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:
+    path, link = place
+    before = content_of(path)
+    try:
+        now = (earlier.after if earlier else before or b"").decode()
+        after = rule.edit(now).encode()
+    except UnicodeDecodeError as broken:
+        raise OperationFailed("the file is not UTF-8", str(path), hint="mend it; nothing was changed") from broken
+    except (NotJson, WrongShape) as broken:
+        raise OperationFailed(
+            f"the file cannot be changed ({broken})", str(path), hint="mend it; nothing was changed"
+        ) from broken
+    return FileChange(
+        path,
+        before,
+        after,
+        _said(f"{harness} may use the mail commands", path, link),
+        rule.form,
+        rule.where,
+        rule.names,
+        link,
+    )
+
+
+def _said(what: str, path: Path, link: Path | None) -> str:
+    """`what`, and the link where it leads out of its own directory."""
+    return what if link is None or path.is_relative_to(link.parent.resolve()) else f"{what} ({link} leads there)"
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()
+
+
+def _text(path: Path) -> str | None:
+    content = content_of(path)
+    return None if content is None else content.decode()

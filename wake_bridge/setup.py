@@ -1,0 +1,173 @@
+"""`setup`: from the agents in the panes to identities, subscriptions and targets, and a record to undo it by (DESIGN §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from wake_bridge.domain.errors import RefusedForSafety
+from wake_bridge.domain.names import Trigger
+from wake_bridge.domain.setup import FoundAgent, Plan, Proposal, SetTarget, Step, plan
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.first_config import write_first_config
+from wake_bridge.edges.configuration.targets_block import BlockTarget, read_block, write_block
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.graph.graph_schema import create_embedded_graph
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity
+from wake_bridge.edges.graph.subscription_nodes import Wish, subscribe
+from wake_bridge.edges.service.setup_record import SetIdentity, SetupRecord, read_record, write_record
+from wake_bridge.edges.timestamps import timestamp_now
+from wake_bridge.panes import PaneReport
+
+TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is there already: the graph's identities, those that may not be given away, and what was set up before."""
+
+    known: frozenset[str]
+    taken: frozenset[str]
+    block: dict[str, BlockTarget]
+    record: SetupRecord
+
+
+def standing(settings: Settings) -> Standing:
+    """Read graph, configuration and record.
+
+    Raises:
+        SourceError: there is a graph, but it cannot be read.
+        OperationFailed: block or record are damaged.
+        RefusedForSafety: somebody changed the block.
+    """
+    known: frozenset[str] = frozenset()
+    taken = set(settings.config.targets)
+    if settings.graph_path.exists():
+        with GraphFile(settings.graph_path) as graph:
+            nodes = graph.nodes(IDENTITY_LABEL)
+            known = frozenset(node.id for node in nodes)
+            taken |= {node.id for node in nodes if node.properties.get("accountType") == "human"}
+            taken |= {parse_subscription(node.id, node.properties).identity for node in graph.nodes(SUBSCRIPTION_LABEL)}
+    return Standing(known, frozenset(taken), read_block(settings.config_file), read_record(settings.state_dir))
+
+
+def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -> Plan:
+    """The plan for every agent that has a name to be reached by.
+
+    Raises:
+        RefusedForSafety: a name that an agent would get is configured by hand for another pane.
+    """
+    found = [
+        FoundAgent(one.sight.harness, one.sight.directory, one.sight.name, one.sight.socket, one.identities)
+        for one in reports
+        if one.sight.harness and one.sight.name
+    ]
+    by_hand = {name: table.pane for name, table in settings.config.targets.items() if name not in now.block}
+    made = plan(found, _set_targets(now, by_hand), by_hand, now.taken, now.known, Path.home())
+    for identity, pane in made.conflicts.items():
+        raise RefusedForSafety(
+            f"{identity} is configured by hand for the pane {pane!r}, where no agent is now",
+            str(settings.config_file),
+            hint=f'correct or remove [targets."{identity}"] there, then run `wake-bridge setup` again',
+        )
+    return made
+
+
+def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:
+    """What earlier runs wrote, also those that were stopped before they wrote the target."""
+    recorded = {one.identity: one for one in now.record.identities}
+    targets = {name: BlockTarget(one.pane, one.socket) for name, one in recorded.items()} | now.block
+    return [
+        SetTarget(name, target.pane, target.socket, recorded[name].harness, Path(recorded[name].directory))
+        if name in recorded
+        else SetTarget(name, target.pane, target.socket)
+        for name, target in targets.items()
+        if name not in by_hand
+    ]
+
+
+def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -> None:
+    """Do what the plan says, each step recorded before it is done. Repeated after a crash it does what is left.
+
+    Args:
+        settings: those in force before; configuration and graph need not exist.
+        made: the plan.
+        now: what the plan was made from.
+        foreign: whether a graph that another program made may be written.
+
+    Raises:
+        RefusedForSafety: the graph is another program's, or the configuration cannot take the targets.
+        OperationFailed: a file cannot be written.
+        SourceError: the graph cannot be written.
+    """
+    record = _prepare(settings, now.record)
+    todo = [one for one in made.proposals if one.step not in {Step.KEEP, Step.KEEP_BY_HAND}]
+    with GraphWriter(settings.graph_path, allow_foreign=foreign) as graph:
+        for one in todo:
+            record = _enlist(settings.state_dir, graph, one, record)
+    entries = {**now.block, **{one.agent.identity: BlockTarget(one.agent.pane, one.socket) for one in todo}}
+    write_block(settings.config_file, entries)
+    finished = tuple(replace(one, finished=one.finished or one.identity in entries) for one in record.identities)
+    write_record(settings.state_dir, replace(record, identities=finished))
+
+
+def _prepare(settings: Settings, record: SetupRecord) -> SetupRecord:
+    """Configuration and graph, as `init` makes them."""
+    config, graph = settings.config_file, settings.graph_path
+    if not record.config:
+        record = replace(
+            record,
+            config=str(config),
+            config_made=not config.exists(),
+            graph=str(graph),
+            graph_made=not graph.exists(),
+            directories=tuple(map(str, _missing(config.parent, graph.parent, settings.state_dir))),
+        )
+    write_record(settings.state_dir, record)
+    create_embedded_graph(graph, timestamp_now())
+    write_first_config(config, None)
+    return record
+
+
+def _missing(*directories: Path) -> Iterable[Path]:
+    """Those directories, and those above them, that are not there yet; outermost first."""
+    missing = {one for directory in directories for one in (directory, *directory.parents) if not one.exists()}
+    return sorted(missing, key=lambda one: (len(one.parts), str(one)))
+
+
+def _enlist(state_dir: Path, graph: GraphWriter, one: Proposal, record: SetupRecord) -> SetupRecord:
+    """The identity and its subscriptions; one that only moved has them already."""
+    agent = one.agent
+    known = next((known for known in record.identities if known.identity == agent.identity), None)
+    was_there = find_identity(graph, agent.identity) is not None
+    mine = SetIdentity(
+        identity=agent.identity,
+        harness=agent.harness,
+        directory=str(agent.directory),
+        pane=agent.pane,
+        socket=one.socket,
+        added=not was_there or (known is not None and known.added),
+        subscriptions=known.subscriptions if known else (),
+        finished=known is not None and known.finished,
+    )
+    record = _with(record, mine)
+    write_record(state_dir, record)
+    if one.step in {Step.MOVE, Step.RESTORE} and was_there and mine.finished:
+        return record
+    put_identity(graph, agent.identity, timestamp_now())
+    for trigger in TRIGGERS:
+        done = subscribe(graph, agent.identity, Wish(trigger=trigger, harness_target=BRIDGE_TARGET), timestamp_now())
+        if done.created:
+            mine = replace(mine, subscriptions=(*mine.subscriptions, done.subscription_id))
+            record = _with(record, mine)
+            write_record(state_dir, record)
+    return record
+
+
+def _with(record: SetupRecord, mine: SetIdentity) -> SetupRecord:
+    others = [one for one in record.identities if one.identity != mine.identity]
+    return replace(record, identities=tuple(sorted([*others, mine], key=lambda one: one.identity)))

@@ -1,0 +1,46 @@
+"""One program lives in its house for all its states; after a broken rule it gets a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.harness.installed import executable
+from tests.harness.programs import PROGRAMS
+from tests.harness.states import STATES
+from tests.harness.table import SKIPPED, Results, version_of
+from tests.harness.tenancy import TEN, Tenancy
+
+
+@pytest.fixture(scope="session")
+def results() -> Iterator[Results]:
+    """The table: printed at the end, and left in the page after a whole run."""
+    results = Results((*(state.name for state in STATES), TEN))
+    yield results
+    print(f"\n\n{results.markdown()}")
+    if results.is_whole:
+        results.write()
+
+
+@pytest.fixture(scope="module")
+def tenancy(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001 - asked for what it demands
+    results: Results,
+) -> Iterator[Tenancy]:
+    """One program's house. A program that is not there is no reason to pass: its tests fail as skipped."""
+    wanted = PROGRAMS[request.param]
+    directory = tmp_path_factory.mktemp(wanted.name)
+    if executable(wanted) is None:
+        for column in results.columns:
+            results.put(wanted.name, column, SKIPPED)
+        pytest.fail(f"{wanted.name} is not installed: `make harnesses` installs it", pytrace=False)
+    results.versions[wanted.name] = version_of(wanted, directory)
+    tenancy = Tenancy(wanted, directory, program, results)
+    yield tenancy
+    with suppress(TimeoutError):
+        tenancy.give_up()

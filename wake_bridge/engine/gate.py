@@ -181,7 +181,8 @@ class Gate:
 
     async def _text(self, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News) -> str:
         """The digest; of a nudge its one line."""
-        style, known = self._current.settings.digest, news.judged.identities.keys()
+        style = self._current.settings.digest
+        known = () if place.paper.at_reads_files else news.judged.identities.keys()
         if news.pulses:
             return compose_nudge(
                 news.unread(events),

@@ -39,7 +39,7 @@ def explained(one: Captured) -> str:
     is_idle = presence.wants_second_look
     state = PresenceState.IDLE if is_idle else presence.state
     seen = "idle in composer" if is_idle else presence.detail.partition(": ")[0]
-    told = "woken, if a second look agrees" if is_idle else hold_of(one).remedy(ME)
+    told = "woken, if a second look agrees" if is_idle else hold_of(one).told(ME)
     return f"{one.name} | {state} | {seen} | {told[:_FIRST_WORDS]}"
 
 

@@ -39,7 +39,7 @@ def _state(one: Captured) -> str:
 @pytest.mark.parametrize("pattern", TRUE_REASONS)
 def test_every_state_is_explained_by_its_true_reason_and_names_the_place(pattern: str) -> None:
     """Explain: which state it is and what to do about it, in the words of a person who is to do it."""
-    told = {one.name: hold_of(one).remedy(ME) for one in corpus() if re.match(pattern, _state(one))}
+    told = {one.name: hold_of(one).told(ME) for one in corpus() if re.match(pattern, _state(one))}
 
     assert len(told) >= 1
     wrong = {

@@ -69,7 +69,14 @@ SOURCES = "\n".join(
 )
 def test_a_remedy_says_what_is_the_matter_where_and_what_to_do(reason: HoldReason, detail: str, told: str) -> None:
     """DESIGN §1: a hold has a remedy; the words are those of a person who is to act on it."""
-    assert Hold(reason, detail, WHERE).remedy(ME) == told
+    assert Hold(reason, detail, WHERE).told(ME) == told
+
+
+def test_a_remedy_beside_its_reason_is_the_deed_alone() -> None:
+    """Who hears the reason anyway is not told it twice."""
+    assert Hold(HoldReason.WAITING_ON_APPROVAL, "", WHERE).remedy(ME) == "answer the dialog in agents:1.2"
+    assert Hold(HoldReason.USER_TYPING, "", WHERE).remedy(ME) == "send or clear the text in the composer of agents:1.2"
+    assert all(Hold(reason).told(ME) for reason in HoldReason)
 
 
 @pytest.mark.parametrize(("reason", "start"), EXACT_REMEDIES)
@@ -87,5 +94,5 @@ def test_text_from_a_screen_never_chooses_or_breaks_a_remedy() -> None:
     shown = Evidence("draft", PresenceState.USER_TYPING, saw="{where} client-key {0}", region="composer")
 
     assert shown.told == "draft in composer: {where} client-key {0}"
-    assert Hold(HoldReason.USER_TYPING, shown.told, WHERE).remedy(ME).startswith("unsent text")
+    assert Hold(HoldReason.USER_TYPING, shown.told, WHERE).told(ME).startswith("unsent text")
     assert "{where}" in Hold(HoldReason.ADAPTER_FAILED, "{where}", WHERE).remedy(ME)

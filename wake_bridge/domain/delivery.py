@@ -160,8 +160,8 @@ class HoldReason(StrEnum):
 
 REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.ACTIVE: "nothing to do: the agent in {where} is working and will be woken when its turn ends",
-    HoldReason.WAITING_ON_APPROVAL: "approval waiting in {where}: answer the dialog there",
-    HoldReason.USER_TYPING: "unsent text in the composer of {where}: send it or clear it there",
+    HoldReason.WAITING_ON_APPROVAL: "answer the dialog in {where}",
+    HoldReason.USER_TYPING: "send or clear the text in the composer of {where}",
     HoldReason.UNKNOWN: "{where} does not show an agent at rest: close what is open there; `wake-bridge presence {identity}"
     " --explain` says what was seen",
     HoldReason.COPY_MODE: "{where} is in copy mode: press q there",
@@ -189,6 +189,12 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.GRAPH_AWAY: "nothing to do: the graph cannot be read at the moment",
 }
 
+
+WITH_REASON: Final[dict[HoldReason, str]] = {
+    HoldReason.WAITING_ON_APPROVAL: "approval waiting in {where}: answer the dialog there",
+    HoldReason.USER_TYPING: "unsent text in the composer of {where}: send it or clear it there",
+}
+"""For who does not hear the reason besides: the remedies that do not name it, with it. The others do."""
 
 _TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {where}`"
 
@@ -246,13 +252,22 @@ class Hold:
     next_look_at: Instant = EPOCH_START
 
     def remedy(self, identity: Identity) -> str:
-        """What is the matter and what a person can do about it, one clause."""
-        exact = (
-            words
-            for (reason, start), words in EXACT_REMEDIES.items()
-            if reason is self.reason and re.match(rf"{re.escape(start)}(?![\w-])", self.detail)
-        )
-        words = next(exact, REMEDIES[self.reason])
+        """What a person can do about it, one clause."""
+        return self._spelled(self._exact or REMEDIES[self.reason], identity)
+
+    def told(self, identity: Identity) -> str:
+        """What is the matter, and what a person can do about it, one clause."""
+        return self._spelled(self._exact or WITH_REASON.get(self.reason, REMEDIES[self.reason]), identity)
+
+    @property
+    def _exact(self) -> str:
+        """The more exact remedy for what was seen; empty where there is none."""
+        for (reason, start), words in EXACT_REMEDIES.items():
+            if reason is self.reason and re.match(rf"{re.escape(start)}(?![\w-])", self.detail):
+                return words
+        return ""
+
+    def _spelled(self, words: str, identity: Identity) -> str:
         return words.format(identity=identity, where=self.where or "the pane", detail=self.detail or "it did not say")
 
 

@@ -37,7 +37,7 @@ def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str
         "proof": int(delivery.proof),
         "hold_reason": waits.reason if waits else None,
         "hold_detail": waits.detail if waits else None,
-        "remedy": waits.remedy(delivery.identity) if waits else None,
+        "remedy": waits.told(delivery.identity) if waits else None,
         "next_look": time_or_none(waits.next_look_at) if waits else None,
         "attempts": delivery.attempts,
         "event_count": len(members),
@@ -91,7 +91,7 @@ def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:
         "where": presence.where or None,
         "why": presence.detail,
         "holdReason": presence.hold,
-        "remedy": hold_because_of(presence).remedy(identity) if held else None,
+        "remedy": hold_because_of(presence).told(identity) if held else None,
         "evidence": [
             {
                 "source": one.source,

@@ -20,6 +20,9 @@ NOT_FOUND: Final = 127
 _AT_ONCE: Final = 4
 """Calls to one server at the same time. Each server has threads of its own: one that hangs holds up no other."""
 
+_HUNG_UP: Final = "server exited unexpectedly"
+"""What a client says of a server that does not talk to it, alive or not."""
+
 _OWN_VARIABLES: Final = frozenset({"TMUX", "TMUX_PANE"})
 
 
@@ -42,7 +45,10 @@ class Answer:
         """Why it is not well, one line."""
         if self.timed_out:
             return "tmux did not answer in time"
-        return self.stderr.strip().replace("\n", "; ") or f"tmux exited with {self.returncode}"
+        said = self.stderr.strip().replace("\n", "; ")
+        if said == _HUNG_UP:
+            return f"{said}: it ended, or it is newer than the tmux on PATH"
+        return said or f"tmux exited with {self.returncode}"
 
 
 class TmuxServer:

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from adapters.bounded_call import Answer, BoundedCall
@@ -17,6 +18,9 @@ NOT_ON_PATH: Final = "tmux is not on PATH"
 
 _AT_ONCE: Final = 4
 """Calls to one server at the same time. Each server has threads of its own: one that hangs holds up no other."""
+
+_HUNG_UP: Final = "server exited unexpectedly"
+"""What a client says of a server that does not talk to it, alive or not."""
 
 _OWN_VARIABLES: Final = frozenset({"TMUX", "TMUX_PANE"})
 
@@ -53,10 +57,13 @@ class TmuxServer:
         argv = [program, "-u", "-S", self.socket, *joined(commands)]
         call = BoundedCall(argv, stdin, self._timeout, self._environment)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call.run)
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, call.run)
         except asyncio.CancelledError:
             call.kill()
             raise
+        if answer.stderr.strip() == _HUNG_UP:
+            return replace(answer, stderr=f"{_HUNG_UP}: it ended, or it is newer than the tmux on PATH")
+        return answer
 
 
 def joined(commands: Sequence[Sequence[str]]) -> list[str]:

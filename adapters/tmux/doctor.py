@@ -35,7 +35,10 @@ async def checks(server: TmuxServer, timeout: float, environment: Mapping[str, s
         ]
     answer = await server.ask(["display-message", "-p", f"#{{pid}} {_GLYPHS}"])
     if not answer.is_well:
-        hint = f"see whether `tmux -S {server.socket} list-sessions` answers"
+        hint = (
+            f"see whether `{program} -S {server.socket} list-sessions` answers; "
+            "if not, put the server's own tmux first on the service's PATH"
+        )
         return [*report, ("tmux socket", False, f"{server.socket}: {answer.complaint}", hint)]
     pid, _, glyphs = answer.stdout.strip().partition(" ")
     return [

@@ -182,6 +182,25 @@ def test_what_tmux_complains_of_is_told(scene: Scene) -> None:
     assert agent.is_untouched()
 
 
+def test_a_server_newer_than_its_client_is_named_as_such(scene: Scene) -> None:
+    """CONTRACT `doctor`: such a server lives on, and only hangs up; which is no end of it."""
+    path = stub(
+        scene.directory, 'case "$1" in -V) echo "tmux 3.3a";; *) echo "server exited unexpectedly" >&2; exit 1;; esac'
+    )
+    agent = scene.resident()
+    scene.adapter = scene.new_adapter(PATH=path)
+
+    found = scene.resolve(scene.address(agent.id))
+    _, (_, is_well, detail, hint) = asyncio.run(scene.adapter.probe())
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.UNREACHABLE
+    assert "newer than the tmux on PATH" in found.detail
+    assert is_well is False
+    assert "newer than the tmux on PATH" in detail
+    assert "first on the service's PATH" in hint
+
+
 def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:
     """DESIGN §6.4: the verdict is printed; exit 0 proves nothing."""
     agent = scene.resident()

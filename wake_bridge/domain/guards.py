@@ -228,31 +228,28 @@ def _limits_reached(
     here = [wake.at for wake in past if wake.pane_key == candidate.pane_key and candidate.pane_key]
     since_lifted = [at for at in here if at > candidate.lifted_at]
     is_urgent = any(one.window == 0 and _wakes([one]) for one in events)
-    reached = (
-        (
-            HoldReason.REFRACTORY,
-            f"rests {limits.refractory} s after a wake",
-            None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now),
-        ),
-        (
-            HoldReason.STORM,
-            f"{limits.storm} wakes within {limits.storm_period} s",
-            _frees_at(here, limits.storm, limits.storm_period * 1000, now),
-        ),
-        (
-            HoldReason.BUDGET,
-            f"{limits.wakes_per_day} wakes within a day",
-            _frees_at(since_lifted, limits.wakes_per_day, DAY, now),
-        ),
-        (
-            HoldReason.BUDGET,
-            f"{limits.wakes_per_hour} wakes within an hour",
-            _frees_at(since_lifted, limits.wakes_per_hour, HOUR, now),
-        ),
-    )
-    for reason, detail, frees_at in reached:
-        if frees_at is not None:
-            yield Hold(reason, detail, candidate.where, frees_at)
+    rested_at = None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now)
+    if rested_at is not None:
+        yield Hold(HoldReason.REFRACTORY, f"rests {limits.refractory} s after a wake", candidate.where, rested_at)
+    calm_at = _frees_at(here, limits.storm, limits.storm_period * 1000, now)
+    if calm_at is not None:
+        detail = f"{limits.storm} wakes within {limits.storm_period} s"
+        yield Hold(HoldReason.STORM, detail, candidate.where, calm_at)
+    spent = spent_budget(since_lifted, limits, now)
+    if spent is not None:
+        detail, frees_at = spent
+        yield Hold(HoldReason.BUDGET, detail, candidate.where, frees_at)
+
+
+def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tuple[str, Instant] | None:
+    """Why one pane's wakes since its limits were last lifted use its budget up, and when it frees; None if not."""
+    tomorrow = _frees_at(wakes, limits.wakes_per_day, DAY, now)
+    if tomorrow is not None:
+        return f"{limits.wakes_per_day} wakes within a day", tomorrow
+    next_hour = _frees_at(wakes, limits.wakes_per_hour, HOUR, now)
+    if next_hour is not None:
+        return f"{limits.wakes_per_hour} wakes within an hour", next_hour
+    return None
 
 
 def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits) -> Hold:

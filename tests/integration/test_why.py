@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,8 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.core = MemoryCore.create(directory / "graph.sqlite", [A, B, C])
+        graph = directory / "graph.sqlite"
+        self.core = MemoryCore(graph) if graph.exists() else MemoryCore.create(graph, [A, B, C])
         self.rules = MatchingRules()
         self.limits = Limits()
         self.later = 0
@@ -524,3 +526,21 @@ def test_asking_changes_nothing(world: World) -> None:
     world.why(message)
 
     assert (state.read_bytes(), world.core.sql("SELECT * FROM GraphLog")) == before
+
+
+def test_every_row_and_every_node_of_a_real_graph_has_an_answer(tmp_path: Path) -> None:
+    """A file made by the real services: whatever lies in it, `why` answers with a sentence and a next step."""
+    shutil.copy(Path(__file__).parents[1] / "fixtures/neo-real.sqlite", tmp_path / "graph.sqlite")
+    world = World(tmp_path)
+    rows = [row for (row,) in world.core.sql("SELECT log_id FROM GraphLog")]
+    nodes = [node for (node,) in world.core.sql("SELECT id FROM Nodes UNION SELECT id FROM Edges")]
+    assert rows
+    assert nodes
+
+    for _ in range(2):
+        for asked in (*rows, *nodes):
+            report = world.why(asked)
+            assert report.findings or report.silence
+            assert all(one.verdict.text and one.verdict.next for one in report.findings)
+        world.tail()
+    world.core.close()

@@ -233,17 +233,12 @@ def _limits_reached(
         yield Hold(HoldReason.REFRACTORY, f"rests {limits.refractory} s after a wake", candidate.where, rested_at)
     calm_at = _frees_at(here, limits.storm, limits.storm_period * 1000, now)
     if calm_at is not None:
-        yield Hold(HoldReason.STORM, f"{limits.storm} wakes within {limits.storm_period} s", candidate.where, calm_at)
+        detail = f"{limits.storm} wakes within {limits.storm_period} s"
+        yield Hold(HoldReason.STORM, detail, candidate.where, calm_at)
     spent = spent_budget(since_lifted, limits, now)
     if spent is not None:
-        yield Hold(HoldReason.BUDGET, spent[0], candidate.where, spent[1])
-
-
-def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits) -> Hold:
-    """The hold for the thread that frees first."""
-    thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
-    detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
-    return Hold(HoldReason.LOOP, detail, candidate.where, frees_at)
+        detail, frees_at = spent
+        yield Hold(HoldReason.BUDGET, detail, candidate.where, frees_at)
 
 
 def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tuple[str, Instant] | None:
@@ -255,6 +250,13 @@ def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tupl
     if next_hour is not None:
         return f"{limits.wakes_per_hour} wakes within an hour", next_hour
     return None
+
+
+def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits) -> Hold:
+    """The hold for the thread that frees first."""
+    thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
+    detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
+    return Hold(HoldReason.LOOP, detail, candidate.where, frees_at)
 
 
 def _brakes(

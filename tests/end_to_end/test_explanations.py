@@ -16,6 +16,8 @@ from wake_bridge.testing.playground import Playground
 
 DRAFT: Final = "rm -rf would be a bad ide"
 
+pytestmark = pytest.mark.timeout(300)  # one course for all: fourteen agents and some fifty commands
+
 
 @dataclass(frozen=True)
 class Told:

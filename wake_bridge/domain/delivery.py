@@ -208,6 +208,10 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         HoldReason.USER_TYPING,
         "shell-mode",
     ): "the composer of {where} is in shell mode, where text is run: leave it there",
+    (
+        HoldReason.UNKNOWN,
+        "no-composer in composer: the screen is empty",
+    ): "nothing to do: {where} shows nothing yet; its agent may still be starting",
     (HoldReason.UNKNOWN, "no-composer"): "no composer is to be seen in {where}: leave the menu or view that is open"
     " there; " + _TRUST,
     (HoldReason.UNKNOWN, "cursor-elsewhere"): "the cursor of {where} is not in the composer: put it there",

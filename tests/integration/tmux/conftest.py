@@ -103,11 +103,17 @@ class Scene:
         return Journal()
 
     def new_adapter(
-        self, *, timeout: float = 10.0, socket_name: str = "", screens_directory: str = "", **environment: str
+        self,
+        *,
+        timeout: float = 10.0,
+        typing_quiet: float = QUIET,
+        socket_name: str = "",
+        screens_directory: str = "",
+        **environment: str,
     ) -> TmuxAdapter:
         context = AdapterContext(
             timeout=timeout,
-            typing_quiet=QUIET,
+            typing_quiet=typing_quiet,
             screens_directory=screens_directory,
             environment={**os.environ, **environment},
             clock=SystemClock(),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import pytest
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.ports.adapter import Refused
+from wake_bridge.ports.adapter import Delivered, Refused
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Resident, Scene
@@ -195,6 +195,24 @@ def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene: Scene) -> None:
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
     agent.fake.shows("streaming")
     assert scene.verdict(agent.id).vote is PresenceState.ACTIVE
+
+
+def test_a_server_of_a_plain_c_locale_tells_glyphs_as_well(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN §6: everything is started in such a locale by cron, by a service, by ssh."""
+    with monkeypatch.context() as plain:
+        plain.setenv("LC_ALL", "C")
+        plain.setenv("LANG", "C")
+        scene.tmux.run("new-session", "-d", "-s", "agents", "cat")
+        scene.adapter = scene.new_adapter()
+    agent = scene.resident()
+    wake = scene.wake("漢字 é ⇒ {mark} ok")
+
+    idle = scene.verdict(agent.id)
+    outcome = scene.deliver(agent.id, wake)
+
+    assert idle.vote is PresenceState.IDLE
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
 
 
 def test_a_title_is_only_text(scene: Scene) -> None:

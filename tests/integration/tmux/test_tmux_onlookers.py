@@ -186,3 +186,20 @@ def test_who_left_holds_nothing_and_who_comes_is_heeded(scene: Scene) -> None:
     scene.attached(agent.id)
 
     assert scene.verdict(agent.id).rule in {"client-key", "session-touched"}
+
+
+@pytest.mark.parametrize(("typing_quiet", "holds"), [(0.1, False), (2, False), (30, True)])
+def test_keys_must_lie_back_as_long_as_is_configured(scene: Scene, typing_quiet: float, *, holds: bool) -> None:
+    """CONTRACT `presence.typing_quiet`, two seconds at the least: tmux tells of keys in whole seconds."""
+    agent = scene.resident()
+    typist = scene.watcher(agent.id)
+    typist.types(KEY)
+    scene.waits_until_told_of_a_key()
+    scene.adapter = scene.new_adapter(typing_quiet=typing_quiet)
+    at_once = scene.verdict(agent.id)
+    scene.waits_until_quiet()
+
+    later = scene.verdict(agent.id)
+
+    assert at_once.rule == "client-key"
+    assert (later.rule == "client-key") is holds

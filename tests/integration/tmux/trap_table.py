@@ -79,25 +79,25 @@ def _tmux(*arguments: str) -> Act:
     return lambda cell: cell.tmux(*arguments)
 
 
-def _shows(mode: str, text: str = "") -> Act:
-    """The agent is in that mode, and its screen shows it."""
+def _shows(mode: str, text: str = "", *, keep: bool = False) -> Act:
+    """The agent is in that mode, and its screen shows it; with `keep` its composer holds what it held."""
 
     def act(cell: Cell) -> None:
-        if mode == "crash":
-            cell.agent.fake.shows(mode)
-            cell.agent.tmux.waits_until(cell.agent.pane, lambda look: _is_shell_or_dead(look.flags))
-            return
-        before = cell.agent.look().text
-        cell.agent.fake.shows(mode, text, keep=not text and mode == "approval")
-        if mode not in {"vim-normal", "streaming"}:
-            cell.agent.tmux.waits_until(cell.agent.pane, lambda look: look.text != before)
+        before = cell.agent.look()
+        cell.agent.fake.shows(mode, text, keep=keep)
+        cell.agent.tmux.waits_until(
+            cell.agent.pane, lambda look: (look.text, look.title) != (before.text, before.title)
+        )
 
     return act
 
 
-def _is_shell_or_dead(flags: object) -> bool:
-    assert isinstance(flags, dict)
-    return flags["pane_dead"] == "1" or flags["pane_current_command"] in {"sh", "dash", "bash"}
+def _crashes(cell: Cell) -> None:
+    """Its picture stays, and its shell has the pane."""
+    cell.agent.fake.shows("crash")
+    cell.agent.tmux.waits_until(
+        cell.agent.pane, lambda look: not look.flags["pane_current_command"].startswith("python")
+    )
 
 
 def _turns(**knobs: int | bool | str) -> Act:
@@ -236,7 +236,7 @@ TRAPS: Final = (
     Trap("a pane that shows another tmux", _aims_at_a_pane_that_shows_tmux, UP_FRONT, refused(HOLD.NO_AGENT)),
     Trap("behind a script", _nothing, UP_FRONT, ONCE, start=Start.SCRIPT),
     Trap("stopped", _is_stopped, UP_FRONT, refused(HOLD.NO_AGENT), start=Start.SCRIPT),
-    Trap("quit to its shell", _shows("crash"), UP_FRONT, refused(HOLD.NO_AGENT), start=Start.SHELL),
+    Trap("quit to its shell", _crashes, UP_FRONT, refused(HOLD.NO_AGENT), start=Start.SHELL),
     Trap("dead, and the pane remains", _dies_in_its_pane, UP_FRONT, refused(HOLD.PANE_DEAD)),
     # ---- what forbids a key: DESIGN §6.3 -------------------------------------------------------------------------------
     Trap("copy mode", _tmux("copy-mode", "-t", "{pane}"), UP_FRONT, refused(HOLD.COPY_MODE)),
@@ -266,7 +266,7 @@ TRAPS: Final = (
     Trap("then input off", _tmux("select-pane", "-d", "-t", "{pane}"), AFTER_THE_LOOK, refused(HOLD.INPUT_OFF)),
     Trap("then a dialog", _shows("approval"), AFTER_THE_LOOK, refused(HOLD.WAITING_ON_APPROVAL)),
     Trap("then a draft", _shows("draft", "half a thought"), AFTER_THE_LOOK, refused(HOLD.USER_TYPING)),
-    Trap("then its shell", _shows("crash"), AFTER_THE_LOOK, refused(HOLD.NO_AGENT), start=Start.SHELL),
+    Trap("then its shell", _crashes, AFTER_THE_LOOK, refused(HOLD.NO_AGENT), start=Start.SHELL),
     Trap("then another size", _is_resized, AFTER_THE_LOOK, refused()),
     Trap("then another session", _moves_out, AFTER_THE_LOOK, refused()),
     Trap("then it is gone", _tmux("kill-pane", "-t", "{pane}"), AFTER_THE_LOOK, refused(HOLD.UNREACHABLE)),
@@ -275,10 +275,10 @@ TRAPS: Final = (
     Trap("then another name", _tmux("rename-window", "-t", "{pane}", "new"), AFTER_THE_LOOK, ONCE),
     Trap("then another title", _tmux("select-pane", "-t", "{pane}", "-T", "▪ #{pid} ; }"), AFTER_THE_LOOK, ONCE),
     # ---- between paste and Enter: DESIGN §§6.5, 6.6 --------------------------------------------------------------------
-    Trap("a dialog in the gap", _shows("approval"), IN_THE_GAP, STAGED),
+    Trap("a dialog in the gap", _shows("approval", keep=True), IN_THE_GAP, STAGED),
     Trap("copy mode before Enter", _tmux("copy-mode", "-t", "{pane}"), BEFORE_ENTER, STAGED),
-    Trap("a dialog before Enter", _shows("approval"), BEFORE_ENTER, STAGED),
-    Trap("its shell before Enter", _shows("crash"), BEFORE_ENTER, STAGED, start=Start.SHELL),
+    Trap("a dialog before Enter", _shows("approval", keep=True), BEFORE_ENTER, STAGED),
+    Trap("its shell before Enter", _crashes, BEFORE_ENTER, STAGED, start=Start.SHELL),
     Trap("a key before Enter", _presses_a_key, BEFORE_ENTER, STAGED, needs_client=True),
     Trap(
         "synchronised before Enter",

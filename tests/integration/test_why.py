@@ -242,6 +242,10 @@ def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(worl
     row = world.why(message, A).findings[0].case.row
     assert world.verdict(message) == "not announced: the subscription was added after it"
     assert f"`wake-bridge resync {young} --since {row - 1}`" in world.remedy(message)
+    # read since: what it would have said then is not what it would say now
+    world.core.mark_read(message)
+    assert world.verdict(message) == "not announced: the subscription was added after it"
+    assert [one.matched for one in world.why(message, A).findings[0].case.listeners] == [True]
 
     old = world.core.subscribe(C, createdAt=ago(hours=1))
     world.core.set(old, "status", "retired")

@@ -8,11 +8,21 @@ import pytest
 
 from wake_bridge.domain import errors
 from wake_bridge.domain.case import Case, Listener, Ride, Sighting, Teller, span
-from wake_bridge.domain.delivery import REMEDIES, Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof
+from wake_bridge.domain.delivery import (
+    REMEDIES,
+    Delivery,
+    DeliveryState,
+    Hold,
+    HoldReason,
+    JournalEntry,
+    Outcome,
+    Proof,
+    Step,
+)
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, HELD, REFUSED, UNHEARD, consequence_of, held_because
 from wake_bridge.domain.refusals import Refusal, Unheard
-from wake_bridge.domain.standing import standing_of
+from wake_bridge.domain.standing import held_since, standing_of
 from wake_bridge.domain.subscriptions import parse_subscription
 from wake_bridge.domain.verdict import judge, refusal_sentences, unheard_sentences
 
@@ -132,6 +142,20 @@ def test_the_first_line_that_applies_is_the_verdict() -> None:
         "not announced: no daemon has ever looked into this graph",
         "not announced: @a has no subscription",
     ]
+
+
+def test_a_hold_is_as_old_as_its_reason_whatever_its_detail_did() -> None:
+    """`held 6 h`: since the reason in force came, not since its detail last changed, and not since another reason."""
+
+    def line(at: int, step: Step, reason: str = "", detail: str = "") -> JournalEntry:
+        return JournalEntry(Instant(at), step, 0, {"reason": reason, "detail": detail})
+
+    typing, asked = line(1, Step.HELD, "userTyping"), line(2, Step.HELD, "waitingOnApproval", "a")
+    again = [line(3, Step.JOINED), line(4, Step.HELD, "waitingOnApproval", "b")]
+
+    assert held_since([]) is None
+    assert held_since([typing, asked, *again]) == 2
+    assert held_since([asked, typing, *again]) == 4
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,7 @@ def _standing(ledger: LedgerStore, delivery: Delivery, settings: Settings) -> st
     from wake_bridge.edges.service.instance_lock import daemon_is_running
     from wake_bridge.edges.steady_clock import SteadyClock
 
-    others = max(0, len(ledger.events_of(delivery.id)) - 1)
-    ride = Ride(delivery, ledger.journal_of(delivery.id), others)
+    ride = Ride(delivery, ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
     teller = Teller(SteadyClock().now(), time_of_day)
     verdict = standing_of(ride, teller, is_running=daemon_is_running(settings.state_dir))
     return f"{delivery.identity}: {verdict.text}\n  next: {verdict.next}"

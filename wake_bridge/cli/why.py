@@ -65,9 +65,7 @@ def _record(report: Report) -> dict[str, Any]:
             for finding in _latest(report)
             for hold in finding.holds
         ],
-        "deliveries": [
-            delivery_record(ride.delivery, ()) | {"event_count": ride.others + 1} for ride in rides.values()
-        ],
+        "deliveries": [delivery_record(ride.delivery, ride.events) for ride in rides.values()],
         "findings": [
             {
                 "agentIdentity": finding.case.identity,

@@ -60,11 +60,16 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Ride:
-    """The delivery that carries an event, its journal, and how many other events it carries."""
+    """The delivery that carries an event, with its journal and all that it carries."""
 
     delivery: Delivery
     journal: Sequence[JournalEntry] = ()
-    others: int = 0
+    events: Sequence[WakeEvent] = ()
+
+    @property
+    def others(self) -> int:
+        """How many other events it carries."""
+        return max(0, len(self.events) - 1)
 
 
 @dataclass(frozen=True, slots=True)

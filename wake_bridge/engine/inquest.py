@@ -232,8 +232,7 @@ class Inquest:
     def _ride(self, delivery_id: str) -> Ride:
         delivery = self._archive.delivery(delivery_id)
         assert delivery is not None  # noqa: S101 - the ledger has just named it
-        others = len(self._archive.events_of(delivery_id)) - 1
-        return Ride(delivery, self._archive.journal_of(delivery_id), max(0, others))
+        return Ride(delivery, self._archive.journal_of(delivery_id), self._archive.events_of(delivery_id))
 
     def _holds(self, identity: Identity, scene: Scene, event: WakeEvent, ride: Ride | None) -> list[Hold]:
         """All that would keep it from being announced now, except what only a look into the pane tells."""

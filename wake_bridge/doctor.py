@@ -14,6 +14,7 @@ from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.instance_lock import holder, liveness
 from wake_bridge.edges.service.other_driver import find_other_driver
+from wake_bridge.ports.adapter import Herald
 from wake_bridge.viewpoint import Viewpoint, standing
 from wake_bridge.wiring import checked_settings
 
@@ -42,7 +43,7 @@ async def examine(config_option: str | None) -> list[Finding]:
     view = Viewpoint(settings)
     findings += [one async for one in _adapters(view)]
     findings += [one async for one in _targets(view)]
-    findings += [_heartbeat(view), _human(settings)]
+    findings += [_heartbeat(view), _human(settings, view)]
     return findings
 
 
@@ -143,8 +144,10 @@ def _heartbeat(view: Viewpoint) -> Finding:
     return Finding("heartbeat", ok=True, detail=f"nudges {served}")
 
 
-def _human(settings: Settings) -> Finding:
+def _human(settings: Settings, view: Viewpoint) -> Finding:
     command = settings.config.human.command
+    if not command and not any(isinstance(one, Herald) for one in view.bench.adapters.values()):
+        return Finding("word to the human", None, "only in the log and in `status`", "set [human] command")
     if not command:
         return Finding("word to the human", ok=True, detail="a line in the tmux client that was used last")
     found = shutil.which(command[0])

@@ -333,6 +333,36 @@ def test_what_was_stored_and_then_rode_along_with_the_bridge_is_not_nudged(tmp_p
     played(tmp_path, story)
 
 
+def test_what_a_waiting_nudge_counted_and_the_bridge_then_told_is_not_nudged(tmp_path: Path) -> None:
+    """Seed rule E56: a nudge that is overtaken by its identity's own driver has told nothing."""
+
+    async def story(office: Office) -> None:
+        subscription = office.subscribe("@disabled", "disabled", pane="disabled")
+        agent = office.agent("disabled")
+        agent.state = PresenceState.ACTIVE
+        await office.reads()
+        office.core.send("@other", "@disabled", "stored")
+        await office.reads()
+        await minutes(office, 2)
+        office.core.set(subscription, "harnessTarget", "bridge-daemon")
+        await office.reads()
+        office.core.send("@other", "@disabled", "live")
+        await office.reads()
+        await minutes(office, 2)
+        agent.state = PresenceState.IDLE
+        await minutes(office, 2)
+        (digest,) = agent.received
+        assert "2 new messages" in digest
+        assert "pulse" not in digest
+
+        office.core.set(subscription, "harnessTarget", "disabled")
+        await office.reads()
+        await minutes(office, 120)
+        assert agent.received == [digest]
+
+    played(tmp_path, story)
+
+
 def test_mail_that_the_inbox_showed_is_not_nudged_again(tmp_path: Path) -> None:
     """CONTRACT `inbox`: printing counts as announced, also for what a nudge has counted before."""
 

@@ -9,7 +9,7 @@ from adapters.tmux.command import TmuxServer
 from adapters.tmux.records import Separators
 from adapters.tmux.sockets import why_not_ours
 
-SHOWN_FOR: Final = 8_000
+SHOWN_FOR: Final = 5_000
 """Milliseconds; a key press ends it earlier, and still reaches the pane. tmux may stand still meanwhile: not longer."""
 
 _NAMES: Final = ("client_activity", "client_control_mode", "client_name")

@@ -60,6 +60,7 @@ def test_over_a_day_exactly_those_whom_nothing_else_wakes_are_nudged(tmp_path: P
 
     async def story(office: Office) -> None:
         office.subscribe("@push", "a2a-webhook", pane="push")
+        office.subscribe("@push", "disabled", pane="push")
         office.subscribe("@degraded", pane="degraded", status="degraded")
         office.subscribe("@disabled", "disabled", pane="disabled")
         office.subscribe("@bridge", pane="bridge")
@@ -135,6 +136,57 @@ def test_a_nudge_is_a_delivery_like_every_other(tmp_path: Path) -> None:
             Step.SETTLED,
         ]
         assert [wake.identity for wake in office.ledger.past_wakes(told.created_at)] == ["@disabled"]
+
+    played(tmp_path, story)
+
+
+def test_a_nudge_that_waits_for_hours_is_one_delivery_and_the_rest_begins_at_its_end(tmp_path: Path) -> None:
+    """DESIGN §7: skips whoever has an open delivery; a night at a dialog is not a night's worth of nudges."""
+
+    async def story(office: Office) -> None:
+        office.subscribe("@disabled", "disabled", pane="disabled")
+        agent = office.agent("disabled")
+        agent.state = PresenceState.WAITING_ON_APPROVAL
+        await office.reads()
+        office.core.send("@other", "@disabled", "hello")
+        await office.reads()
+        await minutes(office, 3 * 60)
+        (held,) = office.deliveries("@disabled")
+        assert len(office.ledger.events_of(held.id)) == 1
+
+        agent.state = PresenceState.IDLE
+        await minutes(office, 4)
+        assert len(agent.received) == 1
+        await minutes(office, 3)
+        assert len(agent.received) == 2
+
+    played(tmp_path, story)
+
+
+def test_whoever_is_degraded_while_a_wake_is_held_is_not_nudged_besides(tmp_path: Path) -> None:
+    """Seed rule E56: never both for one identity; the wake that was begun is told, once."""
+
+    async def story(office: Office) -> None:
+        subscription = office.subscribe("@bridge", pane="bridge")
+        agent = office.agent("bridge")
+        agent.state = PresenceState.WAITING_ON_APPROVAL
+        await office.reads()
+        office.core.send("@other", "@bridge", "by the bridge")
+        await office.reads()
+        await minutes(office, 2)
+        office.core.set(subscription, "status", "degraded")
+        await office.reads()
+        office.core.send("@other", "@bridge", "left to the heartbeat")
+        await office.reads()
+        await minutes(office, 60)
+        (held,) = office.deliveries("@bridge")
+
+        agent.state = PresenceState.IDLE
+        await minutes(office, 120)
+        first, *nudged = agent.received
+        assert first.startswith("[WAKE] 2 events for @bridge:")
+        assert held.id in first
+        assert nudged == []
 
     played(tmp_path, story)
 
@@ -253,6 +305,60 @@ def test_no_mail_is_announced_by_two_drivers(tmp_path: Path) -> None:
             if event.subject_key.startswith("MESSAGE:")
         ]
         assert len(told) == len(set(told)) == 2
+
+    played(tmp_path, story)
+
+
+def test_what_was_stored_and_then_rode_along_with_the_bridge_is_not_nudged(tmp_path: Path) -> None:
+    """Seed rules E56, E65: whoever told it first has told it."""
+
+    async def story(office: Office) -> None:
+        subscription = office.subscribe("@disabled", "disabled", pane="disabled")
+        await office.reads()
+        office.core.send("@other", "@disabled", "stored")
+        await office.reads()
+        office.core.set(subscription, "harnessTarget", "bridge-daemon")
+        await office.reads()
+        office.core.send("@other", "@disabled", "live")
+        await office.reads()
+        await minutes(office, 3)
+        (digest,) = office.agent("disabled").received
+        assert "2 new messages" in digest
+
+        office.core.set(subscription, "harnessTarget", "disabled")
+        await office.reads()
+        await minutes(office, 120)
+        assert office.agent("disabled").received == [digest]
+
+    played(tmp_path, story)
+
+
+def test_what_a_waiting_nudge_counted_and_the_bridge_then_told_is_not_nudged(tmp_path: Path) -> None:
+    """Seed rule E56: a nudge that is overtaken by its identity's own driver has told nothing."""
+
+    async def story(office: Office) -> None:
+        subscription = office.subscribe("@disabled", "disabled", pane="disabled")
+        agent = office.agent("disabled")
+        agent.state = PresenceState.ACTIVE
+        await office.reads()
+        office.core.send("@other", "@disabled", "stored")
+        await office.reads()
+        await minutes(office, 2)
+        office.core.set(subscription, "harnessTarget", "bridge-daemon")
+        await office.reads()
+        office.core.send("@other", "@disabled", "live")
+        await office.reads()
+        await minutes(office, 2)
+        agent.state = PresenceState.IDLE
+        await minutes(office, 2)
+        (digest,) = agent.received
+        assert "2 new messages" in digest
+        assert "pulse" not in digest
+
+        office.core.set(subscription, "harnessTarget", "disabled")
+        await office.reads()
+        await minutes(office, 120)
+        assert agent.received == [digest]
 
     played(tmp_path, story)
 

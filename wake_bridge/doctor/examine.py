@@ -54,5 +54,5 @@ async def examine(config_option: str | None) -> list[Finding]:
         *await adapters(view),
         *await targets(view, settings),
         heartbeat(view),
-        word_to_the_human(settings),
+        word_to_the_human(view, settings),
     ]

@@ -14,7 +14,7 @@ from wake_bridge.domain.routing import Route
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.records import time_or_none
-from wake_bridge.ports.adapter import Nowhere, Place
+from wake_bridge.ports.adapter import Herald, Nowhere, Place
 from wake_bridge.viewpoint import Viewpoint
 
 NOBODY_THERE: Final = frozenset({HoldReason.NO_AGENT, HoldReason.PANE_DEAD, HoldReason.UNREACHABLE})
@@ -71,10 +71,12 @@ def heartbeat(view: Viewpoint) -> Finding:
     return well("heartbeat", f"nudges {served}")
 
 
-def word_to_the_human(settings: Settings) -> Finding:
+def word_to_the_human(view: Viewpoint, settings: Settings) -> Finding:
     """Whether a person can be told (`[human] command`)."""
     command = settings.config.human.command
     check = "word to the human"
+    if not command and not any(isinstance(one, Herald) for one in view.bench.adapters.values()):
+        return untold(check, "only in the log and in `status`", "set [human] command")
     if not command:
         return well(check, "a line in the tmux client that was used last")
     found = shutil.which(command[0])

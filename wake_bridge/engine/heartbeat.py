@@ -83,21 +83,20 @@ class Heartbeat:
         """Nudge everyone for whom it is due."""
         for identity in sorted(self._served()):
             try:
-                beat = await self._due(identity, now) if self._is_free(identity) else None
+                beat = await self._due(identity, now)
             except SourceError as away:
                 # the tail says it louder; nobody can tell now what is unread
                 self._log.debug("heartbeat_skipped", agent=identity, reason=str(away))
                 return
-            if beat is not None and self._is_free(identity):
+            # while graph and panes were asked, another driver may have begun
+            if beat is not None and identity in self._served():
                 self._nudge(identity, beat, now)
 
     def _served(self) -> set[Identity]:
+        """Whom the heartbeat has to serve, but for those of whom a delivery is under way."""
         drivers = self._tail.drivers({*self._current.settings.targets, *self._ledger.bindings()})
-        return {identity for identity, driver in drivers.items() if driver is Driver.HEARTBEAT}
-
-    def _is_free(self, identity: Identity) -> bool:
-        """Whether the identity is (still) the heartbeat's to serve, and no delivery of it is under way."""
-        return identity in self._served() and all(one.identity != identity for one in self._ledger.unsettled())
+        mine = {identity for identity, driver in drivers.items() if driver is Driver.HEARTBEAT}
+        return mine - {one.identity for one in self._ledger.unsettled()}
 
     async def _due(self, identity: Identity, now: Instant) -> Beat | None:
         """The beat to remember if the identity is to be nudged now."""

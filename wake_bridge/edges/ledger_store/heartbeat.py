@@ -24,8 +24,12 @@ class HeartbeatRecord(LedgerPart):
         return self._events(
             "SELECT wake_event.* FROM wake_event JOIN delivery ON delivery.id = wake_event.delivery_id"
             " WHERE wake_event.identity = ? AND by_heartbeat = 1 AND status = 'announced' AND kind = 'message'"
-            " AND delivery.adapter = ? ORDER BY wake_event.epoch, wake_event.log_id, wake_event.seq",
-            (identity, HEARTBEAT),
+            # a digest that was begun for another reason has told them for good
+            " AND delivery.adapter = ? AND EXISTS (SELECT 1 FROM delivery_event JOIN wake_event AS pulse"
+            " ON pulse.id = delivery_event.event_id WHERE delivery_event.delivery_id = delivery.id"
+            " AND pulse.subject_key = ? || pulse.id)"
+            " ORDER BY wake_event.epoch, wake_event.log_id, wake_event.seq",
+            (identity, HEARTBEAT, f"{HEARTBEAT}:"),
         )
 
     def beat(self, identity: Identity) -> Beat | None:

@@ -110,6 +110,8 @@ def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -
         for one in todo:
             record = _enlist(settings.state_dir, graph, one, record)
     entries = {**now.block, **{one.agent.identity: BlockTarget(one.agent.pane, one.socket) for one in todo}}
+    for gone in made.dropped:
+        entries.pop(gone.identity, None)
     write_block(settings.config_file, entries)
     finished = tuple(replace(one, finished=one.finished or one.identity in entries) for one in record.identities)
     write_record(settings.state_dir, replace(record, identities=finished))

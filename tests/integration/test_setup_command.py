@@ -145,6 +145,26 @@ def test_an_agent_started_anew_elsewhere_takes_its_identity_along(world: Playgro
     assert (recorded.pane, recorded.added, len(recorded.subscriptions)) == ("other:again.0", True, 3)
 
 
+def test_an_index_that_has_become_anothers_is_noticed_by_the_next_run(world: Playground) -> None:
+    """A window was closed and its index given away: the identity goes to where its agent is, and no wake goes astray."""
+    first = settle(world, "api", "api")
+    second = settle(world, "web", "web")
+    for one in (first, second):
+        world.tmux.run("set-window-option", "-t", one.id, "automatic-rename", "on")
+    assert identities(world.sandbox.ask("setup", "--yes")) == {"agents:0.0": "@fake-api", "agents:1.0": "@fake-web"}
+    world.tmux.run("kill-window", "-t", first.id)
+    world.tmux.run("move-window", "-r", "-t", "agents:")
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert (identities(answer), steps(answer)) == ({"agents:0.0": "@fake-web"}, {"@fake-web": "move"})
+    assert answer["dropped"] == [{"agentIdentity": "@fake-api", "pane": "agents:0.0"}]
+    assert {name: one.pane for name, one in read_block(world.sandbox.config_file).items()} == {
+        "@fake-web": "agents:0.0"
+    }
+    assert world.sandbox.ask("setup", "--yes")["written"] is False
+
+
 def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:
     """Issue, part 1: `--dry-run` prints all and writes nothing, not even a directory."""
     settle(world, "api", "api")

@@ -85,6 +85,15 @@ def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(wo
     assert all(one.fake.bytes_received() == b"" for one in world.agents.values())
 
 
+def test_panes_says_why_it_sees_none(world: Playground, tmp_path: Path) -> None:
+    """Nothing runs, or nothing can be asked: two different things for the person to do."""
+    assert "no tmux server of yours is running" in world.sandbox.run("panes").stdout
+    world.tmux.run("new-session", "-d", "exec sleep 600")
+    unreachable = world.sandbox.run("panes", environment={"PATH": str(tmp_path)})
+    assert "no pane can be seen" in unreachable.stdout
+    assert "does not answer: tmux is not on PATH" in unreachable.stderr
+
+
 def test_setup_gives_every_agent_an_identity_three_subscriptions_and_a_target(world: Playground) -> None:
     """Issue, part 1: one identity per agent, `[targets]` with exact names, subscriptions for the three triggers."""
     settle(world, "api", "api")

@@ -346,6 +346,24 @@ def test_a_run_that_stopped_half_way_is_finished_by_the_next_one(
     assert read_block(world.sandbox.config_file).keys() == {"@fake"}
 
 
+@pytest.mark.parametrize(("removed", "left"), [(1, 2), (3, 3)], ids=["one trigger", "all of them"])
+def test_a_target_that_was_taken_out_is_restored_with_what_the_person_had_chosen(
+    world: Playground, removed: int, left: int
+) -> None:
+    """After `uninstall` everything comes back; a trigger that somebody removed does not, while others are there."""
+    settle(world, "api", "api")
+    world.sandbox.run("setup", "--yes")
+    for one in world.sandbox.ask("list")["subscriptions"][:removed]:
+        world.sandbox.run("unsubscribe", one["subscriptionId"])
+    remove_block(world.sandbox.config_file)
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert steps(answer) == {"@fake": "restore"}
+    assert read_block(world.sandbox.config_file).keys() == {"@fake"}
+    assert len(world.sandbox.ask("list")["subscriptions"]) == left
+
+
 def test_the_json_plan_is_one_object(world: Playground) -> None:
     """CONTRACT: with `--json` stdout holds only JSON, one object."""
     settle(world, "api", "api")

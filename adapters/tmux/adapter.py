@@ -16,11 +16,11 @@ from adapters.tmux.command import TmuxServer
 from adapters.tmux.deliver import deliver
 from adapters.tmux.doctor import Check, checks
 from adapters.tmux.facts import NoPane
-from adapters.tmux.listing import Listing
 from adapters.tmux.lock import PaneIsTaken, pane_lock
 from adapters.tmux.occupants import Agent, Occupants
 from adapters.tmux.panes import panes_claimed_by, panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
+from adapters.tmux.sightings import Sightings
 from adapters.tmux.sockets import default_socket, target_socket, why_not_ours
 from adapters.tmux.view import Observer, View
 from adapters.tmux.workshop import captured, judge
@@ -186,7 +186,7 @@ class TmuxAdapter:
     async def list_panes(self) -> Sights:
         """Every pane of the user's own servers, with a name for each that outlives its server."""
         is_configured = bool(self._config.socket_name or self._config.socket_path)
-        return await Listing(
+        return await Sightings(
             self._server,
             self._socket(""),
             self._occupants,

@@ -110,6 +110,8 @@ def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -
         for one in todo:
             record = _enlist(settings.state_dir, graph, one, record)
     entries = {**now.block, **{one.agent.identity: BlockTarget(one.agent.pane, one.socket) for one in todo}}
+    for gone in made.dropped:
+        entries.pop(gone.identity, None)
     write_block(settings.config_file, entries)
     finished = tuple(replace(one, finished=one.finished or one.identity in entries) for one in record.identities)
     write_record(settings.state_dir, replace(record, identities=finished))
@@ -156,8 +158,8 @@ def _enlist(state_dir: Path, graph: GraphWriter, one: Proposal, record: SetupRec
     )
     record = _with(record, mine)
     write_record(state_dir, record)
-    if one.step in {Step.MOVE, Step.RESTORE} and was_there and mine.finished:
-        return record
+    if mine.finished and was_there and _is_subscribed(graph, agent.identity):
+        return record  # which triggers it has is the person's choice by now
     put_identity(graph, agent.identity, timestamp_now())
     for trigger in TRIGGERS:
         done = subscribe(graph, agent.identity, Wish(trigger=trigger, harness_target=BRIDGE_TARGET), timestamp_now())
@@ -166,6 +168,10 @@ def _enlist(state_dir: Path, graph: GraphWriter, one: Proposal, record: SetupRec
             record = _with(record, mine)
             write_record(state_dir, record)
     return record
+
+
+def _is_subscribed(graph: GraphFile, identity: str) -> bool:
+    return any(node.properties.get("agentIdentity") == identity for node in graph.nodes(SUBSCRIPTION_LABEL))
 
 
 def _with(record: SetupRecord, mine: SetIdentity) -> SetupRecord:

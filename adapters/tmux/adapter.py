@@ -19,10 +19,10 @@ from adapters.tmux.deliver import deliver
 from adapters.tmux.doctor import checks, version_check
 from adapters.tmux.facts import NoPane
 from adapters.tmux.herald import show_line
-from adapters.tmux.inventory import Inventory
 from adapters.tmux.occupants import Agent, Occupants
 from adapters.tmux.panes import panes_claimed_by, panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
+from adapters.tmux.sightings import Sightings
 from adapters.tmux.sockets import default_socket, target_socket, why_not_ours
 from adapters.tmux.view import Observer, View
 from adapters.tmux.workshop import captured, judge, lesson
@@ -221,7 +221,7 @@ class TmuxAdapter:
     async def list_panes(self) -> Sights:
         """Every pane of the user's own servers, with a name for each that outlives its server."""
         is_configured = bool(self._config.socket_name or self._config.socket_path)
-        return await Inventory(
+        return await Sightings(
             self._server,
             self._socket(""),
             self._occupants,

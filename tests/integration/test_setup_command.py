@@ -85,6 +85,15 @@ def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(wo
     assert all(one.fake.bytes_received() == b"" for one in world.agents.values())
 
 
+def test_panes_says_why_it_sees_none(world: Playground, tmp_path: Path) -> None:
+    """Nothing runs, or nothing can be asked: two different things for the person to do."""
+    assert "no tmux server of yours is running" in world.sandbox.run("panes").stdout
+    world.tmux.run("new-session", "-d", "exec sleep 600")
+    unreachable = world.sandbox.run("panes", environment={"PATH": str(tmp_path)})
+    assert "no pane can be seen" in unreachable.stdout
+    assert "does not answer: tmux is not on PATH" in unreachable.stderr
+
+
 def test_setup_gives_every_agent_an_identity_three_subscriptions_and_a_target(world: Playground) -> None:
     """Issue, part 1: one identity per agent, `[targets]` with exact names, subscriptions for the three triggers."""
     settle(world, "api", "api")
@@ -143,6 +152,26 @@ def test_an_agent_started_anew_elsewhere_takes_its_identity_along(world: Playgro
     assert len(world.sandbox.ask("list")["subscriptions"]) == 6
     (recorded,) = [one for one in read_record(world.sandbox.state_dir).identities if one.identity == "@fake-api"]
     assert (recorded.pane, recorded.added, len(recorded.subscriptions)) == ("other:again.0", True, 3)
+
+
+def test_an_index_that_has_become_anothers_is_noticed_by_the_next_run(world: Playground) -> None:
+    """A window was closed and its index given away: the identity goes to where its agent is, and no wake goes astray."""
+    first = settle(world, "api", "api")
+    second = settle(world, "web", "web")
+    for one in (first, second):
+        world.tmux.run("set-window-option", "-t", one.id, "automatic-rename", "on")
+    assert identities(world.sandbox.ask("setup", "--yes")) == {"agents:0.0": "@fake-api", "agents:1.0": "@fake-web"}
+    world.tmux.run("kill-window", "-t", first.id)
+    world.tmux.run("move-window", "-r", "-t", "agents:")
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert (identities(answer), steps(answer)) == ({"agents:0.0": "@fake-web"}, {"@fake-web": "move"})
+    assert answer["dropped"] == [{"agentIdentity": "@fake-api", "pane": "agents:0.0"}]
+    assert {name: one.pane for name, one in read_block(world.sandbox.config_file).items()} == {
+        "@fake-web": "agents:0.0"
+    }
+    assert world.sandbox.ask("setup", "--yes")["written"] is False
 
 
 def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:
@@ -315,6 +344,24 @@ def test_a_run_that_stopped_half_way_is_finished_by_the_next_one(
     listed = world.sandbox.ask("list")["subscriptions"]
     assert {entry["subscriptionId"] for entry in listed} == set(one.subscriptions)
     assert read_block(world.sandbox.config_file).keys() == {"@fake"}
+
+
+@pytest.mark.parametrize(("removed", "left"), [(1, 2), (3, 3)], ids=["one trigger", "all of them"])
+def test_a_target_that_was_taken_out_is_restored_with_what_the_person_had_chosen(
+    world: Playground, removed: int, left: int
+) -> None:
+    """After `uninstall` everything comes back; a trigger that somebody removed does not, while others are there."""
+    settle(world, "api", "api")
+    world.sandbox.run("setup", "--yes")
+    for one in world.sandbox.ask("list")["subscriptions"][:removed]:
+        world.sandbox.run("unsubscribe", one["subscriptionId"])
+    remove_block(world.sandbox.config_file)
+
+    answer = world.sandbox.ask("setup", "--yes")
+
+    assert steps(answer) == {"@fake": "restore"}
+    assert read_block(world.sandbox.config_file).keys() == {"@fake"}
+    assert len(world.sandbox.ask("list")["subscriptions"]) == left
 
 
 def test_the_json_plan_is_one_object(world: Playground) -> None:

@@ -144,6 +144,45 @@ def test_a_name_that_is_configured_by_hand_for_an_empty_pane_is_a_conflict() -> 
     assert made.conflicts == {"@codex": "work:codex.0"}
 
 
+def test_agents_whose_windows_moved_up_take_their_identities_back() -> None:
+    """Indexes move up when a window before them is closed: a wake must not go to whoever has the index now."""
+    ours = [
+        SetTarget("@claude-api", "a:1.0", harness="claude", directory=API),
+        SetTarget("@claude-web", "a:2.0", harness="claude", directory=WEB),
+        SetTarget("@codex", "a:3.0", harness="codex", directory=API),
+    ]
+    found = [agent("claude", WEB, "a:1.0", "@claude-api"), agent("codex", API, "a:2.0", "@claude-web")]
+
+    made = proposed(found, ours, known=["@claude-api", "@claude-web", "@codex"])
+
+    assert [(one.agent.identity, one.step, one.was) for one in made.proposals] == [
+        ("@claude-web", Step.MOVE, "a:2.0"),
+        ("@codex", Step.MOVE, "a:3.0"),
+    ]
+    assert [one.identity for one in made.dropped] == ["@claude-api"]
+    assert made.changes
+
+
+def test_another_program_in_the_pane_of_one_of_ours_does_not_inherit_its_mail() -> None:
+    """The codex is gone and a claude sits there: it gets a name of its own, and the codex's target goes."""
+    ours = [SetTarget("@codex", "a:1.0", harness="codex", directory=API)]
+
+    made = proposed([agent("claude", API, "a:1.0", "@codex")], ours, taken=["@codex"], known=["@codex"])
+
+    assert [(one.agent.identity, one.step) for one in made.proposals] == [("@claude", Step.ADD)]
+    assert [one.identity for one in made.dropped] == ["@codex"]
+
+
+def test_the_same_program_in_another_directory_of_its_pane_stays_who_it_is() -> None:
+    """Started anew one directory further: no reason for a second identity."""
+    ours = [SetTarget("@codex", "a:1.0", harness="codex", directory=API)]
+
+    made = proposed([agent("codex", WEB, "a:1.0", "@codex")], ours, taken=["@codex"], known=["@codex"])
+
+    assert [(one.agent.identity, one.step) for one in made.proposals] == [("@codex", Step.KEEP)]
+    assert not made.changes
+
+
 HARNESSES = st.sampled_from(["claude", "codex", "odd name", "ü"])
 DIRECTORIES = st.sampled_from([HOME, API, WEB, Path("/"), HOME / "веб", HOME / ("x" * 200), Path("/srv/api")])
 

@@ -34,7 +34,8 @@ def panes(run: CommandContext) -> None:
             run.console.line(pane_record(one))
         return
     if not found.panes:
-        run.console.say("no tmux server of yours is running: start the agents in tmux, then look again")
+        nothing = "no pane can be seen" if found.silent else "no tmux server of yours is running"
+        run.console.say(f"{nothing}: start the agents in tmux, then look again; `wake-bridge doctor` looks at tmux too")
         return
     has_others = len({one.sight.server for one in found.panes}) > 1
     headings = ["pane", "agent", "state", "identity", "directory", *(["server"] if has_others else [])]

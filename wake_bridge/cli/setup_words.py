@@ -28,6 +28,16 @@ def show_plan(run: CommandContext, made: Plan) -> None:
                 f"{one.step}, was {one.was}" if one.was else one.step.value,
             ]
             for one in made.proposals
+        ]
+        + [
+            [
+                one.identity,
+                one.harness,
+                one.pane,
+                at_home(one.directory) if one.directory else "",
+                "drop: the pane is another agent's now",
+            ]
+            for one in made.dropped
         ],
     )
 
@@ -81,7 +91,7 @@ class Outcome:
         elif self.missing:
             lines.append("not told yet: `wake-bridge setup --write-instructions` writes it, marked, into these files")
         if self.written:
-            example = next(one.agent.identity for one in self.made.proposals if one.is_ours)
+            example = next((one.agent.identity for one in self.made.proposals if one.is_ours), "@ID")
             lines.append(f'next: `wake-bridge run` in a pane of its own, then `wake-bridge wake {example} "hello"`')
         return "\n".join(lines)
 
@@ -109,5 +119,6 @@ class Outcome:
                 }
                 for one in self.made.proposals
             ],
+            "dropped": [{"agentIdentity": one.identity, "pane": one.pane} for one in self.made.dropped],
             "files": [{"path": str(one.path), "what": one.what} for one in self.missing],
         }

@@ -76,15 +76,20 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A proposal for every agent, and the names that stand in the way: identity to the pane it has by hand."""
+    """A proposal for every agent.
+
+    `dropped` are targets of ours whose pane has become another agent's, while nobody knows where their own one is.
+    `conflicts` are the names that stand in the way: identity to the pane it has by hand.
+    """
 
     proposals: tuple[Proposal, ...]
+    dropped: tuple[SetTarget, ...]
     conflicts: Mapping[str, str]
 
     @property
     def changes(self) -> bool:
         """Whether there is anything to do."""
-        return any(one.step not in {Step.KEEP, Step.KEEP_BY_HAND} for one in self.proposals)
+        return bool(self.dropped) or any(one.step not in {Step.KEEP, Step.KEEP_BY_HAND} for one in self.proposals)
 
 
 def plan(
@@ -105,40 +110,55 @@ def plan(
         known: the identities that the graph has.
         home: the person's home directory, which makes no good name.
 
-    An agent keeps the identity that is woken in its pane. One that moved, that is a vacant identity of ours has its
-    harness and directory, takes it along. Any other gets a name of its own. Never raises.
+    An agent keeps the identity that is woken in its pane, unless the record says that this is another one's: names of
+    panes can come to mean others. One of ours whose agent moved goes along with it, to where its harness and directory
+    are now. Any other agent gets a name of its own. Never raises.
     """
-    present = {owner for agent in found for owner in agent.owners}
-    vacant = sorted((one for one in ours if one.identity not in present), key=lambda one: one.identity)
-    names = {one.identity for one in ours}
-    given = present | set(taken) | names
-    count = Counter(agent.harness for agent in found)
-    proposals: dict[FoundAgent, Proposal] = {}
-    for agent in sorted(found, key=lambda one: (not one.owners, one.pane, one.socket)):
-        if agent.owners:
-            proposals[agent] = _kept(agent, names, known)
-        elif mover := next((one for one in vacant if _is_the_same(one, agent)), None):
-            vacant.remove(mover)
+    records = {one.identity: one for one in ours}
+    rightful = {agent: [one for one in agent.owners if _is_at_home(records.get(one), agent)] for agent in found}
+    present = {owner for owners in rightful.values() for owner in owners}
+    vacant = {name: records[name] for name in sorted(records) if name not in present}
+    strangers = sorted({owner for agent in found for owner in agent.owners if owner in vacant})
+    proposals = {agent: _kept(agent, owners, records, known) for agent, owners in rightful.items() if owners}
+    homeless = sorted((one for one in found if one not in proposals), key=lambda one: (one.pane, one.socket))
+    for agent in homeless:
+        if mover := next((one for one in vacant.values() if _is_the_same(one, agent)), None):
+            del vacant[mover.identity]
             proposals[agent] = _taken_along(mover, agent)
-        else:
-            stand_in_the_way = {one for one in by_hand if one not in present}
-            wanted = _names_for(agent, home, is_alone=count[agent.harness] == 1)
-            identity = next(name for name in wanted if name not in given or name in stand_in_the_way)
-            given.add(identity)
-            proposals[agent] = _proposal(Step.ADD, agent, identity)
-    in_order = tuple(proposals[agent] for agent in found)
-    conflicts = {
-        one.agent.identity: by_hand[one.agent.identity]
-        for one in in_order
-        if one.is_ours and one.agent.identity in by_hand
-    }
-    return Plan(in_order, conflicts)
+    for agent in (one for one in homeless if one not in proposals):
+        # the same program, started anew in another directory
+        if stayed := next(
+            (one for one in agent.owners if one in vacant and vacant[one].harness == agent.harness), None
+        ):
+            del vacant[stayed]
+            proposals[agent] = _kept(agent, [stayed], records, known)
+    given = {*present, *taken, *records}
+    stand_in_the_way = {one for one in by_hand if one not in present}
+    count = Counter(agent.harness for agent in found)
+    for agent in (one for one in homeless if one not in proposals):
+        wanted = _names_for(agent, home, is_alone=count[agent.harness] == 1)
+        identity = next(name for name in wanted if name not in given or name in stand_in_the_way)
+        given.add(identity)
+        proposals[agent] = _proposal(Step.ADD, agent, identity)
+    added = {one.agent.identity for one in proposals.values() if one.is_ours}
+    return Plan(
+        proposals=tuple(proposals[agent] for agent in found),
+        dropped=tuple(vacant[one] for one in strangers if one in vacant),
+        conflicts={name: by_hand[name] for name in sorted(added & set(by_hand))},
+    )
 
 
-def _kept(agent: FoundAgent, names: Collection[str], known: Collection[str]) -> Proposal:
-    mine = next((owner for owner in agent.owners if owner in names), None)
+def _is_at_home(record: SetTarget | None, agent: FoundAgent) -> bool:
+    """Whether nothing speaks against an owner: it is none of ours, its record is lost, or it is the same agent."""
+    return record is None or record.directory is None or _is_the_same(record, agent)
+
+
+def _kept(
+    agent: FoundAgent, owners: Sequence[str], records: Mapping[str, SetTarget], known: Collection[str]
+) -> Proposal:
+    mine = next((owner for owner in owners if owner in records), None)
     if mine is None:
-        return _proposal(Step.KEEP_BY_HAND, agent, agent.owners[0])
+        return _proposal(Step.KEEP_BY_HAND, agent, owners[0])
     return _proposal(Step.KEEP if mine in known else Step.RESTORE, agent, mine)
 
 

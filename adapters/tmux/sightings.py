@@ -52,7 +52,7 @@ def own_sockets(usual: str, environment: Mapping[str, str]) -> list[str]:
     return [one for one in sockets if not why_not_ours(one)]
 
 
-class Inventory:
+class Sightings:
     """Lists the panes.
 
     Args:

@@ -249,6 +249,7 @@ def wire(
         rules=rules.get,
         poll_interval=settings.config.graph.poll_interval,
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
+        on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding, ledger.degraded)
     watch = Watch(

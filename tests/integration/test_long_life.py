@@ -126,3 +126,20 @@ def test_a_clock_that_is_set_by_a_day_loses_nothing_and_storms_nobody(tmp_path: 
             assert len(received(engine)) == 4
 
     live(clock, story())
+
+
+def test_a_way_that_another_program_changes_is_taken_at_once(tmp_path: Path) -> None:
+    """DESIGN §3: a foreign graph's server pokes nobody; what is held is looked at all the same when the way changes."""
+    clock = TurnedClock(MONDAY)
+
+    async def story() -> None:
+        async with WholeEngine(tmp_path, clock, ["a", "b"]) as engine:
+            engine.agents["a"].state = PresenceState.ACTIVE
+            engine.send("a", "wherever you are")
+            await asyncio.sleep(HOUR)
+            assert [str(one.hold.reason) for one in engine.ledger.unsettled() if one.hold] == ["active"]
+            engine.lives_in("a", "b")
+            await engine.until(lambda: received(engine, "b"), 5)
+            assert received(engine, "a") == []
+
+    live(clock, story())

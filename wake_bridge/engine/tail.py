@@ -48,6 +48,7 @@ class Tail:
         rules: the matching rules in force, asked anew for every page.
         poll_interval: seconds between two looks without a hint.
         on_events: called after a page that brought new open events; may be a coroutine function.
+        on_rerouted: called with each identity that may be reached elsewhere, or again, since the last page.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Tail:
         rules: Callable[[], MatchingRules],
         poll_interval: float,
         on_events: Callable[[], Awaitable[None] | None],
+        on_rerouted: Callable[[Identity], None],
     ) -> None:
         self._reader = LogReader(log)
         self._hints = Hints(signal, poll_interval)
         self._clock = clock
         self._rules = rules
         self._tidings = Tidings(on_events)
+        self._on_rerouted = on_rerouted
         self._harvester = Harvester(ledger, clock, new_id, rules)
         self._bookmark = Bookmark(ledger, cursor_file, clock)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tail")
@@ -252,6 +255,8 @@ class Tail:
         new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
         self._seen = reading.version if reading.reaches_tip else None
         await self._tidings.tell(new)
+        for identity in crop.rerouted:
+            self._on_rerouted(identity)
         return reading.reaches_tip
 
     async def _take_contents(self) -> None:

@@ -86,6 +86,7 @@ class Office:
             rules=lambda: self.rules,
             poll_interval=1.0,
             on_events=lambda: None,
+            on_rerouted=lambda _: None,
         )
         self.inquiry = Inquiry(lambda: SqliteGraph(path))
         self.routes = Routes(self.adapters, self.current, self.tail.subscriptions_of, self.ledger.binding)

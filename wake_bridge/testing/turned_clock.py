@@ -4,7 +4,7 @@
     live(clock, story())
 
 The story runs on an event loop that never waits: when nothing is left to do, time goes on to the next deadline. What
-threads do (the graph, the ledger) is waited for, and takes no time.
+would be done in threads (questions to the graph) is done at once, and takes no time.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from wake_bridge.domain.names import Instant
 
 Answer = TypeVar("Answer")
 Values = TypeVarTuple("Values")
-
-_GLANCE: Final = 0.05
-"""Real seconds to wait for a thread before it is looked at again."""
 
 
 class TurnedClock:
@@ -77,8 +74,7 @@ def live(clock: TurnedClock, story: Coroutine[Any, Any, Answer]) -> Answer:
 class _TurnedLoop(asyncio.SelectorEventLoop):
     def __init__(self, clock: TurnedClock) -> None:
         self._clock = clock
-        self.in_threads = 0
-        super().__init__(_TurningSelector(self, clock))
+        super().__init__(_TurningSelector(clock))
 
     def time(self) -> float:
         return self._clock.ran
@@ -89,28 +85,28 @@ class _TurnedLoop(asyncio.SelectorEventLoop):
         func: Callable[[*Values], Answer],
         *args: *Values,
     ) -> asyncio.Future[Answer]:
-        self.in_threads += 1
-        future = super().run_in_executor(executor, func, *args)
-        future.add_done_callback(self._count_down)
+        """Run it here and now: a thread would cost time that does not pass."""
+        del executor
+        future: asyncio.Future[Answer] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - it is the caller's, who awaits it
+            future.set_exception(error)
         return future
-
-    def _count_down(self, _: asyncio.Future[Any]) -> None:
-        self.in_threads -= 1
 
 
 class _TurningSelector(selectors.DefaultSelector):
-    """Waits for threads alone; any other wait is over at once, and the clock turned instead."""
+    """Every wait is over at once, and the clock turned instead."""
 
-    def __init__(self, loop: _TurnedLoop, clock: TurnedClock) -> None:
+    def __init__(self, clock: TurnedClock) -> None:
         super().__init__()
-        self._loop = loop
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
-        if self._loop.in_threads or timeout is None:
-            return super().select(_GLANCE)
+        if timeout is None:
+            return super().select(None)
         self._clock.ran += timeout
         return []

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.change_log.sqlite_signal import SilentSignal
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -22,7 +22,7 @@ from wake_bridge.engine.deliver import Deliverer
 from wake_bridge.engine.gate import Gate
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.tail import Tail
 from wake_bridge.engine.watch import Watch
 from wake_bridge.ports.adapter import AdapterContext
@@ -59,14 +59,14 @@ class WholeEngine:
         self.graph = directory / "graph.sqlite"
         self.core = MemoryCore.create(self.graph, [f"@{name}" for name in names])
         self.core.identity(PERSON, accountType="human")
+        self.subscriptions = {name: self.core.subscribe(f"@{name}") for name in names}
         for name in names:
-            self.core.subscribe(f"@{name}", harnessTargetMetadata={"adapter": "memory", "coalesceWindow": window})
+            self.lives_in(name, name, window)
         self.ledger = LedgerStore.open(directory / "state")
         adapter = MemoryAdapter(MemoryConfig(), AdapterContext(10, 10, "", {}, clock))
         self.agents = adapter.agents
         self.agents |= {name: ImaginedAgent() for name in names}
-        targets = {Identity(f"@{name}"): TargetSettings(adapter="memory", pane=name) for name in names}
-        self.current = Current(EngineSettings(targets=targets, **(settings or {})))
+        self.current = Current(EngineSettings(**(settings or {})))
         self._inquiry = Inquiry(lambda: SqliteGraph(self.graph))
         self.tail = Tail(
             SqliteGraph(self.graph),
@@ -78,6 +78,7 @@ class WholeEngine:
             rules=MatchingRules,
             poll_interval=poll_interval,
             on_events=lambda: self.deliverer.poke(),  # noqa: PLW0108 - made below
+            on_rerouted=lambda identity: self.deliverer.look_at(identity),  # noqa: PLW0108 - made below
         )
         routes = Routes({"memory": adapter}, self.current, self.tail.subscriptions_of, self.ledger.binding)
         watch = Watch(
@@ -118,6 +119,13 @@ class WholeEngine:
         for result in ended:
             if isinstance(result, Exception):
                 raise result
+
+    def lives_in(self, name: str, agent: str, window: int = 30) -> None:
+        """The identity's subscription says from now on that this agent is its own."""
+        subscription = self.subscriptions[name]
+        place = {"adapter": "memory", "tmuxSession": agent, "coalesceWindow": window}
+        properties = {**self.core.properties(subscription), "harnessTargetMetadata": place}
+        self.core.put(subscription, "WAKE_SUBSCRIPTION", properties)
 
     def send(self, name: str, subject: str, sender: str = PERSON, **properties: Any) -> str:
         """Mail for an agent, sent now by the wall clock; answers its id."""

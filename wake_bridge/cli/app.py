@@ -67,6 +67,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "unbind": Place("control", "unbind", "Forget the pane an identity was bound to."),
         "resync": Place("control", "resync", "Match past log rows again for one subscription."),
         "service": Place("service", "service", "Have the daemon started at login, by systemd or launchd."),
+        "uninstall": Place("uninstall", "uninstall", "Take back what was written for the agents and the system."),
     },
     "Diagnosis": {
         "panes": Place("panes", "panes", "List every pane, and which agent is in it."),

@@ -1,0 +1,59 @@
+"""`uninstall`: stop the service, and take back what was written for the agents (CONTRACT)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from wake_bridge.cli.context import CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from wake_bridge.leaving import Account
+
+
+@click.command()
+@click.option("--purge", is_flag=True, help="Remove state, embedded graph and configuration as well: all mail is gone.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@pass_run
+def uninstall(run: CommandContext, purge: bool, dry_run: bool) -> None:
+    """Take back what wake-bridge wrote: the service, marks on panes, instructions, allow rules and targets.
+
+    A file that you edited since loses our part alone. State, graph and configuration stay, unless you say --purge.
+    A daemon in a terminal has to be stopped there first; one that is a service is stopped.
+    """
+    from wake_bridge.domain.errors import OperationFailed
+    from wake_bridge.edges.records import delivery_record
+    from wake_bridge.leaving import leave
+
+    account = leave(run.settings, os.environ, dry_run=dry_run, with_state=purge)
+    record = {
+        "dryRun": dry_run,
+        "done": account.done,
+        "stays": account.stays,
+        "troubles": account.troubles,
+        "open": [delivery_record(one, ()) for one in account.open],
+    }
+    run.console.object(record, _words(account))
+    if account.troubles:
+        raise OperationFailed(
+            "not everything could be taken back",
+            "; ".join(account.troubles),
+            hint="mend what is named, then run it again",
+        )
+
+
+def _words(account: Account) -> str:
+    lines = ["would:" if account.dry_run else "done:"] if account.done else ["there is nothing to take back"]
+    lines += [f"  {one}" for one in account.done]
+    if account.open:
+        lines.append(
+            "never delivered now:" if not account.dry_run else "open deliveries, which would stay undelivered:"
+        )
+        lines += [f"  {one.id} for {one.identity}: {one.state}" for one in account.open]
+    if account.stays:
+        lines += ["stays:", *(f"  {one}" for one in account.stays)]
+    if not account.dry_run:
+        lines.append("the program itself: `uv tool uninstall wake-bridge`, or `pipx uninstall wake-bridge`")
+    return "\n".join(lines)

@@ -1,0 +1,194 @@
+"""Can the woken agent read its mail? The real programs, told and allowed what `setup` writes for them.
+
+The model does what the instructions say: it runs the command that the `[WAKE]` line names, then answers by `send`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.harness.house import House
+from tests.harness.installed import executable, search_path
+from tests.harness.programs import PROGRAMS, Program, Setting
+from tests.harness.tenancy import ONLY
+from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.edges.agent_files import apply, plan_files, remove
+
+ABLE: Final = [name for name in ONLY if name != "aider"]
+"""aider runs no command by itself: it suggests one, and asks."""
+
+SANDBOXED: Final = ("codex",)
+"""Who runs a command that no rule names without a question, but where it can write nothing."""
+
+REPLY: Final = "I will look at it."
+
+pytestmark = [pytest.mark.harness, pytest.mark.timeout(300), pytest.mark.parametrize("name", ABLE)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Program):
+    """A program on whose `PATH` there is a wake-bridge."""
+
+    tools: str = ""
+
+    def environment(self, setting: Setting) -> dict[str, str]:
+        """As ever, and the `PATH`."""
+        return {**Program.environment(self, setting), "PATH": f"{self.tools}:{search_path()}"}
+
+    def files(self, setting: Setting) -> dict[str, str]:
+        """As ever, and the profile of a login shell, which makes a `PATH` of its own."""
+        return {**Program.files(self, setting), ".profile": f"PATH={shlex.quote(self.tools)}:$PATH\n"}
+
+
+class ReadersHouse(House):
+    """A house whose program is told and allowed what it needs, or is not."""
+
+    before: dict[str, bytes]
+
+    def __init__(self, program: Program, directory: Path, command: tuple[str, ...], *, told: bool) -> None:
+        tools = directory / "bin"
+        tools.mkdir()
+        reader = Reader(program.name, program.registry, program.package, program.arguments, tools=str(tools))
+        super().__init__(reader, directory, command)
+        self._told = told
+        settings = (f"{name}={value}" for name, value in self.bridge.environment.items() if name != "PATH")
+        script = tools / "wake-bridge"
+        script.write_text(f'#!/bin/sh\nexec env {shlex.join(settings)} {shlex.join(command)} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+
+    def furnish(self) -> None:
+        """What `setup --write-instructions` writes."""
+        self.before = self.everything()
+        if self._told:
+            agent = SetupAgent(self.identity, self.program.name, self.work, "agents:0.0")
+            apply(plan_files([agent], self.home), self.bridge.state_dir)
+
+    def everything(self) -> dict[str, bytes]:
+        """All files below the agent's HOME."""
+        return {str(file): file.read_bytes() for file in sorted(self.home.rglob("*")) if file.is_file()}
+
+    def wakes(self, *commands: str) -> None:
+        """Send a message that wakes it; the model runs `commands`, in which `{message}` is the message's id."""
+        self.waits_for_presence("idle", 60)
+        self.bridge.run("pause", self.identity)
+        message = self.bridge.send(self.identity, "please look", "--body", "The bug is in the parser.")
+        self.model.stage.follows(*(command.replace("{message}", message) for command in commands))
+        self.bridge.run("resume", self.identity)
+
+    @property
+    def reply(self) -> str:
+        """The command that answers the message."""
+        words = f'wake-bridge send @me --from {self.identity} --subject "Re: please look" --body "{REPLY}"'
+        return f"{words} --reply-to {{message}}"
+
+    def replies(self) -> list[dict[str, Any]]:
+        """What has come back."""
+        return self.bridge.lines("inbox", "@me", "--bodies")
+
+    def unread(self) -> list[dict[str, Any]]:
+        """What the agent has not read."""
+        return self.bridge.lines("inbox", self.identity)
+
+
+@pytest.fixture
+def house(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, program: tuple[str, ...]
+) -> Iterator[ReadersHouse]:
+    """A house of its own; `told` unless the test says otherwise."""
+    wanted = PROGRAMS[name]
+    if executable(wanted) is None:
+        pytest.fail(f"{name} is not installed: `make harnesses` installs it", pytrace=False)
+    house = ReadersHouse(wanted, tmp_path, program, told="untold" not in request.keywords)
+    try:
+        with house:
+            yield house
+    finally:
+        with suppress(TimeoutError):
+            house.close()
+
+
+def waits_until(condition: Callable[[], bool], house: ReadersHouse, what: str, timeout: float = 60) -> None:
+    """Ask again and again.
+
+    Raises:
+        AssertionError: it never held; shows the pane.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never {what}\n{house.look().text}")
+        time.sleep(0.5)
+
+
+def test_a_wake_leads_to_mail_read_and_answered_without_a_dialog(house: ReadersHouse) -> None:
+    """Issue, part 8: a wake leads to `inbox … --consume` and a reply through `send` without an approval dialog."""
+    states: set[str] = set()
+
+    def answered() -> bool:
+        states.add(house.presence()["state"])
+        return bool(house.replies())
+
+    house.wakes("{read}", house.reply)
+    waits_until(answered, house, "answered")
+    house.waits_for_presence("idle", 30)
+
+    (reply,) = house.replies()
+    assert (reply["from"], reply["subject"], reply["body"]) == (house.identity, "Re: please look", REPLY)
+    assert reply["inReplyTo"].startswith("MESSAGE:")
+    assert "waitingOnApproval" not in states
+    assert house.unread() == []
+
+
+@pytest.mark.untold
+def test_without_our_rules_the_mail_is_not_read(house: ReadersHouse) -> None:
+    """What the rules are for: an approval comes up, or the sandbox refuses; and nothing is answered."""
+    house.wakes("{read}", house.reply)
+
+    if house.program.name in SANDBOXED:
+        waits_until(lambda: any(one.asked.is_after_tool for one in house.model.requests()), house, "run")
+        house.waits_for_presence("idle", 30)
+    else:
+        house.waits_for_presence("waitingOnApproval", 60)
+
+    assert house.replies() == []
+    assert [one["subject"] for one in house.unread()] == ["please look"]
+
+
+@pytest.mark.parametrize(
+    "command", ["{read}; touch ran", '{read} --limit "$(touch ran)"', "wake-bridge pause --all", "touch ran # {read}"]
+)
+def test_nothing_else_gets_by_under_the_name_of_mail(house: ReadersHouse, command: str) -> None:
+    """Issue: allow rules for the mail commands only, nothing broader."""
+    house.wakes(command)
+
+    if house.program.name in SANDBOXED:
+        waits_until(lambda: any(one.asked.is_after_tool for one in house.model.requests()), house, "run")
+        house.waits_for_presence("idle", 30)
+    else:
+        house.waits_for_presence("waitingOnApproval", 60)
+
+    assert not (house.work / "ran").exists()
+    assert not house.bridge.ask("status").get("paused")
+
+
+def test_the_programs_leave_what_was_written_so_that_it_can_be_taken_back(house: ReadersHouse) -> None:
+    """Issue "A day with it" 7: also after the program itself ran with the files."""
+    house.wakes("{read}", house.reply)
+    waits_until(lambda: bool(house.replies()), house, "answered")
+
+    removals = remove(house.bridge.state_dir)
+
+    assert not [one for one in removals if one.trouble]
+    now = house.everything()
+    for one in removals:
+        assert now.get(str(one.path)) == house.before.get(str(one.path))
+    project = [file for file in {*now, *house.before} if Path(file).is_relative_to(house.work) and "/.git/" not in file]
+    assert {file: now.get(file) for file in project} == {file: house.before.get(file) for file in project}

@@ -62,7 +62,7 @@ def settled(world: Playground) -> None:
 def set_up(world: Playground) -> str:
     """`setup`, the agents' files as for the real harnesses, and a binding; answers the identity."""
     box = world.sandbox
-    answer = box.ask("setup", "--yes")
+    answer = box.ask("setup", "--yes", "--write-instructions")
     (identity,) = [one["agentIdentity"] for one in answer["agents"]]
     agents = [SetupAgent(f"@{name}", name, box.home / "api", "agents:0.0") for name in HARNESSES]
     apply(plan_files(agents, box.home), box.state_dir)

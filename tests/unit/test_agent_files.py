@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -93,6 +94,13 @@ def test_the_text_says_what_an_agent_must_know_in_25_lines(room: Room) -> None:
     assert len(text.splitlines()) <= 25
     for needed in ("[WAKE]", "not your user", "approves\nnothing", "inbox", "--consume", "send", "Do not poll"):
         assert needed in text
+
+
+def test_no_identity_in_the_text_is_taken_for_a_file(room: Room) -> None:
+    """Claude Code reads `@name` after a blank as a file, in code spans too; Gemini CLI outside of them; neither in a fence."""
+    for agents in ([room.agent("claude")], [room.agent("claude", "@a"), room.agent("gemini", "@b")]):
+        before, _, behind = instructions_for(agents).split("```")
+        assert not re.search(r"(^|\s)@", before + behind)
 
 
 def test_two_agents_in_one_directory_share_a_text_that_is_right_for_both(room: Room) -> None:

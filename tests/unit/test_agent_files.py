@@ -297,27 +297,41 @@ def test_a_link_that_leaves_the_directory_is_said(room: Room, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("harness", "name"), [("claude", ".claude/settings.local.json"), ("opencode", "opencode.json")]
+)
+@pytest.mark.parametrize(
     "broken",
     [
         b'{"permissions": {"allow": ["a"',
-        b'{"permissions": {"allow": "all"}}',
-        b'{"permissions": []}',
         b"[]",
         b'{"permissions": {}, "permissions": {}}',
         b"\xff\xfe{}",
     ],
 )
-def test_settings_that_cannot_be_read_are_refused_and_nothing_is_changed(room: Room, broken: bytes) -> None:
+def test_settings_that_cannot_be_read_are_refused_and_nothing_is_changed(
+    room: Room, broken: bytes, harness: str, name: str
+) -> None:
     """Issue: refuses unreadable or invalid JSON with a clear error and changes nothing."""
-    file = room.write(".claude/settings.local.json", broken)
+    file = room.write(name, broken)
     before = room.snapshot()
 
     with pytest.raises(OperationFailed) as refusal:
-        room.apply("claude")
+        room.apply(harness)
 
     assert refusal.value.where == str(file)
     assert refusal.value.hint
     assert room.snapshot() == before
+
+
+@pytest.mark.parametrize("odd", [b'{"permissions": {"allow": "all"}}', b'{"permissions": []}'])
+def test_settings_of_another_shape_are_refused(room: Room, odd: bytes) -> None:
+    """What is not understood is not written."""
+    file = room.write(".claude/settings.local.json", odd)
+
+    with pytest.raises(OperationFailed, match="permissions"):
+        room.apply("claude")
+
+    assert file.read_bytes() == odd
 
 
 def test_a_link_to_nothing_and_a_link_in_a_circle_are_refused(room: Room) -> None:

@@ -209,6 +209,21 @@ def test_setup_again_with_other_agents_is_still_taken_back_to_the_byte(room: Roo
     assert room.snapshot() == before
 
 
+def test_the_block_has_its_files_line_ends_and_is_replaced_in_its_place(room: Room) -> None:
+    """What stands before and after it stays as it is, whoever joins the directory."""
+    file = room.write("AGENTS.md", b"# Mine\r\n")
+    room.apply("codex")
+    file.write_bytes(file.read_bytes() + b"\r\n# After\r\n")
+
+    room.apply("codex", "opencode")
+
+    written = file.read_bytes()
+    assert written.count(b"\n") == written.count(b"\r\n")
+    assert written.startswith(b"# Mine\r\n\r\n<!-- wake-bridge: begin -->\r\n")
+    assert written.endswith(b"<!-- wake-bridge: end -->\r\n\r\n# After\r\n")
+    assert b"`@opencode`: opencode in" in written
+
+
 def test_a_file_edited_afterwards_keeps_the_edits_and_loses_our_part_alone(room: Room) -> None:
     """Issue: a file edited by the person after us keeps the edits and loses only our block and rules."""
     agents = room.write("AGENTS.md", b"# Mine\n")

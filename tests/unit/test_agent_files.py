@@ -238,6 +238,17 @@ def test_a_file_edited_afterwards_keeps_the_edits_and_loses_our_part_alone(room:
     assert json.loads(settings.read_bytes()) == {"permissions": {"allow": ["Bash(ls:*)", "Bash(make:*)"]}}
 
 
+def test_what_our_rules_replaced_comes_back_word_for_word_after_edits_elsewhere(room: Room) -> None:
+    """OpenCode itself adds a line to its configuration; the word that stood for all commands is back all the same."""
+    settings = room.write("opencode.json", b'{"permission": {"bash": "ask"}}\n')
+    room.apply("opencode")
+    settings.write_bytes(settings.read_bytes().replace(b"{", b'{\n  "$schema": "x",', 1))
+
+    remove(room.state)
+
+    assert settings.read_bytes() == b'{\n  "$schema": "x","permission": {"bash": "ask"}}\n'
+
+
 def test_a_file_of_ours_that_a_person_wrote_into_stays_with_what_they_wrote(room: Room) -> None:
     """Issue: only a file that we created and that still is only ours is deleted."""
     room.apply("claude", "codex")

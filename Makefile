@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # the stamp is newer than the files that decide what is installed
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test torture bench lint fmt types floors package clean
+.PHONY: demo test torture harnesses test-harness bench lint fmt types floors package clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,12 @@ test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of
 
 torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
 	$(BIN)/pytest -m torture -s -p no:randomly tests
+
+harnesses: $(STAMP)   ## the real programs that test-harness drives, into .harnesses
+	$(BIN)/python -m tests.harness.installed $(ONLY)
+
+test-harness: $(STAMP) ## the real programs, offline, in every state; ONLY=codex for one of them
+	WAKE_BRIDGE_TEST_ONLY="$(ONLY)" $(BIN)/pytest -m harness -s -p no:randomly tests/harness
 
 bench: $(STAMP)       ## figures, as ratios and counts
 	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks

@@ -124,6 +124,7 @@ class Paste(Strict):
             and `start` (how it begins) are compared with what was pasted.
         blank_behind_chip: the harness puts a blank behind it, and the cursor behind that.
         wraps: beyond the limits the harness wraps the paste in a tag of its own before the model sees it.
+        at_reads_files: `@name` in a message reads a file of that name, or one like it, into the turn.
     """
 
     gap_ms: int = Field(default=400, ge=0, le=5000)
@@ -132,6 +133,7 @@ class Paste(Strict):
     chip: Pattern = ""
     blank_behind_chip: bool = False
     wraps: bool = False
+    at_reads_files: bool = False
 
 
 class Recognise(Strict):

@@ -145,7 +145,7 @@ class Resolver:
             key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
             label=located.pane.label,
             fence=fence,
-            paper=Paper(paste.max_lines, paste.max_characters) if paste else Paper(),
+            paper=Paper(paste.max_lines, paste.max_characters, paste.at_reads_files) if paste else Paper(),
         )
 
     def _fence(self, located: _Located, harness: str) -> Binding:

@@ -23,7 +23,7 @@ from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.watch import Watch
-from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Place, Refused, Wake
+from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Paper, Place, Refused, Wake
 from wake_bridge.ports.ledger import Harvest, Position
 from wake_bridge.testing.ledger_samples import sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
@@ -125,6 +125,17 @@ def test_an_idle_agent_is_woken_once_with_what_rides_along(rig: Rig) -> None:
     assert (after.state, after.outcome) == (DeliveryState.DELIVERED, Outcome.SUBMITTED)
     assert "2 new messages" in after.digest
     assert rig.agent.received == [after.digest]
+
+
+def test_where_an_at_reads_files_no_name_in_the_digest_has_one(rig: Rig) -> None:
+    """DESIGN §4: the name of an agent may be that of a file in its directory, and would be read into the turn."""
+    rig.agent.paper = Paper(at_reads_files=True)
+
+    done = rig.takes(rig.arrives())
+
+    assert "@" not in done.digest
+    assert "for ＠agent" in done.digest
+    assert "inbox ＠agent --bodies" in done.digest
 
 
 def test_mail_that_was_read_settles_without_a_byte(rig: Rig) -> None:

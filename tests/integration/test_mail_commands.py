@@ -242,6 +242,14 @@ def test_a_grant_runs_from_grantee_to_granter(post: Post) -> None:
 # -- inbox and read --------------------------------------------------------------------------------------------------
 
 
+def test_an_identity_may_be_written_as_a_digest_writes_it(post: Post) -> None:
+    """DESIGN §4: where `@` would read a file the digest says `＠bob`, and that is what an agent copies."""
+    sent = post.send("@bob", "--subject", "One")
+
+    assert [line["messageId"] for line in post.inbox("＠bob")] == [sent]
+    assert post.run("inbox", "＠＠bob").exit_code == 2
+
+
 def test_the_inbox_has_the_contracts_lines_in_order(post: Post) -> None:
     """CONTRACT, `inbox`: lines of unread mail; bodies only when asked for."""
     first = post.send("@bob", "--subject", "One", "--body", "B1", "--tag", "t", "--priority", "high")

@@ -96,6 +96,13 @@ def test_a_ghost_without_a_style_could_be_any_draft_and_is_refused() -> None:
         Placeholder(ghost=True)
 
 
+def test_programs_that_read_a_file_for_an_at_are_shown_none() -> None:
+    """DESIGN §4: `@path` makes some harnesses read that file; seen in Gemini, which took `@me` for README.md."""
+    reading = {name for name, profile in load_profiles().items() if profile.paste.at_reads_files}
+
+    assert reading == {"claude", "gemini", "qwen"}
+
+
 def test_claude_takes_three_lines_and_700_characters_before_it_wraps_a_paste() -> None:
     """DESIGN §4: where long pastes arrive wrapped, the compact form has three lines at most."""
     paste = load_profiles()["claude"].paste

@@ -12,6 +12,7 @@ import click
 
 from wake_bridge.cli.output import Console
 from wake_bridge.domain.names import is_identity
+from wake_bridge.domain.text import WIDE_AT
 
 if TYPE_CHECKING:
     from wake_bridge.edges.configuration.config import Settings
@@ -73,8 +74,10 @@ class IdentityType(click.ParamType[str]):
         self._also = also
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The identity as given, if it is one."""
+        """The identity as given, if it is one; `＠` is how a digest writes `@` where that would read a file."""
         text = str(value)
+        if text.startswith(WIDE_AT):
+            text = f"@{text.removeprefix(WIDE_AT)}"
         if is_identity(text) or text in self._also:
             return text
         others = "".join(f" or {word}" for word in self._also if word)

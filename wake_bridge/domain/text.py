@@ -19,7 +19,9 @@ NAME_LIMIT: Final = 65
 """Characters of a name: as many as an identity may have."""
 
 _ELLIPSIS: Final = "…"
-_WIDE_AT: Final = "＠"
+WIDE_AT: Final = "＠"
+"""Stands for an `@` that would mean something to a harness."""
+
 
 _LOOKED_AT: Final = 64
 """Characters of raw text that are looked at for each one shown: 100 kB of hidden ones must not cost time."""
@@ -91,7 +93,7 @@ def _one_line(text: str) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _SELECTOR_RUNS.sub(r"\1", "".join(map(_as_seen, text)))
     # a space, not nothing: the two halves of a paste end around a whole one must not meet
-    text = _PASTE_ENDS.sub(" ", text).replace("@", _WIDE_AT)
+    text = _PASTE_ENDS.sub(" ", text).replace("@", WIDE_AT)
     start = 0
     while start < len(text) and (text[start] == " " or _joins_on(text[start])):
         start += 1

@@ -165,7 +165,7 @@ class Gate:
             identity=delivery.identity,
             delivery_id=delivery.id,
             now=now,
-            known=judged.identities.keys(),
+            known=() if place.paper.at_reads_files else judged.identities.keys(),
             style=settings.digest,
             paper_lines=place.paper.max_lines,
             paper_characters=place.paper.max_characters,

@@ -22,10 +22,14 @@ from wake_bridge.ports.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """How much text the target takes well: a digest longer than this would arrive mangled or wrapped (DESIGN §4)."""
+    """How much text the target takes well: a digest longer than this would arrive mangled or wrapped (DESIGN §4).
+
+    `at_reads_files` says that the target takes `@name` for a file and reads it into the turn: there no name has an `@`.
+    """
 
     max_lines: int = 10
     max_characters: int = 1024
+    at_reads_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from wake_bridge.ports.adapter import (
     Delivered,
     Journal,
     Nowhere,
+    Paper,
     Place,
     Refused,
     Unknown,
@@ -43,6 +44,7 @@ class ImaginedAgent:
     composer: str = ""
     received: list[str] = field(default_factory=list)
     keys: int = 0
+    paper: Paper = field(default_factory=Paper)
 
 
 class MemoryConfig(BaseModel):
@@ -66,7 +68,7 @@ class MemoryAdapter:
         name = address.pane or address.suggested
         if name not in self.agents:
             return Nowhere(HoldReason.UNREACHABLE, f"there is no agent named {name!r}", name)
-        return Place(key=name, label=name, fence=_FENCE)
+        return Place(key=name, label=name, fence=_FENCE, paper=self.agents[name].paper)
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
         """State and composer."""

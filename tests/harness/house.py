@@ -1,0 +1,214 @@
+"""One real program at home: a pane, a throw-away HOME, a mock model, and a wake-bridge that is to wake it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+import libtmux
+import psutil
+
+from tests.harness.installed import search_path
+from tests.harness.manners import MANNERS
+from tests.harness.model.server import MockModel
+from tests.harness.programs import Program, Setting
+from wake_bridge.testing.sandbox import QUICK, Sandbox
+from wake_bridge.testing.tmux_server import Look, PrivateTmux
+from wake_bridge.testing.typist import Typist
+
+SESSION: Final = "agents"
+SIZE: Final = (80, 24)
+
+STARTS_WITHIN: Final = 60.0
+"""Seconds for a program to be up and idle; some build their caches first."""
+
+MANY_WAKES: Final = """
+limits.storm = 100
+limits.wakes_per_hour = 1000
+limits.wakes_per_day = 1000
+"""
+
+HAND_SPEED: Final = 0.5
+"""Seconds between the last letter and Enter: sooner, programs take both for a paste, in which Enter is a line break."""
+
+
+class House:
+    """Everything around one program. A context manager that ends all of it.
+
+    Args:
+        program: who lives there.
+        directory: an empty directory; everything lies below it.
+        command: what starts wake-bridge.
+    """
+
+    def __init__(self, program: Program, directory: Path, command: Sequence[str]) -> None:
+        self.program = program
+        self.manners = MANNERS[program.name]
+        self.identity = f"@{program.name}"
+        self.home = directory / "agent-home"
+        self.work = self.home / "project"
+        self.work.mkdir(parents=True)
+        self.model = MockModel(directory / "requests.jsonl")
+        self.tmux = PrivateTmux()
+        self.bridge = Sandbox(directory, self.tmux.socket_name, command)
+        self.bridge.configure(QUICK + MANY_WAKES)
+        self.pane: libtmux.Pane
+
+    def __enter__(self) -> Self:
+        self.model.start()
+        setting = Setting(self.model.url, self.work)
+        for name, text in self.program.files(setting).items():
+            file = self.home / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        _make_project(self.work)
+        self.pane = self.tmux.new_pane(
+            f"cd {shlex.quote(str(self.work))}; exec {shlex.join(self._shell(setting))}",
+            session=SESSION,
+            width=SIZE[0],
+            height=SIZE[1],
+        )
+        self.waits_until(lambda look: "user$" in look.text, 20, "the shell's prompt")
+        self.bridge.run("init")
+        self.bridge.enlist(self.identity, self.pane_id)
+        where = ("--tmux", self.pane_id, "--window", "0")
+        self.bridge.run("subscribe", self.identity, "--trigger", "TASK_STATE_CHANGED", *where)
+        self.starts()
+        self.bridge.daemon()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End wake-bridge, the program with its tmux server, and the model."""
+        try:
+            self.bridge.close()
+        finally:
+            self.tmux.close()
+            self.model.close()
+            self._leaves_nobody_behind()
+
+    def _leaves_nobody_behind(self) -> None:
+        """End what the program has put into the background, such as the server of Codex: whatever has this HOME."""
+        left = [one for one in psutil.process_iter() if self._is_at_home(one)]
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=10)
+
+    def _is_at_home(self, process: psutil.Process) -> bool:
+        try:
+            return process.environ().get("HOME") == str(self.home)
+        except psutil.Error:
+            return False
+
+    def _shell(self, setting: Setting) -> list[str]:
+        environment = {
+            "PATH": search_path(),
+            "HOME": str(self.home),
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "SHELL": "/bin/bash",
+            "PS1": "user$ ",
+            "NO_PROXY": "127.0.0.1,localhost",
+            **self.program.environment(setting),
+        }
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        return ["env", "-i", *settings, "bash", "--norc", "--noprofile", "-i"]
+
+    # -- the person ----------------------------------------------------------------------------------------------
+
+    @property
+    def pane_id(self) -> str:
+        """The pane, `%0`."""
+        return str(self.pane.pane_id)
+
+    def starts(self) -> None:
+        """Type the program's command line."""
+        self.types(f"clear; {self.program.line}")
+        self.presses("Enter")
+
+    def types(self, text: str) -> None:
+        """Type letters."""
+        self.tmux.run("send-keys", "-t", self.pane_id, "-l", "--", text)
+
+    def presses(self, *keys: str) -> None:
+        """Press keys, by tmux's names, as fast as a hand."""
+        for number, key in enumerate(keys):
+            if number:
+                time.sleep(HAND_SPEED)
+            self.tmux.run("send-keys", "-t", self.pane_id, key)
+
+    def says(self, text: str) -> None:
+        """Type a line, see it stand there, and press Enter."""
+        self.types(text)
+        self.waits_until(lambda look: _bare(text) in _bare(look.text), 15, repr(text))
+        time.sleep(HAND_SPEED)
+        self.presses("Enter")
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size, whatever client looks at it."""
+        self.tmux.run("resize-window", "-t", self.pane_id, "-x", str(width), "-y", str(height))
+
+    def attach(self, width: int, height: int) -> Typist:
+        """Attach a client whose terminal the window takes its size from, and wait until it has gone quiet."""
+        self.tmux.run("set-option", "-w", "-t", self.pane_id, "window-size", "latest")
+        typist = self.tmux.attach(SESSION, width, height)
+        typist.waits_until_shown()
+        return typist
+
+    def look(self) -> Look:
+        """What the pane shows."""
+        return self.tmux.look(self.pane)
+
+    def waits_until(self, condition: Callable[[Look], bool], timeout: float = 20, what: str = "") -> Look:
+        """The first look that satisfies `condition`.
+
+        Raises:
+            TimeoutError: none did.
+        """
+        return self.tmux.waits_until(self.pane, condition, timeout, what)
+
+    # -- wake-bridge ---------------------------------------------------------------------------------------------
+
+    def presence(self) -> dict[str, Any]:
+        """What `presence --explain` says of the program now."""
+        return self.bridge.ask("presence", self.identity, "--explain")
+
+    def waits_for_presence(self, state: str, timeout: float = 30) -> dict[str, Any]:
+        """The first presence with that state.
+
+        Raises:
+            TimeoutError: there was none; says what was found instead, and what the pane shows.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            found = self.presence()
+            if found["state"] == state:
+                return found
+            if time.monotonic() > deadline:
+                seen = [(one["vote"], one["rule"], one["saw"]) for one in found["evidence"]]
+                raise TimeoutError(f"never {state}: {found['state']}, {found['why']} {seen}\n{self.look().text}")
+
+
+def _make_project(work: Path) -> None:
+    """A repository with one commit, for programs that want to work in one."""
+    (work / "README.md").write_text("hello\n", encoding="utf-8")
+    (work / ".gitignore").write_text(".aider*\nstarted\ngo\n", encoding="utf-8")
+    git = ["git", "-c", "user.name=agent", "-c", "user.email=agent@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "start"]):
+        subprocess.run([*git, *command], cwd=work, check=True, capture_output=True)
+    for name, value in (("user.name", "agent"), ("user.email", "agent@example.org")):
+        subprocess.run(["git", "config", name, value], cwd=work, check=True, capture_output=True)
+
+
+def _bare(text: str) -> str:
+    """Text without what wrapping and framing add."""
+    return re.sub(r"[\s\u2500-\u259f]+", "", text)

@@ -1,0 +1,119 @@
+"""What a person does at each of the programs: which keys open, answer and leave things, and what shows that it is so.
+
+Nothing here is known to wake-bridge: it is the other side of the comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """One program's.
+
+    Attributes:
+        approval: shows that it asks whether it may run a command.
+        approve: lets it.
+        question: shows that it asks the person something else.
+        leave_question: sends that away without an answer.
+        menu: what is typed to open a menu, keys by name behind a `<`.
+        menu_shows: shows that it is open.
+        leave_menu: closes it.
+        quit: what is typed to end the program.
+        busy: rules that may say that a turn runs.
+        asks: rules that may say that it waits for an answer.
+        before_question: what is typed before a question can be asked at all.
+        menu_is: what presence must say of the menu, and by which rule.
+        adds: what the program itself puts behind a message before it goes to the model.
+    """
+
+    approval: re.Pattern[str]
+    approve: tuple[str, ...]
+    question: re.Pattern[str]
+    leave_question: tuple[str, ...]
+    menu: str
+    menu_shows: re.Pattern[str]
+    leave_menu: tuple[str, ...]
+    quit: str
+    busy: frozenset[str]
+    asks: frozenset[str]
+    before_question: str = ""
+    after_question: str = ""
+    after_tool: re.Pattern[str] | None = None
+    menu_is: tuple[str, str] = ("unknown", "no-composer")
+    adds: re.Pattern[str] = re.compile("")
+
+
+_COLOUR: Final = re.compile(r"Which colour")
+
+MANNERS: Final = {
+    "claude": Manners(
+        approval=re.compile(r"Do you want to proceed\?"),
+        approve=("Enter",),
+        question=_COLOUR,
+        leave_question=("Escape",),
+        menu="/model",
+        menu_shows=re.compile(r"Select model"),
+        leave_menu=("Escape",),
+        quit="/exit",
+        busy=frozenset({"title-spinner"}),
+        asks=frozenset({"approval", "question"}),
+    ),
+    "codex": Manners(
+        approval=re.compile(r"Would you like to run"),
+        approve=("y",),
+        question=_COLOUR,
+        leave_question=("Escape",),
+        menu="/permissions",
+        menu_shows=re.compile(r"enter select|Press enter to confirm"),
+        leave_menu=("Escape",),
+        quit="/quit",
+        busy=frozenset({"title-spinner"}),
+        asks=frozenset({"title-action-required"}),
+        before_question="/plan",
+        after_question="<BTab",
+    ),
+    "gemini": Manners(
+        approval=re.compile(r"Allow execution"),
+        approve=("Enter",),
+        question=_COLOUR,
+        leave_question=("Escape",),
+        menu="/settings",
+        menu_shows=re.compile(r"Settings"),
+        leave_menu=("Escape",),
+        quit="/quit",
+        busy=frozenset({"title-working"}),
+        asks=frozenset({"title-action-required"}),
+    ),
+    "opencode": Manners(
+        approval=re.compile(r"Permission required"),
+        approve=("Enter",),
+        question=_COLOUR,
+        leave_question=("Escape",),
+        menu="<C-p",
+        menu_shows=re.compile(r"Commands"),
+        leave_menu=("Escape",),
+        quit="/exit",
+        busy=frozenset({"progress-bar"}),
+        asks=frozenset({"approval", "question"}),
+        adds=re.compile(" "),
+    ),
+    "aider": Manners(
+        approval=re.compile(r"Run shell command\? \(Y\)es"),
+        approve=("y", "Enter"),
+        question=re.compile(r"Add file to the chat\? \(Y\)es"),
+        leave_question=("n", "Enter"),
+        menu="</",
+        menu_shows=re.compile(r"/add|> /"),
+        leave_menu=("BSpace",),
+        quit="/exit",
+        busy=frozenset({"answering", "spinner"}),
+        asks=frozenset({"question"}),
+        after_tool=re.compile(r"Add command output to the chat\? \(Y\)es"),
+        menu_is=("userTyping", "draft"),
+        adds=re.compile(r"(?:\n\nTo suggest changes to a file.*)?", re.DOTALL),
+    ),
+}

@@ -1,0 +1,30 @@
+"""The tools that real programs offer for running a command and for asking the person, and how they want to be called."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command")
+ASK_TOOLS: Final = ("AskUserQuestion", "ask_user", "question", "request_user_input")
+
+_COLOURS: Final = ({"label": "Red", "description": "A warm one"}, {"label": "Blue", "description": "A cool one"})
+
+
+def arguments_for(tool: str, command: str, question: str) -> dict[str, Any]:
+    """What to call `tool` with so that it runs `command`, or puts `question` to the person."""
+    asked = {"question": question, "header": "Colour", "options": [dict(colour) for colour in _COLOURS]}
+    match tool:
+        case "Bash" | "bash" | "run_shell_command":
+            return {"command": command, "description": "Wait for a sign"}
+        case "exec_command":
+            return {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May it wait?"}
+        case "shell_command":
+            return {"command": command, "sandbox_permissions": "require_escalated", "justification": "May it wait?"}
+        case "shell":
+            return {"command": ["bash", "-c", command], "sandbox_permissions": "require_escalated"}
+        case "ask_user":
+            return {"questions": [{**asked, "type": "choice"}]}
+        case "request_user_input":
+            return {"questions": [{**asked, "id": "colour"}]}
+        case _:
+            return {"questions": [{**asked, "multiSelect": False}]}

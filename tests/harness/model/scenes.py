@@ -1,0 +1,144 @@
+"""What the model plays: a person's message names the scene, and a test says when it goes on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.harness.model.asked import Asked
+from tests.harness.model.calls import ASK_TOOLS, SHELL_TOOLS, arguments_for
+
+PLAY: Final = "please play the {} scene"
+"""How a person asks for a scene."""
+
+QUESTION: Final = "Which colour shall it be?"
+ASIDE: Final = "README.md is worth a look."
+"""A text that makes aider ask whether it may read that file."""
+
+COMMAND: Final = "touch started; until test -e go; do sleep 0.2; done; rm go; echo finished"
+"""The command that a tool runs: it says that it has begun, and ends when the test lets it."""
+
+_ASKED_FOR: Final = re.compile(r"please play the (\w+) scene")
+_PACE: Final = 0.2
+_LONGEST: Final = 180.0
+"""Seconds after which a scene ends by itself: no test holds one for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool, and what it is to do."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+Piece = Say | Call
+
+
+class Stage:
+    """Where scenes are played. `waiting` counts the answers that stand still, or stream on, until `goes_on`."""
+
+    def __init__(self) -> None:
+        self._go = threading.Event()
+        self._lock = threading.Lock()
+        self.waiting = 0
+
+    def holds(self) -> None:
+        """Let scenes wait from now on."""
+        self._go.clear()
+
+    def goes_on(self) -> None:
+        """Let all scenes come to their end."""
+        self._go.set()
+
+    def play(self, asked: Asked) -> Iterator[Piece]:
+        """The answer, piece by piece, as slowly as the scene is."""
+        if asked.shape is not None:
+            yield Say(json.dumps(filled(asked.shape)))
+            return
+        named = _ASKED_FOR.search(asked.last)
+        scene = named.group(1) if named and not asked.is_after_tool else ""
+        match scene:
+            case "streaming":
+                yield from self._streaming()
+            case "thinking":
+                self._waits()
+                yield Say("Thought it over.")
+            case "tool":
+                yield from _calling(asked, SHELL_TOOLS, f"```bash\n{COMMAND}\n```\n")
+            case "question":
+                yield from _calling(asked, ASK_TOOLS, ASIDE)
+            case _:
+                yield Say("Noted.")
+
+    def _streaming(self) -> Iterator[Piece]:
+        with self._counted():
+            for number in itertools.count(1):
+                yield Say(f"line {number} of a long answer\n\n")
+                if self._go.wait(_PACE) or number * _PACE > _LONGEST:
+                    return
+
+    def _waits(self) -> None:
+        with self._counted():
+            self._go.wait(_LONGEST)
+
+    def _counted(self) -> _Counted:
+        return _Counted(self, self._lock)
+
+
+class _Counted:
+    """Counts one answer as waiting, also when its program hangs up."""
+
+    def __init__(self, stage: Stage, lock: threading.Lock) -> None:
+        self._stage, self._lock = stage, lock
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._stage.waiting += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._stage.waiting -= 1
+
+
+def _calling(asked: Asked, known: tuple[str, ...], prose: str) -> Iterator[Piece]:
+    """Call the first of these tools that is there; where a program has none at all, say it in prose."""
+    if not asked.tools:
+        yield Say(prose)
+        return
+    tool = next((name for name in known if name in asked.tools), "")
+    if not tool:
+        yield Say(f"None of my tools is known to this scene: {sorted(asked.tools)}")
+        return
+    yield Say("I need a tool for that.")
+    yield Call(tool, arguments_for(tool, COMMAND, QUESTION))
+
+
+def filled(shape: Mapping[str, Any]) -> Any:
+    """The plainest value that a JSON schema allows."""
+    if shape.get("enum"):
+        return shape["enum"][0]
+    kind = shape.get("type", "object")
+    match str(kind[0] if isinstance(kind, list) else kind).lower():
+        case "object":
+            return {name: filled(inner) for name, inner in shape.get("properties", {}).items()}
+        case "array":
+            return []
+        case "boolean":
+            return False
+        case "integer" | "number":
+            return 1
+        case _:
+            return "plain"

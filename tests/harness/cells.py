@@ -145,7 +145,7 @@ def _announcing(house: House, message: str) -> list[dict[str, Any]]:
 def _arrived_once(house: House, delivery: dict[str, Any], start: int) -> None:
     """The digest is one text of one message of the conversation, exactly as it was frozen."""
     mark, digest = str(delivery["id"]), str(delivery["digest"])
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while not (told := [one.asked for one in house.model.requests(start) if _tells(house, one.asked, mark)]):
         if time.monotonic() > deadline:
             raise Broken(f"the model never got to read {mark}\n{house.look().text}")

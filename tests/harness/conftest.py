@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from tests.harness.house import House
 from tests.harness.installed import executable
-from tests.harness.programs import PROGRAMS, Program
+from tests.harness.programs import PROGRAMS
 from tests.harness.states import STATES
 from tests.harness.table import SKIPPED, Results, version_of
-
-TEN = "10 wakes in idle"
+from tests.harness.tenancy import TEN, Tenancy
 
 
 @pytest.fixture(scope="session")
@@ -25,39 +22,6 @@ def results() -> Iterator[Results]:
     print(f"\n\n{results.markdown()}")
     if results.is_whole:
         results.write()
-
-
-class Tenancy:
-    """The house of one program, built when it is first asked for and again after it was given up."""
-
-    def __init__(self, program: Program, directory: Path, command: tuple[str, ...], results: Results) -> None:
-        self.program = program
-        self.results = results
-        self._directory = directory
-        self._command = command
-        self._houses = 0
-        self._house: House | None = None
-
-    @property
-    def house(self) -> House:
-        """The house; the program in it is up."""
-        if self._house is None:
-            self._houses += 1
-            directory = self._directory / str(self._houses)
-            directory.mkdir()
-            house = House(self.program, directory, self._command)
-            try:
-                self._house = house.__enter__()
-            except BaseException:
-                house.close()
-                raise
-        return self._house
-
-    def give_up(self) -> None:
-        """End everything in the house."""
-        if self._house is not None:
-            house, self._house = self._house, None
-            house.close()
 
 
 @pytest.fixture(scope="module")

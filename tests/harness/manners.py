@@ -27,6 +27,7 @@ class Manners:
         asks: rules that may say that it waits for an answer.
         before_question: what is typed before a question can be asked at all.
         menu_is: what presence must say of the menu, and by which rule.
+        suspends_by_key: Ctrl-Z suspends it; in Gemini CLI it brings the last message back as a draft.
         adds: what the program itself puts behind a message before it goes to the model.
     """
 
@@ -45,6 +46,7 @@ class Manners:
     after_tool: re.Pattern[str] | None = None
     menu_is: tuple[str, str] = ("unknown", "no-composer")
     adds: re.Pattern[str] = re.compile("")
+    suspends_by_key: bool = True
 
 
 _COLOUR: Final = re.compile(r"Which colour")
@@ -86,6 +88,7 @@ MANNERS: Final = {
         leave_menu=("Escape",),
         quit="/quit",
         busy=frozenset({"title-working"}),
+        suspends_by_key=False,
         asks=frozenset({"title-action-required"}),
     ),
     "opencode": Manners(

@@ -231,8 +231,8 @@ def _wide_again(visit: Visit) -> None:
     visit.house.resize(*SIZE)
 
 
-def _the_shell_has_it(visit: Visit, timeout: float = 20) -> None:
-    visit.house.waits_until(lambda look: look.flags["pane_current_command"] == "bash", timeout, "the shell")
+def _the_shell_has_it(visit: Visit) -> None:
+    visit.house.waits_until(lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
 
 
 def _quits(visit: Visit) -> None:
@@ -245,19 +245,22 @@ def _starts_again(visit: Visit) -> None:
 
 
 def _is_suspended(visit: Visit) -> None:
-    """By its own key; where a program has none, as a person's `kill -STOP` does it."""
-    visit.house.presses("C-z")
-    try:
-        _the_shell_has_it(visit, 4)
-    except TimeoutError:
+    """By Ctrl-Z; where that is another key, as a person's `kill -STOP` does it."""
+    if visit.manners.suspends_by_key:
+        visit.house.presses("C-z")
+    else:
         shell = psutil.Process(int(visit.house.look().flags["pane_pid"]))
         os.killpg(os.getpgid(shell.children()[0].pid), signal.SIGSTOP)
-        _the_shell_has_it(visit)
+    _the_shell_has_it(visit)
 
 
 def _is_resumed(visit: Visit) -> None:
     visit.house.types("fg")
     visit.house.presses("Enter")
+    visit.house.waits_until(lambda look: look.flags["pane_current_command"] != "bash", 20, "the program in front")
+    if not visit.manners.suspends_by_key:  # one that was stopped from outside does not know that it must draw again
+        visit.house.resize(SIZE[0] - 1, SIZE[1])
+        visit.house.resize(*SIZE)
 
 
 # -- somebody at the keys ----------------------------------------------------------------------------------------
@@ -289,18 +292,26 @@ def _types_here(visit: Visit) -> None:
 
 
 def _types_elsewhere(visit: Visit) -> None:
-    """In the pane below: this one has lost the focus, and is told so."""
-    house = visit.house
+    typist = lose_focus(visit.house)
+    _types_on(visit, typist, ("word ", "and\n"))
+
+
+def lose_focus(house: House) -> Typist:
+    """Attach somebody who looks at a pane below: this one has lost the focus, and is told so."""
     house.tmux.run("set-option", "-s", "focus-events", "on")
     typist = house.attach(SIZE[0], 2 * SIZE[1] + 2)
     house.tmux.run("split-window", "-v", "-t", house.pane_id, "-l", str(SIZE[1]), "cat")
     house.waits_until(lambda look: look.height <= SIZE[1] + 1, 10, "half the window")
-    _types_on(visit, typist, ("word ", "and\n"))
+    return typist
 
 
 def _alone_again(visit: Visit) -> None:
     _stops_typing(visit)
-    house = visit.house
+    be_alone(visit.house)
+
+
+def be_alone(house: House) -> None:
+    """Without clients and other panes, in the size it began with."""
     house.tmux.run("detach-client", "-s", f"={SESSION}")
     house.tmux.run("kill-pane", "-a", "-t", house.pane_id)
     house.resize(*SIZE)

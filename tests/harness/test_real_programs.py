@@ -6,18 +6,14 @@ the proof of what reached them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
 
 from tests.harness.cells import run_cell, run_ten
-from tests.harness.conftest import TEN, Tenancy
 from tests.harness.house import House
-from tests.harness.programs import PROGRAMS
 from tests.harness.states import STATES, State
-
-ONLY = os.environ.get("WAKE_BRIDGE_TEST_ONLY", "").replace(",", " ").split() or list(PROGRAMS)
+from tests.harness.tenancy import ONLY, TEN, Tenancy
 
 pytestmark = [
     pytest.mark.harness,

@@ -1,0 +1,45 @@
+"""The suite of real programs, where there are none (`make test-harness`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_program_that_is_not_installed_is_no_pass(tmp_path: Path) -> None:
+    """Presence one can trust: `make test-harness` exits non-zero if one of the five was skipped, and says which."""
+    page = ROOT / "docs" / "harnesses.md"
+    before = page.read_bytes()
+    nowhere = {**os.environ, "WAKE_BRIDGE_TEST_HARNESSES": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    selected = {**nowhere, "WAKE_BRIDGE_TEST_ONLY": "codex"}
+
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            "harness",
+            "-s",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+            "tests/harness",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=selected,
+        timeout=100,
+    )
+
+    assert run.returncode == 1, run.stdout
+    assert "codex is not installed: `make harnesses` installs it" in run.stdout
+    assert "17 skipped" in run.stdout
+    assert page.read_bytes() == before

@@ -25,8 +25,11 @@ from wake_bridge.testing.typist import Typist
 SESSION: Final = "agents"
 SIZE: Final = (80, 24)
 
-STARTS_WITHIN: Final = 60.0
-"""Seconds for a program to be up and idle; some build their caches first."""
+STARTS_WITHIN: Final = 120.0
+"""Seconds for a program to be up and idle; some build their caches first, and the machine may be busy."""
+
+PATIENCE: Final = 60.0
+"""Seconds for a program to do what it was asked for; all waits are for something seen, none for time to pass."""
 
 MANY_WAKES: Final = """
 limits.storm = 100
@@ -74,13 +77,14 @@ class House:
             width=SIZE[0],
             height=SIZE[1],
         )
-        self.waits_until(lambda look: "user$" in look.text, 20, "the shell's prompt")
+        self.waits_until(lambda look: "user$" in look.text, what="the shell's prompt")
         self.bridge.run("init")
         self.bridge.enlist(self.identity, self.pane_id)
         where = ("--tmux", self.pane_id, "--window", "0")
         self.bridge.run("subscribe", self.identity, "--trigger", "TASK_STATE_CHANGED", *where)
         self.starts()
         self.bridge.daemon()
+        self.waits_for_presence("idle", STARTS_WITHIN)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,7 +153,7 @@ class House:
     def says(self, text: str) -> None:
         """Type a line, see it stand there, and press Enter."""
         self.types(text)
-        self.waits_until(lambda look: _bare(text) in _bare(look.text), 15, repr(text))
+        self.waits_until(lambda look: _bare(text) in _bare(look.text), what=repr(text))
         time.sleep(HAND_SPEED)
         self.presses("Enter")
 
@@ -168,7 +172,7 @@ class House:
         """What the pane shows."""
         return self.tmux.look(self.pane)
 
-    def waits_until(self, condition: Callable[[Look], bool], timeout: float = 20, what: str = "") -> Look:
+    def waits_until(self, condition: Callable[[Look], bool], timeout: float = PATIENCE, what: str = "") -> Look:
         """The first look that satisfies `condition`.
 
         Raises:
@@ -182,7 +186,7 @@ class House:
         """What `presence --explain` says of the program now."""
         return self.bridge.ask("presence", self.identity, "--explain")
 
-    def waits_for_presence(self, state: str, timeout: float = 30) -> dict[str, Any]:
+    def waits_for_presence(self, state: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """The first presence with that state.
 
         Raises:

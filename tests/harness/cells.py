@@ -69,7 +69,10 @@ def run_ten(house: House) -> str:
 
 def _presence_is_right(visit: Visit, state: State) -> None:
     expected, rules = state.presence(visit), state.why(visit)
-    found = visit.house.waits_for_presence(expected)
+    visit.house.waits_for_presence(expected)
+    found = visit.house.explained()
+    if found["state"] != expected:
+        raise Broken(f"it said {found['state']} ({found['why']}) of {expected}")
     rule = str(found["why"]).partition(":")[0]
     if rule not in rules:
         raise Broken(f"{expected} for the wrong reason: {found['why']!r}, not {sorted(rules)}")
@@ -115,7 +118,7 @@ def _send_several(house: House, name: str) -> str:
 def _is_held(house: House, message: str, reason: str) -> dict[str, Any]:
     """The delivery that announces the message, once it waits for that reason."""
     return house.bridge.waits_for(
-        lambda: next((one for one in _announcing(house, message) if one["hold_reason"] == reason), None),
+        lambda: next((one for one in house.deliveries_of(message) if one["hold_reason"] == reason), None),
         PATIENCE,
         f"a wake held because of {reason}",
     )
@@ -129,17 +132,13 @@ def _is_submitted(house: House, message: str) -> dict[str, Any]:
     """
 
     def settled() -> list[dict[str, Any]]:
-        found = _announcing(house, message)
+        found = house.deliveries_of(message)
         return found if found and all(one["settledAt"] for one in found) else []
 
     found = house.bridge.waits_for(settled, PATIENCE, f"a wake for {message}")
     if [(one["state"], one["outcome"]) for one in found] != [("DELIVERED", "submitted")]:
         raise Broken(f"it ended otherwise: {found}")
     return found[0]
-
-
-def _announcing(house: House, message: str) -> list[dict[str, Any]]:
-    return [one for one in house.bridge.deliveries() if any(event["subject_key"] == message for event in one["events"])]
 
 
 def _arrived_once(house: House, delivery: dict[str, Any], start: int) -> None:

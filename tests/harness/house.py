@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +18,10 @@ from tests.harness.installed import search_path
 from tests.harness.manners import MANNERS
 from tests.harness.model.server import MockModel
 from tests.harness.programs import Program, Setting
+from wake_bridge.domain.names import Identity
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.records import delivery_record
+from wake_bridge.edges.service.control_socket import ask
 from wake_bridge.testing.sandbox import QUICK, Sandbox
 from wake_bridge.testing.tmux_server import Look, PrivateTmux
 from wake_bridge.testing.typist import Typist
@@ -182,9 +186,20 @@ class House:
 
     # -- wake-bridge ---------------------------------------------------------------------------------------------
 
-    def presence(self) -> dict[str, Any]:
-        """What `presence --explain` says of the program now."""
+    def explained(self) -> dict[str, Any]:
+        """What the command `presence --explain` says of the program now."""
         return self.bridge.ask("presence", self.identity, "--explain")
+
+    def presence(self) -> dict[str, Any]:
+        """The same, asked of the daemon itself: a command costs more than it is worth where one asks again and again."""
+        return dict(ask(self.bridge.state_dir, "presence", PATIENCE, identity=self.identity))
+
+    def deliveries_of(self, message: str) -> list[dict[str, Any]]:
+        """What the command `deliveries` would say of those that announce the message."""
+        with closing(LedgerStore.open(self.bridge.state_dir, read_only=True)) as ledger:
+            found = ledger.deliveries(state=None, identity=Identity(self.identity), limit=1000)
+            records = [delivery_record(one, ledger.events_of(one.id)) for one in found]
+        return [one for one in records if any(event["subject_key"] == message for event in one["events"])]
 
     def waits_for_presence(self, state: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """The first presence with that state.

@@ -117,6 +117,6 @@ MANNERS: Final = {
         asks=frozenset({"question"}),
         after_tool=re.compile(r"Add command output to the chat\? \(Y\)es"),
         menu_is=("userTyping", "draft"),
-        adds=re.compile(r"(?:\n\nTo suggest changes to a file.*)?", re.DOTALL),
+        adds=re.compile(r"(?:\n\n# \*SEARCH/REPLACE block\* Rules:.*)?", re.DOTALL),
     ),
 }

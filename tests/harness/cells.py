@@ -68,14 +68,21 @@ def run_ten(house: House) -> str:
 
 
 def _presence_is_right(visit: Visit, state: State) -> None:
+    """The state, and the reason for it: asked until both are told, and then by the command as a person has it."""
     expected, rules = state.presence(visit), state.why(visit)
-    visit.house.waits_for_presence(expected)
+    deadline = time.monotonic() + PATIENCE
+    while not _is_told(found := visit.house.presence(), expected, rules):
+        if time.monotonic() > deadline:
+            seen = [(one["vote"], one["rule"], one["saw"]) for one in found["evidence"]]
+            raise Broken(f"never {expected} because of {sorted(rules)}: {found['state']}, {found['why']}, {seen}")
+        time.sleep(0.1)
     found = visit.house.explained()
-    if found["state"] != expected:
-        raise Broken(f"it said {found['state']} ({found['why']}) of {expected}")
-    rule = str(found["why"]).partition(":")[0]
-    if rule not in rules:
-        raise Broken(f"{expected} for the wrong reason: {found['why']!r}, not {sorted(rules)}")
+    if not _is_told(found, expected, rules):
+        raise Broken(f"{found['state']} because of {found['why']!r}, not {expected} because of {sorted(rules)}")
+
+
+def _is_told(found: dict[str, Any], expected: str, rules: frozenset[str]) -> bool:
+    return found["state"] == expected and str(found["why"]).partition(":")[0] in rules
 
 
 def _comes_at_once(house: House, subject: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ MANNERS: Final = {
         menu_shows=re.compile(r"Settings"),
         leave_menu=("Escape",),
         quit="/quit",
-        busy=frozenset({"title-working"}),
+        busy=frozenset({"title-working", "spinner-row"}),
         suspends_by_key=False,
         asks=frozenset({"title-action-required"}),
     ),

@@ -75,6 +75,7 @@ class House:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         _make_project(self.work)
+        self.furnish()
         self.pane = self.tmux.new_pane(
             f"cd {shlex.quote(str(self.work))}; exec {shlex.join(self._shell(setting))}",
             session=SESSION,
@@ -90,6 +91,9 @@ class House:
         self.bridge.daemon()
         self.waits_for_presence("idle", STARTS_WITHIN)
         return self
+
+    def furnish(self) -> None:
+        """Put more into HOME before the program starts; here nothing."""
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -38,3 +38,14 @@ def arguments_for(tool: str, command: str, question: str) -> dict[str, Any]:
             return {"questions": [{**asked, "id": "colour"}]}
         case _:
             return {"questions": [{**asked, "multiSelect": False}]}
+
+
+def plain_command(tool: str, command: str) -> dict[str, Any]:
+    """What to call `tool` with so that it runs `command` as the program sees fit: nothing is asked for on its behalf."""
+    match tool:
+        case "exec_command":
+            return {"cmd": command, "yield_time_ms": _LONG}
+        case "shell":
+            return {"command": ["bash", "-lc", command]}
+        case _:
+            return {"command": command, "description": "Read the mail"}

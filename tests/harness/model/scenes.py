@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.harness.model.asked import Asked
-from tests.harness.model.calls import ASK_TOOLS, SHELL_TOOLS, arguments_for, going_on
+from tests.harness.model.calls import ASK_TOOLS, SHELL_TOOLS, arguments_for, going_on, plain_command
 
 PLAY: Final = "please play the {} scene"
 """How a person asks for a scene."""
@@ -24,6 +24,7 @@ COMMAND: Final = "touch started; until test -e go; do sleep 0.2; done; rm go; ec
 """The command that a tool runs: it says that it has begun, and ends when the test lets it."""
 
 _ASKED_FOR: Final = re.compile(r"please play the (\w+) scene")
+_READ: Final = re.compile(r"Read: (wake-bridge inbox .+? --consume)")
 _STILL_RUNS: Final = re.compile(r"running with session ID (\d+)")
 """Codex hands a command that takes its time back to the model, which then has to wait for it."""
 
@@ -56,7 +57,12 @@ class Stage:
     def __init__(self) -> None:
         self._go = threading.Event()
         self._lock = threading.Lock()
+        self._commands: list[str] = []
         self.waiting = 0
+
+    def follows(self, *commands: str) -> None:
+        """Let the next wake be answered by running these commands, one after the other; `{read}` is what it says."""
+        self._commands = list(commands)
 
     def holds(self) -> None:
         """Let scenes wait from now on."""
@@ -73,6 +79,12 @@ class Stage:
             return
         if asked.is_after_tool and (still := _STILL_RUNS.search(asked.tool_says)):
             yield Call("write_stdin", going_on(int(still.group(1))))
+            return
+        tool = next((name for name in SHELL_TOOLS if name in asked.tools), "")
+        if self._commands and tool and "[WAKE]" in asked.last:
+            said = _READ.search(asked.last)
+            yield Say("There is mail.")
+            yield Call(tool, plain_command(tool, self._commands.pop(0).replace("{read}", said[1] if said else "")))
             return
         named = _ASKED_FOR.search(asked.last)
         scene = named.group(1) if named and not asked.is_after_tool else ""

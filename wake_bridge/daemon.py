@@ -31,7 +31,7 @@ from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.engine.look import presence_of
 from wake_bridge.engine.supervise import Supervisor
-from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, wire
+from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, reload_adapters, wire
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
@@ -132,7 +132,7 @@ class Daemon:
         except WakeBridgeError:
             ledger.close()
             raise
-        self._settings = settings
+        self._settings = self._in_force = settings
         self._directory = directory
         self._reload = reload
         self._stop = asyncio.Event()
@@ -212,6 +212,7 @@ class Daemon:
         parts.ledger.rebase(parts.clock.now())
         parts.deliverer.inherit()
         self._look_for_other_driver()
+        self._prune()
 
     # -- signals and chores --------------------------------------------------------------------------------------
 
@@ -233,6 +234,7 @@ class Daemon:
         self._notifier.reloading()
         try:
             settings = self._reload()
+            reload_adapters(self.parts.bench, self._in_force, settings, self.parts.clock)
         except ConfigurationInvalid as error:
             self._log.error("config_refused", reason=str(error), problems=list(error.problems))
         else:
@@ -241,6 +243,7 @@ class Daemon:
 
     def _adopt(self, settings: Settings) -> None:
         parts = self.parts
+        self._in_force = settings
         parts.rules.value = matching_rules(settings, parts.bench.adapters)
         parts.current.settings = engine_settings(settings, embedded=parts.is_embedded)
         set_level(settings.config.daemon.log_level)

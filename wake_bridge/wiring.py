@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from wake_bridge.domain.digest import DigestStyle, action_template
-from wake_bridge.domain.errors import SourceUnavailable
+from wake_bridge.domain.errors import ConfigurationInvalid, SourceUnavailable
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
@@ -33,10 +33,7 @@ from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail import Tail
 from wake_bridge.engine.watch import Watch
-from wake_bridge.ports.adapter import (
-    AdapterContext,
-    HarnessAdapter,
-)
+from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Reloadable
 
 Value = TypeVar("Value")
 
@@ -71,17 +68,37 @@ def make_adapters(settings: Settings, clock: SteadyClock) -> Bench:
     catalogue = tuple(load_catalogue())
     kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
     configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
-    context = AdapterContext(
+    context = _adapter_context(settings, clock)
+    made = {
+        name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
+    }
+    return Bench(made, catalogue)
+
+
+def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
+    return AdapterContext(
         timeout=settings.config.delivery.adapter_timeout,
         typing_quiet=settings.config.presence.typing_quiet,
         screens_directory=str(settings.screens_directory or ""),
         environment=os.environ,
         clock=clock,
     )
-    made = {
-        name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
-    }
-    return Bench(made, catalogue)
+
+
+def reload_adapters(bench: Bench, old: Settings, new: Settings, clock: SteadyClock) -> None:
+    """Have the adapters that can go on by the new settings: profiles, time-outs, what counts as typing.
+
+    Raises:
+        ConfigurationInvalid: one refuses; all go on by the old ones.
+    """
+    reloadable = [adapter for adapter in bench.adapters.values() if isinstance(adapter, Reloadable)]
+    for number, adapter in enumerate(reloadable):
+        try:
+            adapter.adopt(_adapter_context(new, clock))
+        except ConfigurationInvalid:
+            for changed in reloadable[:number]:
+                changed.adopt(_adapter_context(old, clock))
+            raise
 
 
 def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
@@ -222,6 +239,7 @@ def wire(
         rules=rules.get,
         poll_interval=settings.config.graph.poll_interval,
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
+        on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding)
     watch = Watch(

@@ -72,12 +72,21 @@ class TmuxAdapter:
 
     def __init__(self, config: TmuxConfig, context: AdapterContext) -> None:
         self._config = config
-        self._context = context
+        self._last_looks: dict[str, _LastLook] = {}
         self._servers: dict[str, TmuxServer] = {}
+        self.adopt(context)
+
+    def adopt(self, context: AdapterContext) -> None:
+        """Read the profiles anew, and go on with this context (DESIGN §9, reload); what is under way ends as it began.
+
+        Raises:
+            ConfigurationInvalid: naming every mistake in a profile; nothing has changed then.
+        """
         self._profiles = load_profiles(context.screens_directory)
+        self._context = context
+        self._servers = {}
         self._occupants = Occupants(self._profiles)
         self._resolver = Resolver(self._server, self._socket, self._occupants)
-        self._last_looks: dict[str, _LastLook] = {}
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one pane the address means, now (DESIGN §6.1)."""

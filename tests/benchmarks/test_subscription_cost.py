@@ -62,6 +62,7 @@ async def _costs(core: MemoryCore, directory: Path, subscriptions: int) -> list[
         rules=MatchingRules,
         poll_interval=3600,
         on_events=lambda: None,
+        on_rerouted=lambda _: None,
     )
     following = asyncio.create_task(tail.run())
     await tail.begun.wait()

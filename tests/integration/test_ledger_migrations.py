@@ -17,8 +17,11 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
 from wake_bridge.ports.ledger import Position
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
+from wake_bridge.testing.sandbox import Sandbox
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "ledger-v1.sql"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURE = FIXTURES / "ledger-v1.sql"
+RELEASED = range(1, len(MIGRATIONS) + 1)
 
 
 def make_drawers(connection: sqlite3.Connection) -> None:
@@ -100,11 +103,17 @@ def test_a_statement_ends_where_sqlite_says_so() -> None:
     assert [statement.split()[-1] for statement in statements_of(script)] == ["(b);", "END;"]
 
 
-def restored(directory: Path) -> Path:
+def restored(directory: Path, version: int = 1) -> Path:
     path = directory / "state.sqlite"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(FIXTURE.read_text())
+        connection.executescript((FIXTURES / f"ledger-v{version}.sql").read_text())
     return path
+
+
+def rows_of(path: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(path)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return {name: connection.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0] for name in tables}
 
 
 def schema(path: Path) -> dict[str, str]:
@@ -158,3 +167,51 @@ def test_a_ledger_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
 
         again = ledger.retry(by_identity[Identity("@failed")].id, counted_ids("NEW"), START)
         assert [event.log_id for event in ledger.events_of(again.id)] == [6]
+
+
+def test_every_released_schema_has_a_ledger_to_try_updates_on() -> None:
+    """Issue "A day with it" 4: whoever adds a migration leaves a ledger of its version, with something in every table."""
+    assert [file.name for file in sorted(FIXTURES.glob("ledger-v*.sql"))] == [f"ledger-v{one}.sql" for one in RELEASED]
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_an_update_from_any_released_schema_keeps_all_that_was_recorded(tmp_path: Path, version: int) -> None:
+    """Issue "A day with it" 4: upgrade keeps state; what comes of it is what a new ledger is, with every row."""
+    path = restored(tmp_path, version)
+    before = rows_of(path)
+    assert all(before.values()), before
+
+    LedgerStore.open(tmp_path).close()
+
+    after = rows_of(path)
+    assert {name: after[name] for name in before} == before
+    LedgerStore.open(tmp_path / "new").close()
+    assert schema(path) == schema(tmp_path / "new" / "state.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    has_copy = (tmp_path / f"state.sqlite.before-v{len(MIGRATIONS)}").exists()
+    assert has_copy is (version < len(MIGRATIONS))
+
+
+@pytest.mark.parametrize("command", [("run", "--once"), ("status",), ("deliveries",), ("pause", "--all")])
+def test_a_ledger_of_a_later_version_is_refused_in_words_and_left_alone(
+    tmp_path: Path, program: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    """DESIGN §3: newer than ours = clear error; CONTRACT: what failed, where, and what to do, never a traceback."""
+    with Sandbox(tmp_path, command=program) as sandbox:
+        sandbox.run("init")
+        LedgerStore.open(sandbox.state_dir).close()
+        ledger = sandbox.state_dir / "state.sqlite"
+        with closing(sqlite3.connect(ledger)) as connection:
+            connection.execute("PRAGMA user_version = 99")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        before = ledger.read_bytes()
+
+        answer = sandbox.run(*command, expect=1)
+
+        assert answer.stderr.splitlines() == [
+            f"error: the ledger has version 99, this wake-bridge knows up to {len(MIGRATIONS)}: {ledger}",
+            "hint: install the wake-bridge that wrote it, or set `daemon.state_dir` to another directory",
+        ]
+        assert ledger.read_bytes() == before

@@ -235,7 +235,8 @@ def test_recent_mail_is_found_by_its_own_time(core: MemoryCore, graph: SqliteGra
     recent = core.send("@b", "@a", "recent", sentAt=zoned)
     core.send("@b", "@a", "timeless", sentAt=None)
     since = Instant(int((now - timedelta(hours=1)).timestamp() * 1000))
-    found = graph.recent_mail_edges(since)
+    assert graph.recent_mail(since) == [recent]
+    found = graph.mail_edges([recent, "MESSAGE:gone"])
     assert [(entry.edge.source, entry.log_id) for entry in found if entry.edge] == [(recent, 0)]
 
 

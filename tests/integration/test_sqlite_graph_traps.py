@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.domain.names import LogId
+from wake_bridge.domain.names import Instant, LogId
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess
@@ -126,7 +126,8 @@ def test_one_broken_row_fails_an_unguarded_query_and_not_ours(path: Path, graph:
     page = graph.read_after(LogId(0), 1000)
     assert [row.entity_id for row in page.broken] == ["MESSAGE:broken"]
     assert [entry.edge.type for entry in page.entries if entry.edge] == ["SENT_TO"]
-    assert len(graph.recent_mail_edges(page.entries[0].log_id)) == 1  # type: ignore[arg-type]
+    (whole,) = graph.recent_mail(Instant(0))
+    assert len(graph.mail_edges([whole, "MESSAGE:broken"])) == 1
 
 
 def test_a_text_that_is_not_utf8_fails_a_plain_fetch_and_not_ours(path: Path, graph: SqliteGraph) -> None:

@@ -123,3 +123,29 @@ async def test_a_burst_is_logged_in_one_line(core: MemoryCore, tmp_path: Path) -
             await rig.until(lambda: len(rig.woken) == 50)
     assert [line["events"] for line in said(logs, "event_matched")] == [50]
     assert "secret" not in str(logs)
+
+
+async def test_whoever_is_reached_otherwise_is_named_once_for_each_change(core: MemoryCore, tmp_path: Path) -> None:
+    """DESIGN §3: what waits for somebody is looked at when the way there changes, not at its next look."""
+    async with rig_on(tmp_path) as rig:
+
+        async def after(change: object) -> list[Identity]:
+            assert change is None or change
+            await rig.reaches(core.tip())
+            named, rig.rerouted[:] = list(rig.rerouted), []
+            return named
+
+        subscription_id = core.subscribe(A)
+        assert await after(subscription_id) == [A]
+        core.touch(subscription_id)
+        core.touch(A)
+        core.send(B, A, "mail is no change of the way")
+        assert await after(None) == []
+        core.put(subscription_id, "WAKE_SUBSCRIPTION", {**core.properties(subscription_id), "agentIdentity": B})
+        assert sorted(await after(None)) == [A, B]
+        core.set(subscription_id, "status", "disabled")
+        assert await after(None) == [B]
+        core.identity(A, participationStatus="operator_benched")
+        assert await after(None) == [A]
+        core.sql("DELETE FROM Nodes WHERE id = ?", subscription_id)
+        assert await after(None) == [B]

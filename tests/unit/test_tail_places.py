@@ -76,7 +76,7 @@ def test_a_cursor_in_the_ledger_is_enough(published: Published | str | None) -> 
 
 def beginning(tip: int) -> Beginning:
     census = Census(LogId(tip), "nodes:tip" if tip else "", ())
-    return Beginning(census, Contents((8, 15), False, (), {}), (), frozenset())
+    return Beginning(census, Contents((8, 15), False, (), {}))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,10 @@ LANES: Final = 8
 """Deliveries that may be under way at once; each target has its own lane."""
 
 
+NAP: Final = 15.0
+"""Seconds after which a deadline is compared with the clock again: while the machine sleeps, a timer stands still."""
+
+
 class Deliverer:
     """Brings due deliveries to their end, one lane per identity."""
 
@@ -142,7 +146,7 @@ class Deliverer:
                 await asyncio.sleep(self._current.settings.relook_min / 1000)
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
-        wait = None if deadline is None else max(0.0, (deadline - self._clock.now()) / 1000)
+        wait = None if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), NAP)
         if wait is not None and self._lanes:
             wait = max(wait, 0.05)
         # not wait_for: until 3.12 it can lose the cancellation that comes together with the event

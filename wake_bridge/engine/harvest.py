@@ -31,11 +31,16 @@ _REPORTED_AT_MOST: Final = 10_000
 
 @dataclass(slots=True)
 class Crop:
-    """What a stretch of the log yields. Grows page by page until it is written."""
+    """What a stretch of the log yields. Grows page by page until it is written.
+
+    `rerouted` are those whose subscriptions, or whose own node, are not what they were: they may be reached elsewhere,
+    or again. That is only told, never written.
+    """
 
     events: list[WakeEvent] = field(default_factory=list)
     tasks: dict[str, TaskState] = field(default_factory=dict)
     quarantined: list[Quarantined] = field(default_factory=list)
+    rerouted: set[Identity] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Harvester:
         met: set[tuple[Identity, str]] = set()
         moment = self._moment(stretch.epoch)
         for entry in entries:
-            self._learn(entry)
+            crop.rerouted |= self._learn(entry)
             is_typed = entry.entity_id in typed_here or entry.entity_id in stretch.typed_later
             past = Past(
                 seen_at=moment.now,
@@ -129,17 +134,25 @@ class Harvester:
 
     # -- subscriptions and identities ----------------------------------------------------------------------------
 
-    def _learn(self, entry: LogEntry) -> None:
+    def _learn(self, entry: LogEntry) -> set[Identity]:
+        """Take in what the entry says of subscriptions and identities; answers for whom something is different now."""
         if entry.entity_type != "nodes":
-            return
+            return set()
+        identity = Identity(entry.entity_id)
+        before = self.book.get(entry.entity_id), self.identities.get(identity)
         if entry.node is None:
             self.book.remove(entry.entity_id)
             self._problems.pop(entry.entity_id, None)
-            self.identities.pop(Identity(entry.entity_id), None)
+            self.identities.pop(identity, None)
         elif entry.label == SUBSCRIPTION_LABEL:
             self._subscribe(entry.entity_id, entry.node)
         elif entry.label in IDENTITY_LABELS:
-            self.identities[Identity(entry.entity_id)] = IdentityRow.from_node(entry.entity_id, entry.node)
+            self.identities[identity] = IdentityRow.from_node(entry.entity_id, entry.node)
+        after = self.book.get(entry.entity_id), self.identities.get(identity)
+        if before == after:
+            return set()
+        subscribers = {one.identity for one in (before[0], after[0]) if one is not None}
+        return subscribers if before[1] == after[1] else subscribers | {identity}
 
     def _subscribe(self, subscription_id: str, properties: Json) -> None:
         subscription = read_subscription(subscription_id, properties, self._rules())

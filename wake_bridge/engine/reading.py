@@ -50,11 +50,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a new epoch starts from: the census, the contents, and the mail of the look-back."""
+    """What a new epoch starts from: the census and the contents."""
 
     census: Census
     contents: Contents
-    mail: Sequence[LogEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """Some messages, as the log would show them; `with_audience` are the broadcasts whose recipients are recorded."""
+
+    entries: Sequence[LogEntry]
     with_audience: frozenset[str]
 
 
@@ -71,12 +77,20 @@ class LogReader:
         version = self._log.version()
         return Contents(version[:2], self._log.is_embedded(), self._log.subscriptions(), self._log.identities())
 
-    def beginning(self, mail_since: Instant) -> Beginning:
+    def beginning(self) -> Beginning:
         """All that a new epoch starts from. The census comes first: what is committed after it lies beyond its tip."""
         self._typed_later = None
         census = self._log.census()
-        mail = self._log.recent_mail_edges(mail_since)
-        return Beginning(census, self.contents(), mail, audiences_of(self._log, mail))
+        return Beginning(census, self.contents())
+
+    def recent_mail(self, since: Instant) -> list[str]:
+        """Ids of the messages of a look-back, oldest first."""
+        return self._log.recent_mail(since)
+
+    def mail(self, message_ids: Sequence[str]) -> Mail:
+        """Those messages; not more than `PAGE` at a time."""
+        entries = self._log.mail_edges(message_ids)
+        return Mail(entries, audiences_of(self._log, entries))
 
     def look(self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None) -> Reading | None:
         """The next page; None if nothing was committed since `seen`. `file` is the one that was read last."""

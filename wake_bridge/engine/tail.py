@@ -12,6 +12,7 @@ import structlog
 
 from wake_bridge.domain.epochs import Standing
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
+from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import Subscription
@@ -19,7 +20,7 @@ from wake_bridge.engine.bookmark import Bookmark
 from wake_bridge.engine.harvest import Harvester, Stretch, states_of
 from wake_bridge.engine.hints import Hints
 from wake_bridge.engine.places import Loss, loss_of, place_after, start_after
-from wake_bridge.engine.reading import Contents, LogReader, Reading, Version
+from wake_bridge.engine.reading import PAGE, Contents, LogReader, Reading, Version
 from wake_bridge.engine.tidings import Tidings
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
@@ -46,6 +47,7 @@ class Tail:
         rules: the matching rules in force, asked anew for every page.
         poll_interval: seconds between two looks without a hint.
         on_events: called after a page that brought new open events; may be a coroutine function.
+        on_rerouted: called with each identity that may be reached elsewhere, or again, since the last page.
     """
 
     def __init__(
@@ -60,12 +62,14 @@ class Tail:
         rules: Callable[[], MatchingRules],
         poll_interval: float,
         on_events: Callable[[], Awaitable[None] | None],
+        on_rerouted: Callable[[Identity], None],
     ) -> None:
         self._reader = LogReader(log)
         self._hints = Hints(signal, poll_interval)
         self._clock = clock
         self._rules = rules
         self._tidings = Tidings(on_events)
+        self._on_rerouted = on_rerouted
         self._harvester = Harvester(ledger, clock, new_id, rules)
         self._bookmark = Bookmark(ledger, cursor_file, clock)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tail")
@@ -238,6 +242,8 @@ class Tail:
         new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
         self._seen = reading.version if reading.reaches_tip else None
         await self._tidings.tell(new)
+        for identity in crop.rerouted:
+            self._on_rerouted(identity)
         return reading.reaches_tip
 
     async def _take_contents(self) -> None:
@@ -287,15 +293,25 @@ class Tail:
     async def _begin_epoch(self, loss: Loss) -> None:
         """Begin anew, with a look back for unread mail."""
         looked_at = self._clock.wall()
-        beginning = await self._ask(self._reader.beginning, Instant(looked_at - self._rules().look_back))
+        beginning = await self._ask(self._reader.beginning)
         self._open(beginning.contents)
         self._seen, self.tip = None, beginning.census.tip
         start = start_after(loss, beginning, self.epoch, looked_at)
         reason = start.loss.reason
         if start.loss.is_loss:
             self._report.warning("cursor_lost", reason=reason, cursor=self.cursor, tip=self.tip)
-        events = self._harvester.look_back(beginning.mail, beginning.with_audience, start.place.epoch)
+        events = await self._look_back(Instant(looked_at - self._rules().look_back), start.place.epoch)
         new = self._bookmark.begin_epoch(start, states_of(beginning.census.tasks), events)
         epoch, cursor = start.place.epoch, start.place.cursor
         self._report.info("epoch_began", epoch=epoch, cursor=cursor, reason=reason, looked_back=len(new))
         await self._tidings.tell(new)
+
+    async def _look_back(self, since: Instant, epoch: Epoch) -> list[WakeEvent]:
+        """Events for the mail sent since then, page by page: an hour of it, whole, may not fit into memory."""
+        events: dict[tuple[Identity, str], WakeEvent] = {}
+        ids = await self._ask(self._reader.recent_mail, since)
+        for first in range(0, len(ids), PAGE):
+            mail = await self._ask(self._reader.mail, ids[first : first + PAGE])
+            for event in self._harvester.look_back(mail.entries, mail.with_audience, epoch):
+                events.setdefault((event.identity, event.subject_key), event)
+        return list(events.values())

@@ -54,7 +54,7 @@ def take_over(
         LedgerError: the ledger cannot be written.
     """
     wall = clock.wall()
-    beginning = LogReader(log).beginning(wall)
+    beginning = LogReader(log).beginning()
     known = ledger.position()
     loss = Loss("taken over from an upstream daemon", is_loss=False, going_on_from=inheritance.cursor)
     start = start_after(loss, beginning, known.epoch if known else Epoch(0), wall)

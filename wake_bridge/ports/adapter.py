@@ -217,6 +217,14 @@ class ScreenWorkshop(Protocol):
         """A pane's screen as the text of a capture file. Raises `NotFound`."""
 
 
+@runtime_checkable
+class Reloadable(Protocol):
+    """What an adapter offers besides, if what it is given can be replaced while it works (DESIGN §9, reload)."""
+
+    def adopt(self, context: AdapterContext) -> None:
+        """Go on by this context from the next call. Raises `ConfigurationInvalid`, with everything as it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterContext:
     """What an adapter is given when it is made."""

@@ -180,10 +180,13 @@ class ChangeLog(Protocol):
     def unread_mail(self, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
         """Unread messages for an identity, oldest first: id, properties, and the edge that addressed it."""
 
-    def recent_mail_edges(self, since: Instant) -> list[LogEntry]:
-        """Entries as the log would show them for mail sent since then, oldest first, for the look-back of a lost cursor.
+    def recent_mail(self, since: Instant) -> list[str]:
+        """Ids of the messages sent since then, oldest first, for the look-back of a lost cursor."""
 
-        Their `log_id` is 0: they stand for no row.
+    def mail_edges(self, message_ids: Sequence[str]) -> list[LogEntry]:
+        """Entries as the log would show them for those messages, in their order.
+
+        Their `log_id` is 0: they stand for no row. Ask for a page at a time: each holds its whole message.
         """
 
     def close(self) -> None:

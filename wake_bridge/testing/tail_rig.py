@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.change_log.sqlite_signal import SilentSignal, signal_for
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -75,6 +75,7 @@ class TailRig:
         self.rules = rules or MatchingRules()
         self.complaints: list[str] = []
         self.nudges = 0
+        self.rerouted: list[Identity] = []
         self.log = log or SqliteGraph(graph)
         self.ledger = RecordingLedger.open(state)
         self.ledger.recorded = []
@@ -89,6 +90,7 @@ class TailRig:
             rules=lambda: self.rules,
             poll_interval=poll_interval,
             on_events=self._nudge,
+            on_rerouted=self.rerouted.append,
         )
         self._running: asyncio.Task[None] | None = None
 

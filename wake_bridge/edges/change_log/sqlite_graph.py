@@ -209,10 +209,15 @@ class SqliteGraph:
         self._source.refresh()
         return sqlite_mail.unread_mail(self._source, identity, since)
 
-    def recent_mail_edges(self, since: Instant) -> list[LogEntry]:
-        """See `ChangeLog.recent_mail_edges`."""
+    def recent_mail(self, since: Instant) -> list[str]:
+        """See `ChangeLog.recent_mail`."""
         self._source.refresh()
-        return sqlite_mail.recent_mail_edges(self._source, since)
+        return sqlite_mail.recent_mail(self._source, since)
+
+    def mail_edges(self, message_ids: Sequence[str]) -> list[LogEntry]:
+        """See `ChangeLog.mail_edges`."""
+        self._source.refresh()
+        return sqlite_mail.mail_edges(self._source, message_ids)
 
     # -- below ---------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 from wake_bridge.domain.instants import parse_instant
@@ -28,12 +29,17 @@ _UNREAD: Final = """
     ORDER BY e.rowid
 """
 _RECENT: Final = """
-    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data FROM Nodes n JOIN Edges e ON e.source = n.id
-    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO') AND instr(n.data, 'MESSAGE')
-    AND CASE WHEN typeof(n.data) = 'text' AND json_valid(n.data) THEN
-        json_extract(n.data, '$.label') = 'MESSAGE' AND json_extract(n.data, '$.properties.sentAt') >= ?
+    SELECT id, json_extract(data, '$.properties.sentAt') FROM Nodes
+    WHERE instr(data, 'MESSAGE') AND CASE WHEN typeof(data) = 'text' AND json_valid(data) THEN
+        json_extract(data, '$.label') = 'MESSAGE' AND json_extract(data, '$.properties.sentAt') >= ?
     END
-    ORDER BY n.rowid, e.rowid
+    ORDER BY rowid
+"""
+_EDGES_OF: Final = """
+    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
+    FROM json_each(?) wanted JOIN Nodes n ON n.id = wanted.value JOIN Edges e ON e.source = n.id
+    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO')
+    ORDER BY wanted.key, e.rowid
 """
 
 
@@ -75,18 +81,20 @@ def unread_mail(source: SqliteSource, identity: Identity, since: Instant | None)
     return sorted(unread, key=lambda mail: parse_instant(mail[1].get("sentAt")) or 0)
 
 
-def recent_mail_edges(source: SqliteSource, since: Instant) -> list[LogEntry]:
-    """See `ChangeLog.recent_mail_edges`."""
+def recent_mail(source: SqliteSource, since: Instant) -> list[str]:
+    """See `ChangeLog.recent_mail`."""
     # a day of slack, for times written with an offset; the exact comparison follows
     day_before = datetime.fromtimestamp(since / 1000, UTC) - timedelta(days=1)
-    recent = [
-        (parse_instant(message.get("sentAt")) or 0, message, edge)
-        for _, message, edge in _mail_in(source.query(_RECENT, f"{day_before:%Y-%m-%d}"))
-    ]
+    rows = source.query(_RECENT, f"{day_before:%Y-%m-%d}")
+    recent = [(parse_instant(text(sent_at)) or 0, text(message_id)) for message_id, sent_at in rows]
+    return [message_id for sent_at, message_id in sorted(recent, key=itemgetter(0)) if sent_at >= since]
+
+
+def mail_edges(source: SqliteSource, message_ids: Sequence[str]) -> list[LogEntry]:
+    """See `ChangeLog.mail_edges`."""
     return [
         LogEntry(_NO_ROW, "edges", edge.id, edge=edge, message=message)
-        for sent_at, message, edge in sorted(recent, key=lambda mail: mail[0])
-        if sent_at >= since
+        for _, message, edge in _mail_in(source.query(_EDGES_OF, json.dumps(list(message_ids))))
     ]
 
 

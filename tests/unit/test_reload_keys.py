@@ -1,0 +1,37 @@
+"""DESIGN §9: which changed keys a reload cannot take over, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wake_bridge.edges.configuration.config import Settings, load_settings
+from wake_bridge.wiring import needs_restart
+
+
+def settings_of(directory: Path, text: str) -> Settings:
+    file = directory / "config.toml"
+    file.write_text(text)
+    return load_settings(str(file), {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "keys"),
+    [
+        ('graph.path = "/other.sqlite"', ["graph.path"]),
+        ("graph.poll_interval = 2.0\ngraph.watch = false", ["graph.poll_interval", "graph.watch"]),
+        ('daemon.state_dir = "/other"', ["daemon.state_dir"]),
+        ('daemon.log_file = "/other.log"\ndaemon.log_level = "debug"', ["daemon.log_file"]),
+        ('[adapters.tmux]\nsocket_path = "/other.sock"', ["adapters.tmux"]),
+        ('daemon.log_level = "debug"', []),
+        ('targets."@a".pane = "elsewhere"', []),
+        ('policy.quiet_hours = "22:00-07:00"\nlimits.storm = 3\ncoalesce.window = 5', []),
+        ('screens.directory = "/other"\npresence.typing_quiet = 20.0\ndelivery.adapter_timeout = 5.0', []),
+    ],
+)
+def test_graph_daemon_and_sockets_need_a_restart_and_all_else_does_not(
+    tmp_path: Path, changed: str, keys: list[str]
+) -> None:
+    """DESIGN §9: `graph.*`, `daemon.*` except `log_level`, and sockets; all else from the next decision."""
+    assert needs_restart(settings_of(tmp_path, ""), settings_of(tmp_path, changed)) == keys

@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any, Final
 
-from tests.harness.house import House
+from tests.harness.house import PATIENCE, House
 from tests.harness.model.asked import Asked
 from tests.harness.states import State, Visit
 
@@ -68,16 +68,26 @@ def run_ten(house: House) -> str:
 
 
 def _presence_is_right(visit: Visit, state: State) -> None:
+    """The state, and the reason for it: asked until both are told, and then by the command as a person has it."""
     expected, rules = state.presence(visit), state.why(visit)
-    found = visit.house.waits_for_presence(expected, 15)
-    rule = str(found["why"]).partition(":")[0]
-    if rule not in rules:
-        raise Broken(f"{expected} for the wrong reason: {found['why']!r}, not {sorted(rules)}")
+    deadline = time.monotonic() + PATIENCE
+    while not _is_told(found := visit.house.presence(), expected, rules):
+        if time.monotonic() > deadline:
+            seen = [(one["vote"], one["rule"], one["saw"]) for one in found["evidence"]]
+            raise Broken(f"never {expected} because of {sorted(rules)}: {found['state']}, {found['why']}, {seen}")
+        time.sleep(0.1)
+    found = visit.house.explained()
+    if not _is_told(found, expected, rules):
+        raise Broken(f"{found['state']} because of {found['why']!r}, not {expected} because of {sorted(rules)}")
+
+
+def _is_told(found: dict[str, Any], expected: str, rules: frozenset[str]) -> bool:
+    return found["state"] == expected and str(found["why"]).partition(":")[0] in rules
 
 
 def _comes_at_once(house: House, subject: str) -> dict[str, Any]:
     message = house.bridge.send(house.identity, subject)
-    return _is_submitted(house, message, 45)
+    return _is_submitted(house, message)
 
 
 def _waits_and_comes(visit: Visit, state: State) -> dict[str, Any]:
@@ -98,7 +108,7 @@ def _waits_and_comes(visit: Visit, state: State) -> dict[str, Any]:
     if early := [one for one in house.model.requests(start) if one.asked.mentions(held["id"])]:
         raise Broken(f"{len(early)} requests told of the wake before the state allowed it")
     state.lift(visit)
-    delivery = _is_submitted(house, message, 60)
+    delivery = _is_submitted(house, message)
     if len(delivery["events"]) != EVENTS or delivery["id"] != held["id"]:
         raise Broken(f"{len(delivery['events'])} of {EVENTS} events were in the wake that came: {delivery}")
     return delivery
@@ -115,13 +125,13 @@ def _send_several(house: House, name: str) -> str:
 def _is_held(house: House, message: str, reason: str) -> dict[str, Any]:
     """The delivery that announces the message, once it waits for that reason."""
     return house.bridge.waits_for(
-        lambda: next((one for one in _announcing(house, message) if one["hold_reason"] == reason), None),
-        20,
+        lambda: next((one for one in house.deliveries_of(message) if one["hold_reason"] == reason), None),
+        PATIENCE,
         f"a wake held because of {reason}",
     )
 
 
-def _is_submitted(house: House, message: str, timeout: float) -> dict[str, Any]:
+def _is_submitted(house: House, message: str) -> dict[str, Any]:
     """The delivery that announces the message, once it is settled; it must be the only one.
 
     Raises:
@@ -129,23 +139,19 @@ def _is_submitted(house: House, message: str, timeout: float) -> dict[str, Any]:
     """
 
     def settled() -> list[dict[str, Any]]:
-        found = _announcing(house, message)
+        found = house.deliveries_of(message)
         return found if found and all(one["settledAt"] for one in found) else []
 
-    found = house.bridge.waits_for(settled, timeout, f"a wake for {message}")
+    found = house.bridge.waits_for(settled, PATIENCE, f"a wake for {message}")
     if [(one["state"], one["outcome"]) for one in found] != [("DELIVERED", "submitted")]:
         raise Broken(f"it ended otherwise: {found}")
     return found[0]
 
 
-def _announcing(house: House, message: str) -> list[dict[str, Any]]:
-    return [one for one in house.bridge.deliveries() if any(event["subject_key"] == message for event in one["events"])]
-
-
 def _arrived_once(house: House, delivery: dict[str, Any], start: int) -> None:
     """The digest is one text of one message of the conversation, exactly as it was frozen."""
     mark, digest = str(delivery["id"]), str(delivery["digest"])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not (told := [one.asked for one in house.model.requests(start) if _tells(house, one.asked, mark)]):
         if time.monotonic() > deadline:
             raise Broken(f"the model never got to read {mark}\n{house.look().text}")

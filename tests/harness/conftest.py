@@ -9,19 +9,17 @@ import pytest
 
 from tests.harness.installed import executable
 from tests.harness.programs import PROGRAMS
-from tests.harness.states import STATES
-from tests.harness.table import SKIPPED, Results, version_of
-from tests.harness.tenancy import TEN, Tenancy
+from tests.harness.table import ROWS, SKIP, Results, table, version_of
+from tests.harness.tenancy import Tenancy
 
 
 @pytest.fixture(scope="session")
 def results() -> Iterator[Results]:
-    """The table: printed at the end, and left in the page after a whole run."""
-    results = Results((*(state.name for state in STATES), TEN))
+    """The table: printed at the end; the columns that are whole go into the page."""
+    results = Results()
     yield results
-    print(f"\n\n{results.markdown()}")
-    if results.is_whole:
-        results.write()
+    print(f"\n\n{table(results.columns())}")
+    results.keep()
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +34,8 @@ def tenancy(
     wanted = PROGRAMS[request.param]
     directory = tmp_path_factory.mktemp(wanted.name)
     if executable(wanted) is None:
-        for column in results.columns:
-            results.put(wanted.name, column, SKIPPED)
+        for row in ROWS:
+            results.put(wanted.name, row, SKIP)
         pytest.fail(f"{wanted.name} is not installed: `make harnesses` installs it", pytrace=False)
     results.versions[wanted.name] = version_of(wanted, directory)
     tenancy = Tenancy(wanted, directory, program, results)

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +18,10 @@ from tests.harness.installed import search_path
 from tests.harness.manners import MANNERS
 from tests.harness.model.server import MockModel
 from tests.harness.programs import Program, Setting
+from wake_bridge.domain.names import Identity
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.records import delivery_record
+from wake_bridge.edges.service.control_socket import ask
 from wake_bridge.testing.sandbox import QUICK, Sandbox
 from wake_bridge.testing.tmux_server import Look, PrivateTmux
 from wake_bridge.testing.typist import Typist
@@ -25,8 +29,11 @@ from wake_bridge.testing.typist import Typist
 SESSION: Final = "agents"
 SIZE: Final = (80, 24)
 
-STARTS_WITHIN: Final = 60.0
-"""Seconds for a program to be up and idle; some build their caches first."""
+STARTS_WITHIN: Final = 120.0
+"""Seconds for a program to be up and idle; some build their caches first, and the machine may be busy."""
+
+PATIENCE: Final = 60.0
+"""Seconds for a program to do what it was asked for; all waits are for something seen, none for time to pass."""
 
 MANY_WAKES: Final = """
 limits.storm = 100
@@ -75,13 +82,14 @@ class House:
             width=SIZE[0],
             height=SIZE[1],
         )
-        self.waits_until(lambda look: "user$" in look.text, 20, "the shell's prompt")
+        self.waits_until(lambda look: "user$" in look.text, what="the shell's prompt")
         self.bridge.run("init")
         self.bridge.enlist(self.identity, self.pane_id)
         where = ("--tmux", self.pane_id, "--window", "0")
         self.bridge.run("subscribe", self.identity, "--trigger", "TASK_STATE_CHANGED", *where)
         self.starts()
         self.bridge.daemon()
+        self.waits_for_presence("idle", STARTS_WITHIN)
         return self
 
     def furnish(self) -> None:
@@ -153,7 +161,7 @@ class House:
     def says(self, text: str) -> None:
         """Type a line, see it stand there, and press Enter."""
         self.types(text)
-        self.waits_until(lambda look: _bare(text) in _bare(look.text), 15, repr(text))
+        self.waits_until(lambda look: _bare(text) in _bare(look.text), what=repr(text))
         time.sleep(HAND_SPEED)
         self.presses("Enter")
 
@@ -172,7 +180,7 @@ class House:
         """What the pane shows."""
         return self.tmux.look(self.pane)
 
-    def waits_until(self, condition: Callable[[Look], bool], timeout: float = 20, what: str = "") -> Look:
+    def waits_until(self, condition: Callable[[Look], bool], timeout: float = PATIENCE, what: str = "") -> Look:
         """The first look that satisfies `condition`.
 
         Raises:
@@ -182,11 +190,22 @@ class House:
 
     # -- wake-bridge ---------------------------------------------------------------------------------------------
 
-    def presence(self) -> dict[str, Any]:
-        """What `presence --explain` says of the program now."""
+    def explained(self) -> dict[str, Any]:
+        """What the command `presence --explain` says of the program now."""
         return self.bridge.ask("presence", self.identity, "--explain")
 
-    def waits_for_presence(self, state: str, timeout: float = 30) -> dict[str, Any]:
+    def presence(self) -> dict[str, Any]:
+        """The same, asked of the daemon itself: a command costs more than it is worth where one asks again and again."""
+        return dict(ask(self.bridge.state_dir, "presence", PATIENCE, identity=self.identity))
+
+    def deliveries_of(self, message: str) -> list[dict[str, Any]]:
+        """What the command `deliveries` would say of those that announce the message."""
+        with closing(LedgerStore.open(self.bridge.state_dir, read_only=True)) as ledger:
+            found = ledger.deliveries(state=None, identity=Identity(self.identity), limit=1000)
+            records = [delivery_record(one, ledger.events_of(one.id)) for one in found]
+        return [one for one in records if any(event["subject_key"] == message for event in one["events"])]
+
+    def waits_for_presence(self, state: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """The first presence with that state.
 
         Raises:

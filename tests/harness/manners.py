@@ -87,7 +87,7 @@ MANNERS: Final = {
         menu_shows=re.compile(r"Settings"),
         leave_menu=("Escape",),
         quit="/quit",
-        busy=frozenset({"title-working"}),
+        busy=frozenset({"title-working", "spinner-row"}),
         suspends_by_key=False,
         asks=frozenset({"title-action-required"}),
     ),
@@ -117,6 +117,6 @@ MANNERS: Final = {
         asks=frozenset({"question"}),
         after_tool=re.compile(r"Add command output to the chat\? \(Y\)es"),
         menu_is=("userTyping", "draft"),
-        adds=re.compile(r"(?:\n\nTo suggest changes to a file.*)?", re.DOTALL),
+        adds=re.compile(r"(?:\n\n# \*SEARCH/REPLACE block\* Rules:.*)?", re.DOTALL),
     ),
 }

@@ -140,6 +140,8 @@ PROGRAMS: Final = {
             (
                 "--model",
                 "openai/mock-model",
+                "--edit-format",
+                "diff",
                 "--no-check-update",
                 "--no-show-model-warnings",
                 "--no-show-release-notes",

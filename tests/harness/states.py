@@ -13,7 +13,7 @@ from typing import Final
 
 import psutil
 
-from tests.harness.house import SESSION, SIZE, House
+from tests.harness.house import PATIENCE, SESSION, SIZE, House
 from tests.harness.manners import Manners
 from tests.harness.model.scenes import PLAY
 from wake_bridge.testing.typist import Typist
@@ -84,7 +84,7 @@ def _asks(visit: Visit) -> frozenset[str]:
 
 
 def _shows(visit: Visit, pattern: re.Pattern[str], what: str) -> None:
-    visit.house.waits_until(lambda look: pattern.search(look.text) is not None, 30, what)
+    visit.house.waits_until(lambda look: pattern.search(look.text) is not None, what=what)
 
 
 # -- turns -------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _streams(visit: Visit) -> None:
 def _thinks(visit: Visit) -> None:
     visit.house.model.stage.holds()
     visit.house.says(PLAY.format("thinking"))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not visit.house.model.stage.waiting:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the model was not asked\n{visit.house.look().text}")
@@ -128,7 +128,7 @@ def _asks_for_approval(visit: Visit) -> None:
 
 def _is_approved(visit: Visit) -> None:
     visit.house.presses(*visit.manners.approve)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not (visit.house.work / "started").exists():
         if time.monotonic() > deadline:
             raise TimeoutError(f"the command never ran\n{visit.house.look().text}")
@@ -202,7 +202,7 @@ def _leaves_blanks(visit: Visit) -> None:
     before = visit.house.look().cursor
     visit.house.types("   ")
     visit.house.waits_until(
-        lambda look: look.cursor == (before[0] + 3, before[1]), 10, "the cursor behind three blanks"
+        lambda look: look.cursor == (before[0] + 3, before[1]), what="the cursor behind three blanks"
     )
 
 
@@ -232,7 +232,7 @@ def _wide_again(visit: Visit) -> None:
 
 
 def _the_shell_has_it(visit: Visit) -> None:
-    visit.house.waits_until(lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
+    visit.house.waits_until(lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
 
 
 def _quits(visit: Visit) -> None:
@@ -257,7 +257,7 @@ def _is_suspended(visit: Visit) -> None:
 def _is_resumed(visit: Visit) -> None:
     visit.house.types("fg")
     visit.house.presses("Enter")
-    visit.house.waits_until(lambda look: look.flags["pane_current_command"] != "bash", 20, "the program in front")
+    visit.house.waits_until(lambda look: look.flags["pane_current_command"] != "bash", what="the program in front")
     if not visit.manners.suspends_by_key:  # one that was stopped from outside does not know that it must draw again
         visit.house.resize(SIZE[0] - 1, SIZE[1])
         visit.house.resize(*SIZE)
@@ -301,7 +301,7 @@ def lose_focus(house: House) -> Typist:
     house.tmux.run("set-option", "-s", "focus-events", "on")
     typist = house.attach(SIZE[0], 2 * SIZE[1] + 2)
     house.tmux.run("split-window", "-v", "-t", house.pane_id, "-l", str(SIZE[1]), "cat")
-    house.waits_until(lambda look: look.height <= SIZE[1] + 1, 10, "half the window")
+    house.waits_until(lambda look: look.height <= SIZE[1] + 1, what="half the window")
     return typist
 
 

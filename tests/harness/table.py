@@ -1,65 +1,98 @@
-"""The table program × state: what came of each cell, printed, and written into docs/harnesses.md after a whole run."""
+"""The table state × program: what came of each cell, printed, and kept for docs/harnesses.md.
+
+A program that was run through all its states has its column renewed, in the page and in the data beside it;
+`python -m tests.harness.table` writes the page from the data.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.harness.installed import executable, search_path
 from tests.harness.programs import PROGRAMS, Program
+from tests.harness.states import STATES
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "harnesses.md"
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGE: Final = DOCS / "harnesses.md"
+DATA: Final = DOCS / "harnesses.json"
 BEGIN: Final = "<!-- programs: begin -->\n"
 END: Final = "<!-- programs: end -->\n"
 
-SKIPPED: Final = "skip"
+TEN: Final = "10 wakes in idle"
+ROWS: Final = (*(state.name for state in STATES), TEN)
+
+FAIL: Final = "fail"
+SKIP: Final = "skip"
 _NOT_RUN: Final = "·"
+
+Column = Mapping[str, Any]
+"""One program's run: `version`, `tmux`, `date`, `minutes`, and `cells` by row."""
 
 
 @dataclass(slots=True)
 class Results:
-    """What came of the cells so far; `columns` are the states, in order."""
+    """What came of the cells of one run so far."""
 
-    columns: tuple[str, ...]
-    began: float = field(default_factory=time.time)
-    cells: dict[tuple[str, str], str] = field(default_factory=dict)
+    cells: dict[str, dict[str, str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    _seconds: dict[str, float] = field(default_factory=dict)
 
-    def put(self, program: str, column: str, result: str) -> None:
-        """Note `pass`, `fail` or `skip`, or the figure that stands for a pass."""
-        self.cells[program, column] = result
+    def put(self, program: str, row: str, result: str, seconds: float = 0.0) -> None:
+        """Note `pass`, `fail` or `skip`, or the figure that stands for a pass, and how long it took."""
+        self.cells.setdefault(program, {})[row] = result
+        self._seconds[program] = self._seconds.get(program, 0.0) + seconds
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every cell of every program was tried."""
-        return all(self.cells.get((name, column), SKIPPED) != SKIPPED for name in PROGRAMS for column in self.columns)
-
-    def markdown(self) -> str:
-        """One row a state, one column a program, and what was run."""
-        names = list(PROGRAMS)
-        rows = [["state", *(f"{name} {self.versions.get(name, '')}".strip() for name in names)]]
-        rows += [[column, *(self.cells.get((name, column), _NOT_RUN) for name in names)] for column in self.columns]
-        widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
-        head, *body = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
-        rule = "| " + " | ".join("-" * width for width in widths) + " |"
-        return "\n".join([head, rule, *body, "", self._summary()]) + "\n"
-
-    def _summary(self) -> str:
-        found = list(self.cells.values())
-        failed, skipped = found.count("fail"), found.count(SKIPPED)
-        passed = len(found) - failed - skipped
+    def columns(self) -> dict[str, Column]:
+        """What was run, by program."""
         tmux = subprocess.run(["tmux", "-V"], capture_output=True, text=True, check=False).stdout.strip()
-        day, minutes = time.strftime("%Y-%m-%d", time.gmtime(self.began)), (time.time() - self.began) / 60
-        return f"{passed} passed, {failed} failed, {skipped} skipped; {day}, {tmux}, {minutes:.0f} minutes."
+        return {
+            name: {
+                "version": self.versions.get(name, ""),
+                "tmux": tmux,
+                "date": time.strftime("%Y-%m-%d", time.gmtime()),
+                "minutes": round(self._seconds[name] / 60, 1),
+                "cells": cells,
+            }
+            for name, cells in self.cells.items()
+        }
 
-    def write(self) -> None:
-        """Put the table into the page."""
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        PAGE.write_text(f"{before}{BEGIN}{self.markdown()}{END}{after}", encoding="utf-8")
+    def keep(self) -> None:
+        """Renew the columns of the programs that were run through all their states."""
+        whole = {name: one for name, one in self.columns().items() if _is_whole(one)}
+        if whole:
+            DATA.write_text(json.dumps(kept() | whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_page()
+
+
+def kept() -> dict[str, Column]:
+    """The columns of the page."""
+    found: dict[str, Column] = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
+    return found
+
+
+def table(columns: Mapping[str, Column], names: Sequence[str] = tuple(PROGRAMS)) -> str:
+    """One row a state, one column a program, and below what each was."""
+    ran = [columns.get(name, {}) for name in names]
+    rows = [["state", *(f"{name} {one.get('version', '')}".strip() for name, one in zip(names, ran, strict=True))]]
+    rows += [[row, *(one.get("cells", {}).get(row, _NOT_RUN) for one in ran)] for row in ROWS]
+    rows += [["run on", *(_shown(one, "date") for one in ran)], ["minutes", *(_shown(one, "minutes") for one in ran)]]
+    widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
+    head, *body = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
+    rule = "| " + " | ".join("-" * width for width in widths) + " |"
+    return "\n".join([head, rule, *body, "", _summary(ran)]) + "\n"
+
+
+def write_page() -> None:
+    """Put the table into the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}{table(kept())}{END}{after}", encoding="utf-8")
 
 
 def version_of(program: Program, home: Path) -> str:
@@ -72,3 +105,22 @@ def version_of(program: Program, home: Path) -> str:
     )
     words = answer.stdout.split()
     return next((word.strip("()") for word in words if word[:1].isdigit()), "?")
+
+
+def _is_whole(column: Column) -> bool:
+    return all(column["cells"].get(row, SKIP) != SKIP for row in ROWS)
+
+
+def _shown(column: Column, key: str) -> str:
+    return str(column.get(key, _NOT_RUN))
+
+
+def _summary(columns: Sequence[Column]) -> str:
+    found = [result for one in columns for result in one.get("cells", {}).values()]
+    failed, skipped = found.count(FAIL), found.count(SKIP)
+    versions = ", ".join(sorted({str(one["tmux"]) for one in columns if one}))
+    return f"{len(found) - failed - skipped} passed, {failed} failed, {skipped} skipped; {versions}."
+
+
+if __name__ == "__main__":
+    write_page()

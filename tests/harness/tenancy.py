@@ -13,9 +13,6 @@ from tests.harness.table import Results
 ONLY: Final = os.environ.get("WAKE_BRIDGE_TEST_ONLY", "").replace(",", " ").split() or list(PROGRAMS)
 """The programs that are asked for."""
 
-TEN: Final = "10 wakes in idle"
-"""The last row of the table."""
-
 
 class Tenancy:
     """The house of one program, built when it is first asked for and again after it was given up."""

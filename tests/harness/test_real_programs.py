@@ -6,6 +6,7 @@ the proof of what reached them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -13,11 +14,12 @@ import pytest
 from tests.harness.cells import run_cell, run_ten
 from tests.harness.house import House
 from tests.harness.states import STATES, State
-from tests.harness.tenancy import ONLY, TEN, Tenancy
+from tests.harness.table import FAIL, TEN
+from tests.harness.tenancy import ONLY, Tenancy
 
 pytestmark = [
     pytest.mark.harness,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.parametrize("tenancy", ONLY, indirect=True, scope="module"),
 ]
 
@@ -33,13 +35,14 @@ def test_ten_of_ten_wakes_reach_an_idle_program(tenancy: Tenancy) -> None:
     _judged(tenancy, TEN, run_ten)
 
 
-def _judged(tenancy: Tenancy, column: str, run: Callable[[House], str]) -> None:
+def _judged(tenancy: Tenancy, row: str, run: Callable[[House], str]) -> None:
     """Run a cell and note what came of it; a house in which a rule was broken is given up."""
-    name = tenancy.program.name
-    tenancy.results.put(name, column, "fail")
+    name, start = tenancy.program.name, time.monotonic()
+    result = FAIL
     try:
         result = run(tenancy.house)
     except BaseException:
         tenancy.give_up()
         raise
-    tenancy.results.put(name, column, result)
+    finally:
+        tenancy.results.put(name, row, result, time.monotonic() - start)

@@ -7,13 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.harness.table import BEGIN, END, PAGE, kept, table
+
 ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_shows_what_the_last_runs_gave() -> None:
+    """Presence one can trust: figures in docs/harnesses.md; `make test-harness` renews them."""
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert page.partition(BEGIN)[2].partition(END)[0] == table(kept())
 
 
 def test_a_program_that_is_not_installed_is_no_pass(tmp_path: Path) -> None:
     """Presence one can trust: `make test-harness` exits non-zero if one of the five was skipped, and says which."""
-    page = ROOT / "docs" / "harnesses.md"
-    before = page.read_bytes()
+    before = PAGE.read_bytes()
     nowhere = {**os.environ, "WAKE_BRIDGE_TEST_HARNESSES": str(tmp_path), "PATH": "/usr/bin:/bin"}
     selected = {**nowhere, "WAKE_BRIDGE_TEST_ONLY": "codex"}
 
@@ -42,4 +50,4 @@ def test_a_program_that_is_not_installed_is_no_pass(tmp_path: Path) -> None:
     assert run.returncode == 1, run.stdout
     assert "codex is not installed: `make harnesses` installs it" in run.stdout
     assert "17 skipped" in run.stdout
-    assert page.read_bytes() == before
+    assert PAGE.read_bytes() == before

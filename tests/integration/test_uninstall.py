@@ -62,7 +62,7 @@ def settled(world: Playground) -> None:
 def set_up(world: Playground) -> str:
     """`setup`, the agents' files as for the real harnesses, and a binding; answers the identity."""
     box = world.sandbox
-    answer = box.ask("setup", "--yes")
+    answer = box.ask("setup", "--yes", "--write-instructions")
     (identity,) = [one["agentIdentity"] for one in answer["agents"]]
     agents = [SetupAgent(f"@{name}", name, box.home / "api", "agents:0.0") for name in HARNESSES]
     apply(plan_files(agents, box.home), box.state_dir)
@@ -94,7 +94,10 @@ def options(world: Playground) -> list[str]:
     ]
 
 
-def test_setup_then_uninstall_with_purge_leaves_home_and_tmux_as_they_were(world: Playground) -> None:
+@pytest.mark.parametrize("is_in_two_steps", [False, True], ids=["at once", "in two steps"])
+def test_setup_then_uninstall_with_purge_leaves_home_and_tmux_as_they_were(
+    world: Playground, is_in_two_steps: bool
+) -> None:
     """Must show: `setup` then `uninstall`: a diff of HOME, tmux options and config is empty."""
     settled(world)
     shutil.rmtree(world.sandbox.config_file.parent)
@@ -103,6 +106,8 @@ def test_setup_then_uninstall_with_purge_leaves_home_and_tmux_as_they_were(world
 
     set_up(world)
     during = snapshot(world.sandbox)
+    if is_in_two_steps:
+        world.sandbox.run("uninstall")
     world.sandbox.run("uninstall", "--purge")
 
     assert len(during) > len(before) + 8

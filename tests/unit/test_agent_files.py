@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -93,6 +94,13 @@ def test_the_text_says_what_an_agent_must_know_in_25_lines(room: Room) -> None:
     assert len(text.splitlines()) <= 25
     for needed in ("[WAKE]", "not your user", "approves\nnothing", "inbox", "--consume", "send", "Do not poll"):
         assert needed in text
+
+
+def test_no_identity_in_the_text_is_taken_for_a_file(room: Room) -> None:
+    """Claude Code reads `@name` after a blank as a file, in code spans too; Gemini CLI outside of them; neither in a fence."""
+    for agents in ([room.agent("claude")], [room.agent("claude", "@a"), room.agent("gemini", "@b")]):
+        before, _, behind = instructions_for(agents).split("```")
+        assert not re.search(r"(^|\s)@", before + behind)
 
 
 def test_two_agents_in_one_directory_share_a_text_that_is_right_for_both(room: Room) -> None:
@@ -201,6 +209,21 @@ def test_setup_again_with_other_agents_is_still_taken_back_to_the_byte(room: Roo
     assert room.snapshot() == before
 
 
+def test_the_block_has_its_files_line_ends_and_is_replaced_in_its_place(room: Room) -> None:
+    """What stands before and after it stays as it is, whoever joins the directory."""
+    file = room.write("AGENTS.md", b"# Mine\r\n")
+    room.apply("codex")
+    file.write_bytes(file.read_bytes() + b"\r\n# After\r\n")
+
+    room.apply("codex", "opencode")
+
+    written = file.read_bytes()
+    assert written.count(b"\n") == written.count(b"\r\n")
+    assert written.startswith(b"# Mine\r\n\r\n<!-- wake-bridge: begin -->\r\n")
+    assert written.endswith(b"<!-- wake-bridge: end -->\r\n\r\n# After\r\n")
+    assert b"`@opencode`: opencode in" in written
+
+
 def test_a_file_edited_afterwards_keeps_the_edits_and_loses_our_part_alone(room: Room) -> None:
     """Issue: a file edited by the person after us keeps the edits and loses only our block and rules."""
     agents = room.write("AGENTS.md", b"# Mine\n")
@@ -213,6 +236,17 @@ def test_a_file_edited_afterwards_keeps_the_edits_and_loses_our_part_alone(room:
 
     assert agents.read_bytes() == b"# Mine, longer\n\nand a last word\n"
     assert json.loads(settings.read_bytes()) == {"permissions": {"allow": ["Bash(ls:*)", "Bash(make:*)"]}}
+
+
+def test_what_our_rules_replaced_comes_back_word_for_word_after_edits_elsewhere(room: Room) -> None:
+    """OpenCode itself adds a line to its configuration; the word that stood for all commands is back all the same."""
+    settings = room.write("opencode.json", b'{"permission": {"bash": "ask"}}\n')
+    room.apply("opencode")
+    settings.write_bytes(settings.read_bytes().replace(b"{", b'{\n  "$schema": "x",', 1))
+
+    remove(room.state)
+
+    assert settings.read_bytes() == b'{\n  "$schema": "x","permission": {"bash": "ask"}}\n'
 
 
 def test_a_file_of_ours_that_a_person_wrote_into_stays_with_what_they_wrote(room: Room) -> None:
@@ -289,27 +323,41 @@ def test_a_link_that_leaves_the_directory_is_said(room: Room, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("harness", "name"), [("claude", ".claude/settings.local.json"), ("opencode", "opencode.json")]
+)
+@pytest.mark.parametrize(
     "broken",
     [
         b'{"permissions": {"allow": ["a"',
-        b'{"permissions": {"allow": "all"}}',
-        b'{"permissions": []}',
         b"[]",
         b'{"permissions": {}, "permissions": {}}',
         b"\xff\xfe{}",
     ],
 )
-def test_settings_that_cannot_be_read_are_refused_and_nothing_is_changed(room: Room, broken: bytes) -> None:
+def test_settings_that_cannot_be_read_are_refused_and_nothing_is_changed(
+    room: Room, broken: bytes, harness: str, name: str
+) -> None:
     """Issue: refuses unreadable or invalid JSON with a clear error and changes nothing."""
-    file = room.write(".claude/settings.local.json", broken)
+    file = room.write(name, broken)
     before = room.snapshot()
 
     with pytest.raises(OperationFailed) as refusal:
-        room.apply("claude")
+        room.apply(harness)
 
     assert refusal.value.where == str(file)
     assert refusal.value.hint
     assert room.snapshot() == before
+
+
+@pytest.mark.parametrize("odd", [b'{"permissions": {"allow": "all"}}', b'{"permissions": []}'])
+def test_settings_of_another_shape_are_refused(room: Room, odd: bytes) -> None:
+    """What is not understood is not written."""
+    file = room.write(".claude/settings.local.json", odd)
+
+    with pytest.raises(OperationFailed, match="permissions"):
+        room.apply("claude")
+
+    assert file.read_bytes() == odd
 
 
 def test_a_link_to_nothing_and_a_link_in_a_circle_are_refused(room: Room) -> None:

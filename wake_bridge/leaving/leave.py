@@ -13,7 +13,6 @@ from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.instance_lock import InstanceLock, holder, liveness
 from wake_bridge.edges.service.manager import ServiceManager, service_manager
-from wake_bridge.edges.service.setup_record import forget_record
 from wake_bridge.leaving.account import Account
 from wake_bridge.leaving.purge import purge, remaining
 from wake_bridge.leaving.taken_back import files, panes, subscriptions, targets
@@ -49,8 +48,6 @@ def leave(settings: Settings, environment: Mapping[str, str], *, dry_run: bool, 
                 step(settings, account)
         if with_state and not account.troubles:
             purge(settings, account)
-        elif not (dry_run or account.troubles):
-            forget_record(settings.state_dir)
     if not with_state:
         account.stays += remaining(settings)
     return account

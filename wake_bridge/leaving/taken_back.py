@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from wake_bridge.domain.names import Identity
@@ -12,7 +13,7 @@ from wake_bridge.edges.configuration.targets_block import read_block, remove_blo
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.subscription_nodes import unsubscribe
-from wake_bridge.edges.service.setup_record import SetupRecord, read_record
+from wake_bridge.edges.service.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.leaving.account import Account
 from wake_bridge.viewpoint import Viewpoint, unbind
 
@@ -79,19 +80,21 @@ def subscriptions(settings: Settings, account: Account) -> None:
     """
     record = read_record(settings.state_dir)
     made = _still_there(record)
-    if not made:
-        return
     graph = Path(record.graph)
-    if not _is_embedded(graph):
+    if made and not _is_embedded(graph):
         account.stays.append(
             f"{len(made)} subscriptions in {graph}: `wake-bridge unsubscribe ID --foreign` removes one"
         )
         return
-    if not account.dry_run:
+    if made and not account.dry_run:
         with GraphWriter(graph) as writer:
             for subscription in made:
                 unsubscribe(writer, subscription)
-    account.done.append(f"{'remove' if account.dry_run else 'removed'} {len(made)} subscriptions that setup made")
+    if made:
+        account.done.append(f"{'remove' if account.dry_run else 'removed'} {len(made)} subscriptions that setup made")
+    if record.identities and not account.dry_run:
+        # the rest of it says which files and directories are ours to purge
+        write_record(settings.state_dir, replace(record, identities=()))
 
 
 def _still_there(record: SetupRecord) -> list[str]:

@@ -15,6 +15,7 @@ class Asked:
         protocol: whose words it was said in.
         messages: the user's messages, oldest first, each as the texts it is made of.
         is_after_tool: the last thing said is what a tool answered.
+        tool_says: that answer, where the scenes need it.
         tools: the tools that may be called.
         is_streamed: the answer is to come piece by piece.
         shape: the JSON schema that the answer must have, None where it is prose.
@@ -26,6 +27,7 @@ class Asked:
     tools: frozenset[str] = frozenset()
     is_streamed: bool = True
     shape: Mapping[str, Any] | None = field(default=None, hash=False)
+    tool_says: str = ""
 
     @property
     def last(self) -> str:

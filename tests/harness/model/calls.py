@@ -10,6 +10,15 @@ ASK_TOOLS: Final = ("AskUserQuestion", "ask_user", "question", "request_user_inp
 _COLOURS: Final = ({"label": "Red", "description": "A warm one"}, {"label": "Blue", "description": "A cool one"})
 
 
+_LONG: Final = 30_000
+"""Milliseconds: as long as Codex lets the model wait for a command at a time."""
+
+
+def going_on(session: int) -> dict[str, Any]:
+    """What to call `write_stdin` with in order to go on waiting for a command."""
+    return {"session_id": session, "chars": "", "yield_time_ms": _LONG}
+
+
 def arguments_for(tool: str, command: str, question: str) -> dict[str, Any]:
     """What to call `tool` with so that it runs `command`, or puts `question` to the person."""
     asked = {"question": question, "header": "Colour", "options": [dict(colour) for colour in _COLOURS]}
@@ -17,7 +26,8 @@ def arguments_for(tool: str, command: str, question: str) -> dict[str, Any]:
         case "Bash" | "bash" | "run_shell_command":
             return {"command": command, "description": "Wait for a sign"}
         case "exec_command":
-            return {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May it wait?"}
+            asking = {"sandbox_permissions": "require_escalated", "justification": "May it wait?"}
+            return {"cmd": command, "yield_time_ms": _LONG, **asking}
         case "shell_command":
             return {"command": command, "sandbox_permissions": "require_escalated", "justification": "May it wait?"}
         case "shell":
@@ -34,7 +44,7 @@ def plain_command(tool: str, command: str) -> dict[str, Any]:
     """What to call `tool` with so that it runs `command` as the program sees fit: nothing is asked for on its behalf."""
     match tool:
         case "exec_command":
-            return {"cmd": command}
+            return {"cmd": command, "yield_time_ms": _LONG}
         case "shell":
             return {"command": ["bash", "-lc", command]}
         case _:

@@ -25,17 +25,18 @@ class Responses:
         given = body.get("input") or ()
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         users: list[tuple[str, ...]] = []
-        is_after_tool = False
+        is_after_tool, tool_says = False, ""
         for item in items:
             texts = texts_of(item.get("content"))
             if item.get("role") == "user" and not "".join(texts).startswith(_NOT_THE_PERSON):
                 users.append(texts)
                 is_after_tool = False
             elif str(item.get("type", "")).endswith("_output"):
-                is_after_tool = True
+                is_after_tool, tool_says = True, str(item.get("output", ""))
         wanted = (body.get("text") or {}).get("format") or {}
         tools = frozenset(str(tool.get("name", tool.get("type"))) for tool in body.get("tools") or ())
-        return Asked("responses", tuple(users), is_after_tool, tools, bool(body.get("stream")), wanted.get("schema"))
+        is_streamed = bool(body.get("stream"))
+        return Asked("responses", tuple(users), is_after_tool, tools, is_streamed, wanted.get("schema"), tool_says)
 
     def streamed(self, pieces: Iterator[Piece]) -> Iterator[bytes]:
         head = _head()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.harness.model.asked import Asked
-from tests.harness.model.calls import ASK_TOOLS, SHELL_TOOLS, arguments_for, plain_command
+from tests.harness.model.calls import ASK_TOOLS, SHELL_TOOLS, arguments_for, going_on, plain_command
 
 PLAY: Final = "please play the {} scene"
 """How a person asks for a scene."""
@@ -25,6 +25,9 @@ COMMAND: Final = "touch started; until test -e go; do sleep 0.2; done; rm go; ec
 
 _ASKED_FOR: Final = re.compile(r"please play the (\w+) scene")
 _READ: Final = re.compile(r"Read: (wake-bridge inbox .+? --consume)")
+_STILL_RUNS: Final = re.compile(r"running with session ID (\d+)")
+"""Codex hands a command that takes its time back to the model, which then has to wait for it."""
+
 _PACE: Final = 0.2
 _LONGEST: Final = 180.0
 """Seconds after which a scene ends by itself: no test holds one for so long."""
@@ -73,6 +76,9 @@ class Stage:
         """The answer, piece by piece, as slowly as the scene is."""
         if asked.shape is not None:
             yield Say(json.dumps(filled(asked.shape)))
+            return
+        if asked.is_after_tool and (still := _STILL_RUNS.search(asked.tool_says)):
+            yield Call("write_stdin", going_on(int(still.group(1))))
             return
         tool = next((name for name in SHELL_TOOLS if name in asked.tools), "")
         if self._commands and tool and "[WAKE]" in asked.last:

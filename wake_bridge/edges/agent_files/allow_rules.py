@@ -9,19 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.edges.agent_files.change import Form
-from wake_bridge.edges.agent_files.json_edit import value_at, with_added, with_value
+from wake_bridge.edges.agent_files.json_edit import WrongShape, value_at, with_added, with_value
+from wake_bridge.edges.agent_files.json_text import NotJson
 from wake_bridge.edges.agent_files.marked_block import HASH, with_block
 
 MAIL_COMMANDS: Final = ("inbox", "send", "ack", "read")
 
 _ORDERED: Final = tuple(f"wake-bridge {command} *" for command in MAIL_COMMANDS)
 
-Reader = Callable[[Path], str | None]
-"""The text of a file; None where there is none."""
+Reader = Callable[[Path], bytes | None]
+"""The content of a file; None where there is none."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,22 @@ def rule_for(agent: SetupAgent, home: Path, read: Reader) -> Rule | None:
     """What lets this agent's harness read its mail; None where nothing is needed, or nothing narrow enough is known."""
     make = _RULES.get(agent.harness)
     return make(agent, home, read) if make else None
+
+
+def in_json(path: Path, content: bytes, act: Callable[[str], Found]) -> Found:
+    """Do something with the text of a file.
+
+    Raises:
+        OperationFailed: it is no text, or not what its harness expects; the file is named.
+    """
+    try:
+        return act(content.decode())
+    except UnicodeDecodeError as broken:
+        raise OperationFailed("the file is not UTF-8", str(path), hint="mend it; nothing was changed") from broken
+    except (NotJson, WrongShape) as broken:
+        raise OperationFailed(
+            f"the file cannot be changed ({broken})", str(path), hint="mend it; nothing was changed"
+        ) from broken
 
 
 def _claude(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG001 - all makers look alike
@@ -105,10 +125,10 @@ def _configurations(directory: Path, home: Path, name: str) -> tuple[Path, ...]:
 def _ordered(files: tuple[Path, ...], read: Reader) -> Rule | None:
     """A rule behind the one that asks: the last that matches wins. Where nothing asks, nothing is needed."""
     for path in files:
-        text = read(path)
-        if text is None:
+        content = read(path)
+        if content is None:
             continue
-        asked = value_at(text, ("permission",))
+        asked: Any = in_json(path, content, lambda text: value_at(text, ("permission",)))
         if isinstance(asked, str):
             return _behind(path, ("permission",), asked) if asked == "ask" else None
         inner = asked.get("bash", asked.get("*")) if isinstance(asked, dict) else None

@@ -6,13 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges.agent_files.allow_rules import Rule, rule_for
+from wake_bridge.edges.agent_files.allow_rules import Rule, in_json, rule_for
 from wake_bridge.edges.agent_files.change import FileChange, Form
 from wake_bridge.edges.agent_files.instructions import instruction_file, instructions_for
-from wake_bridge.edges.agent_files.json_edit import WrongShape
-from wake_bridge.edges.agent_files.json_text import NotJson
 from wake_bridge.edges.agent_files.marked_block import marks_of, with_block
 from wake_bridge.edges.agent_files.on_disk import content_of, real_place
 
@@ -55,33 +52,18 @@ def _told(agents: Sequence[SetupAgent]) -> list[FileChange]:
 def _allowed(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
     changes: dict[Path, FileChange] = {}
     for agent in agents:
-        try:
-            rule = rule_for(agent, home, _text)
-            if rule is None:
-                continue
+        rule = rule_for(agent, home, content_of)
+        if rule is not None:
             place = real_place(rule.path)
             changes[place[0]] = _change(agent.harness, rule, place, changes.get(place[0]))
-        except (NotJson, WrongShape) as broken:
-            raise OperationFailed(
-                f"the settings of {agent.harness} cannot be read ({broken})",
-                str(agent.directory),
-                hint="mend the file, then run it again; nothing was changed",
-            ) from broken
     return list(changes.values())
 
 
 def _change(harness: str, rule: Rule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:
     path, link = place
     before = content_of(path)
-    try:
-        now = (earlier.after if earlier else before or b"").decode()
-        after = rule.edit(now).encode()
-    except UnicodeDecodeError as broken:
-        raise OperationFailed("the file is not UTF-8", str(path), hint="mend it; nothing was changed") from broken
-    except (NotJson, WrongShape) as broken:
-        raise OperationFailed(
-            f"the file cannot be changed ({broken})", str(path), hint="mend it; nothing was changed"
-        ) from broken
+    now = earlier.after if earlier else before or b""
+    after = in_json(path, now, rule.edit).encode()
     return FileChange(
         path,
         before,
@@ -101,8 +83,3 @@ def _said(what: str, path: Path, link: Path | None) -> str:
 
 def _exists(path: Path) -> bool:
     return path.exists()
-
-
-def _text(path: Path) -> str | None:
-    content = content_of(path)
-    return None if content is None else content.decode()

@@ -17,7 +17,7 @@ from typing import Any, Final
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.edges.agent_files.change import FileChange, Form
 from wake_bridge.edges.agent_files.json_edit import WrongShape, depth_of, value_at, without
-from wake_bridge.edges.agent_files.json_text import NotJson
+from wake_bridge.edges.agent_files.json_text import NotJson, parse
 from wake_bridge.edges.agent_files.marked_block import marks_of, without_block
 from wake_bridge.edges.agent_files.on_disk import content_of, replace_content
 from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
@@ -77,7 +77,13 @@ class WrittenFile:
     def _without_our_part(self, content: bytes) -> bytes:
         if self.form is Form.BLOCK:
             return without_block(content, marks_of(self.path))
+        ours = base64.b64decode(self.inserted)
         try:
+            if content.count(ours) == 1:
+                # it stands there as we put it: the edits are elsewhere, and what it replaced comes back word for word
+                rest = content.replace(ours, base64.b64decode(self.replaced))
+                parse(rest.decode())
+                return rest
             return without(content.decode(), self.where, self.names, keep=self.kept).encode()
         except (UnicodeDecodeError, NotJson, WrongShape) as broken:
             raise OperationFailed(

@@ -100,11 +100,6 @@ def write_record(state_dir: Path, record: SetupRecord) -> None:
         ) from refusal
 
 
-def forget_record(state_dir: Path) -> None:
-    """Remove the record, once everything in it is undone."""
-    (state_dir / RECORD_FILE).unlink(missing_ok=True)
-
-
 def _record(content: dict[str, Any]) -> SetupRecord:
     if content.pop("version") != _VERSION:
         raise ValueError("another version wrote it")

@@ -258,9 +258,18 @@ def _is_resumed(visit: Visit) -> None:
     visit.house.types("fg")
     visit.house.presses("Enter")
     visit.house.waits_until(lambda look: look.flags["pane_current_command"] != "bash", what="the program in front")
-    if not visit.manners.suspends_by_key:  # one that was stopped from outside does not know that it must draw again
-        visit.house.resize(SIZE[0] - 1, SIZE[1])
-        visit.house.resize(*SIZE)
+    if not visit.manners.suspends_by_key:
+        _is_no_longer_trusted(visit)
+
+
+def _is_no_longer_trusted(visit: Visit) -> None:
+    """One that was stopped from outside takes pastes for keys: nothing goes in until the person starts it anew."""
+    house = visit.house
+    house.bridge.waits_for(lambda: "was stopped" in str(house.presence()["why"]), PATIENCE, "the reason")
+    house.resize(SIZE[0] - 1, SIZE[1])  # it does not draw again by itself either
+    house.resize(*SIZE)
+    _quits(visit)
+    _starts_again(visit)
 
 
 # -- somebody at the keys ----------------------------------------------------------------------------------------

@@ -249,8 +249,7 @@ def _is_suspended(visit: Visit) -> None:
     if visit.manners.suspends_by_key:
         visit.house.presses("C-z")
     else:
-        shell = psutil.Process(int(visit.house.look().flags["pane_pid"]))
-        os.killpg(os.getpgid(shell.children()[0].pid), signal.SIGSTOP)
+        os.killpg(os.getpgid(_child_of_the_shell(visit.house).pid), signal.SIGSTOP)
     _the_shell_has_it(visit)
 
 
@@ -266,10 +265,13 @@ def _is_no_longer_trusted(visit: Visit) -> None:
     """One that was stopped from outside takes pastes for keys: nothing goes in until the person starts it anew."""
     house = visit.house
     house.bridge.waits_for(lambda: "was stopped" in str(house.presence()["why"]), PATIENCE, "the reason")
-    house.resize(SIZE[0] - 1, SIZE[1])  # it does not draw again by itself either
-    house.resize(*SIZE)
-    _quits(visit)
+    os.killpg(os.getpgid(_child_of_the_shell(house).pid), signal.SIGTERM)
+    _the_shell_has_it(visit)
     _starts_again(visit)
+
+
+def _child_of_the_shell(house: House) -> psutil.Process:
+    return psutil.Process(int(house.look().flags["pane_pid"])).children()[0]
 
 
 # -- somebody at the keys ----------------------------------------------------------------------------------------

@@ -124,6 +124,8 @@ class Paste(Strict):
             and `start` (how it begins) are compared with what was pasted.
         blank_behind_chip: the harness puts a blank behind it, and the cursor behind that.
         wraps: beyond the limits the harness wraps the paste in a tag of its own before the model sees it.
+        lost_when_stopped: after `kill -STOP` and `fg` a paste arrives as keys, since its shell has switched bracketed
+            paste off and the harness does not switch it on again.
         at_reads_files: `@name` in a message reads a file of that name, or one like it, into the turn.
     """
 
@@ -134,6 +136,7 @@ class Paste(Strict):
     blank_behind_chip: bool = False
     wraps: bool = False
     at_reads_files: bool = False
+    lost_when_stopped: bool = False
 
 
 class Recognise(Strict):

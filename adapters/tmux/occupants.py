@@ -51,6 +51,7 @@ class Occupants:
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._profiles = profiles
         self._remembered: dict[tuple[str, str], _Remembered] = {}
+        self._set_aside: dict[tuple[str, str], Process] = {}
 
     def of(
         self, socket: str, pane_id: str, pane_pid: int, command: str, harness: str = "", *, anew: bool = False
@@ -68,11 +69,21 @@ class Occupants:
         if known and is_same and not anew and process_now(known.agent.process.pid) == known.agent.process:
             return known.agent
         occupant = self._look(pane_pid, harness, known.agent if known else None)
+        if known and isinstance(occupant, NoAgent):
+            self._set_aside[key] = known.agent.process
+        if isinstance(occupant, Agent) and self._has_lost_its_paste(key, occupant):
+            return NoAgent(f"{_name_of(occupant.process)} was stopped, and would take a paste for keys: start it anew")
         if isinstance(occupant, Agent) and not is_runner(occupant.process.argv):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
         else:
             self._remembered.pop(key, None)
         return occupant
+
+    def _has_lost_its_paste(self, key: tuple[str, str], agent: Agent) -> bool:
+        """Whether a shell has had the terminal in between, and the harness does not know what that has changed."""
+        before = self._set_aside.get(key)
+        is_back = before is not None and (before.pid, before.started) == (agent.process.pid, agent.process.started)
+        return is_back and agent.profile.paste.lost_when_stopped
 
     def _look(self, pane_pid: int, harness: str, known: Agent | None) -> Agent | NoAgent:
         leader = foreground_leader(pane_pid)

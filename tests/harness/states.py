@@ -249,8 +249,7 @@ def _is_suspended(visit: Visit) -> None:
     if visit.manners.suspends_by_key:
         visit.house.presses("C-z")
     else:
-        shell = psutil.Process(int(visit.house.look().flags["pane_pid"]))
-        os.killpg(os.getpgid(shell.children()[0].pid), signal.SIGSTOP)
+        os.killpg(os.getpgid(_child_of_the_shell(visit.house).pid), signal.SIGSTOP)
     _the_shell_has_it(visit)
 
 
@@ -258,9 +257,21 @@ def _is_resumed(visit: Visit) -> None:
     visit.house.types("fg")
     visit.house.presses("Enter")
     visit.house.waits_until(lambda look: look.flags["pane_current_command"] != "bash", what="the program in front")
-    if not visit.manners.suspends_by_key:  # one that was stopped from outside does not know that it must draw again
-        visit.house.resize(SIZE[0] - 1, SIZE[1])
-        visit.house.resize(*SIZE)
+    if not visit.manners.suspends_by_key:
+        _is_no_longer_trusted(visit)
+
+
+def _is_no_longer_trusted(visit: Visit) -> None:
+    """One that was stopped from outside takes pastes for keys: nothing goes in until the person starts it anew."""
+    house = visit.house
+    house.bridge.waits_for(lambda: "was stopped" in str(house.presence()["why"]), PATIENCE, "the reason")
+    os.killpg(os.getpgid(_child_of_the_shell(house).pid), signal.SIGTERM)
+    _the_shell_has_it(visit)
+    _starts_again(visit)
+
+
+def _child_of_the_shell(house: House) -> psutil.Process:
+    return psutil.Process(int(house.look().flags["pane_pid"])).children()[0]
 
 
 # -- somebody at the keys ----------------------------------------------------------------------------------------
@@ -373,7 +384,7 @@ STATES: Final = (
         is_still=True,
     ),
     State("exited to shell", _always("unknown"), _rules("no-agent"), "no_agent", _quits, _starts_again, is_still=True),
-    State("suspended", _always("unknown"), _rules("no-agent"), "no_agent", _is_suspended, _is_resumed, is_still=True),
+    State("suspended", _always("unknown"), _rules("suspended"), "no_agent", _is_suspended, _is_resumed, is_still=True),
     State(
         "50 columns",
         _always("unknown"),

@@ -1,0 +1,54 @@
+"""A harness that was stopped from outside and resumed (DESIGN §5 "Who is there")."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+
+from adapters.screens.profile import Profile, load_profiles
+from adapters.tmux.occupants import Agent, NoAgent, Occupants
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+
+def _fake(*, lost_when_stopped: bool) -> Profile:
+    fake = load_profiles()["fake"]
+    return fake.model_copy(update={"paste": fake.paste.model_copy(update={"lost_when_stopped": lost_when_stopped})})
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["loses bracketed paste", "keeps it"])
+def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracketed_paste(
+    tmux: PrivateTmux, tmp_path: Path, is_lost: bool
+) -> None:
+    """DESIGN §6.4: only a framed paste is safe; after `kill -STOP` and `fg` Gemini took the digest's lines for keys."""
+    fake = FakeHarness(tmp_path, "agent")
+    pane = tmux.new_pane("exec bash --norc --noprofile -i")
+    target, shell_pid = str(pane.pane_id), int(tmux.look(pane).flags["pane_pid"])
+    occupants = Occupants({"fake": _fake(lost_when_stopped=is_lost)})
+
+    def occupant() -> Agent | NoAgent:
+        command = tmux.look(pane).flags["pane_current_command"]
+        return occupants.of(str(tmux.socket_path), target, shell_pid, command)
+
+    tmux.run("send-keys", "-t", target, "-l", f" {shlex.join(fake.command())}")
+    tmux.run("send-keys", "-t", target, "Enter")
+    fake.waits_for("started", 1, 20)
+    first = occupant()
+    assert isinstance(first, Agent)
+
+    os.killpg(os.getpgid(first.process.pid), signal.SIGSTOP)
+    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
+    assert isinstance(occupant(), NoAgent)
+    tmux.run("send-keys", "-t", target, "-l", "fg")
+    tmux.run("send-keys", "-t", target, "Enter")
+    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] != "bash", 20, "the agent in front")
+
+    back = occupant()
+
+    assert isinstance(back, NoAgent) is is_lost, back
+    if isinstance(back, NoAgent):
+        assert "was stopped" in back.why

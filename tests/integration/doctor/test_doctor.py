@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
@@ -273,6 +274,22 @@ def a_profile_with_a_mistake(setup: Setup) -> None:
     setup.configure(f'screens.directory = "{setup.directory}/screens"')
 
 
+def a_version_nobody_has_seen(setup: Setup) -> None:
+    (setup.directory / "screens").mkdir()
+    bundled = files("adapters.screens").joinpath("fake.toml").read_text(encoding="utf-8")
+    own = bundled.replace("[recognise]", 'versions = ["99.0"]\nstrict_version = true\n[recognise]', 1)
+    (setup.directory / "screens/fake.toml").write_text(own, encoding="utf-8")
+    setup.configure(f'screens.directory = "{setup.directory}/screens"')
+
+
+def no_heartbeat(setup: Setup) -> None:
+    setup.configure("adapters.heartbeat.enabled = false")
+
+
+def a_word_that_nobody_says(setup: Setup) -> None:
+    setup.configure('human.command = ["nowhere-to-be-found", "{title}"]')
+
+
 def an_adapter_whose_file_is_another_packages(setup: Setup) -> None:
     info = setup.directory / "stray-1.0.dist-info"
     info.mkdir()
@@ -391,14 +408,20 @@ TABLE: Sequence[Broken] = (
     Broken("target @a", a_name_that_no_pane_has, "no pane is called exactly 'nowhere'", "nowhere"),
     Broken("target @a", a_session_with_two_shells, "has 2 panes", "wake-bridge bind @a"),
     Broken("target @a", a_pane_with_a_shell, "no-agent", "start the agent in shell:"),
+    Broken("version @a", a_version_nobody_has_seen, "its profile is strict", "screens trust"),
+    Broken("heartbeat", no_heartbeat, "switched off", "[adapters.heartbeat]", ok=None),
+    Broken("word to the human", a_word_that_nobody_says, "there is no nowhere-to-be-found", "whole path"),
     Broken("budget @a", a_budget_that_is_spent, "spent: 1 wakes within an hour", "wake-bridge resume @a"),
 )
 
 ONLY_WHEN_BROKEN = {"adapters", "adapter stray"}
 """Checks that say nothing where nothing is wrong."""
 
-ALWAYS_UNTOLD = {"pruner"}
-"""Checks that do not apply to the sound set-up: nobody prunes an embedded graph."""
+OF_ADAPTERS = {"adapter heartbeat", "adapter osascript", "adapter tmux", "osascript"}
+"""What is said of each installed adapter; that one may be broken the stray one shows."""
+
+ALWAYS_UNTOLD = {"pruner", "osascript"}
+"""Checks that do not apply to the sound set-up: nobody prunes an embedded graph, and this is no Mac."""
 
 
 def by_name(findings: Sequence[Finding]) -> dict[str, Finding]:
@@ -421,7 +444,7 @@ def test_every_check_passes_on_a_sound_set_up(setup: Setup) -> None:
 
     assert [one for one in findings if one.ok is False] == []
     assert {one.check for one in findings if one.ok is None} == ALWAYS_UNTOLD
-    assert {one.check for one in findings} | ONLY_WHEN_BROKEN == {row.check for row in TABLE} | {"adapter tmux"}
+    assert {one.check for one in findings} | ONLY_WHEN_BROKEN == {row.check for row in TABLE} | OF_ADAPTERS
     assert [one.check for one in findings if one.ok and one.hint] == []
 
 

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
-
-from adapters.screens.version import installed_version
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.occupants import Agent, NoAgent, Occupants
@@ -113,7 +110,7 @@ class Sightings:
             socket="" if socket == self._needs_no_name else socket,
             doubts=name.doubts,
             harness=agent.profile.name if agent else "",
-            version=_version(agent) if agent else "",
+            version=agent.version if agent else "",
             who=occupant.why if isinstance(occupant, NoAgent) else "",
             directory=Path(pane.values[_DIRECTORY]),
             identities=tuple(pane.identities),
@@ -172,14 +169,3 @@ def _doubts(pane: Pane, panes: Sequence[Pane]) -> Iterator[str]:
 
 def _means(text: str, pane: Pane, panes: Sequence[Pane]) -> bool:
     return [one.pane_id for one in panes_named(panes, text)] == [pane.pane_id]
-
-
-def _version(agent: Agent) -> str:
-    executable, search_path = "", ""
-    try:
-        process = psutil.Process(agent.process.pid)
-        executable = process.exe()
-        search_path = process.environ().get("PATH", "")
-    except (psutil.Error, OSError):
-        pass
-    return installed_version(agent.process.argv, executable, search_path, agent.profile)

@@ -209,10 +209,10 @@ def test_a_grant_wakes_the_grantee_and_not_the_granter(neo: Neo) -> None:
 
 @pytest.mark.parametrize("typed", [False, True], ids=["derived", "typed"])
 def test_a_task_that_moves_twice_is_one_digest_for_its_originator_naming_the_latest(
-    request: pytest.FixtureRequest, *, typed: bool
+    neo: Neo, newer_neo: Neo, *, typed: bool
 ) -> None:
     """DESIGN §§2–4: Submitted → Working → Completed, 200 ms apart: both are counted, and the mover is not told."""
-    neo: Neo = request.getfixturevalue("newer_neo" if typed else "neo")
+    neo = newer_neo if typed else neo
     task = neo.core.do("give_task", ADA, GPT, "count the rows")
     time.sleep(0.2)
     neo.core.do("move_task", task, "Working", typed=typed)

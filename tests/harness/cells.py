@@ -82,7 +82,8 @@ def _presence_is_right(visit: Visit, state: State) -> None:
 
 
 def _is_told(found: dict[str, Any], expected: str, rules: frozenset[str]) -> bool:
-    return found["state"] == expected and str(found["why"]).partition(":")[0] in rules
+    decides = [one["rule"] for one in found["evidence"] if one["decides"]]
+    return found["state"] == expected and any(rule in rules for rule in decides)
 
 
 def _comes_at_once(house: House, subject: str) -> dict[str, Any]:

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from wake_bridge.domain.names import Identity
-from wake_bridge.domain.subscriptions import IGNORED_METADATA, Subscription, parse_subscription, with_known_adapters
+from wake_bridge.domain.subscriptions import (
+    APP_METADATA,
+    IGNORED_METADATA,
+    Subscription,
+    parse_subscription,
+    with_known_adapters,
+)
 from wake_bridge.edges.configuration.config import Settings, load_settings
 from wake_bridge.edges.configuration.sources import ALIASES, SESSION_VARIABLE
 from wake_bridge.edges.service.upstream_state import read_inheritance
@@ -116,6 +122,10 @@ def test_the_metadata_that_is_read_means_what_the_table_says() -> None:
         "coalesceWindow": [subscription(coalesceWindow=one).window for one in (0, 300)] == [0, 300],
         "adapter": subscription(adapter="osascript").adapter == "osascript",
     }
+    for name in APP_METADATA:
+        app = subscription(**{"adapter": "osascript", name: "x"})
+        elsewhere = subscription(**{name: "x"})
+        meant[name] = (app.details, app.ignored, elsewhere.ignored) == (((name, "x"),), (), (name,))
 
     assert meant == dict.fromkeys(meant, True)
     assert set(meant) == {name for name, text in METADATA.items() if not text.startswith("ignored")}

@@ -14,7 +14,15 @@ from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceStat
 from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings
-from wake_bridge.engine.watch import LIVELY_ROUND, QUICK_ROUND, RESOLVE_AGAIN, RESOLVED_AT_ONCE, ROUND, Watch
+from wake_bridge.engine.watch import (
+    LIVELY_ROUND,
+    LOOK_AGAIN,
+    QUICK_ROUND,
+    RESOLVE_AGAIN,
+    RESOLVED_AT_ONCE,
+    ROUND,
+    Watch,
+)
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 
@@ -222,7 +230,7 @@ def test_a_sighting_says_what_was_last_seen_and_since_when_without_a_new_look() 
     scene.rounds()
     first = scene.watch.sighted(ADA)
     began = scene.clock.at - int(ROUND * 1000)
-    scene.rounds(2 + int(RESOLVE_AGAIN / ROUND / 1000))
+    scene.rounds(2 + int(LOOK_AGAIN / ROUND / 1000))
     proven = scene.watch.sighted(ADA)
     agent.state = PresenceState.ACTIVE
     scene.rounds(1)

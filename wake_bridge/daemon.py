@@ -30,9 +30,9 @@ from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
-from wake_bridge.engine.look import presence_of
-from wake_bridge.engine.overview import overview
 from wake_bridge.engine.supervise import Supervisor
+from wake_bridge.engine.watch.look import presence_of
+from wake_bridge.engine.watch.overview import overview
 from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, reload_adapters, wire
 
 STOP_PATIENCE: Final = 3.5

@@ -17,10 +17,10 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.engine.inquest import Inquest, Report
-from wake_bridge.engine.overview import Row, overview
+from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.inquest.inquest import Inquest, Report
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.switchboard import Switchboard
+from wake_bridge.engine.watch.overview import Row, overview
 from wake_bridge.wiring import engine_settings
 
 

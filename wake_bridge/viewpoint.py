@@ -24,11 +24,11 @@ from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.resync import Resync, resync
-from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.takeover import TakenOver, take_over
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.tail.resync import Resync, resync
+from wake_bridge.engine.tail.takeover import TakenOver, take_over
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
 from wake_bridge.wiring import engine_settings, make_adapters
 

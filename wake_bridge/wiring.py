@@ -26,16 +26,16 @@ from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.service.human import WordToTheHuman
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.acknowledge import Acknowledge
-from wake_bridge.engine.deliver import Deliverer
-from wake_bridge.engine.gate import Gate
-from wake_bridge.engine.heartbeat import Heartbeat
+from wake_bridge.engine.deliver.acknowledge import Acknowledge
+from wake_bridge.engine.deliver.deliver import Deliverer
+from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.notices import Notices
-from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.remind.heartbeat import Heartbeat
+from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
-from wake_bridge.engine.tail import Tail
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.tail.tail import Tail
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable
 
 Value = TypeVar("Value")

@@ -21,7 +21,7 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.tail import Tail
+from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.testing.memory_core import MemoryCore
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]

@@ -18,11 +18,11 @@ from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Paper, Place, Refused, Wake
 from wake_bridge.ports.ledger import Harvest, Position
 from wake_bridge.testing.ledger_samples import sample_event

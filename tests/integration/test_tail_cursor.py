@@ -70,7 +70,7 @@ async def test_a_look_back_holds_one_page_of_mail_at_a_time(
     core: MemoryCore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DESIGN §2: whole pages, never the whole hour: 33,000 messages took 265 MB at once and take 45 MB by pages."""
-    monkeypatch.setattr("wake_bridge.engine.tail.PAGE", 4)
+    monkeypatch.setattr("wake_bridge.engine.tail.tail.PAGE", 4)
     for number in range(10):
         core.send(B, A, f"mail {number}", sentAt=ago(minutes=20 - number))
     graph = PagedGraph(tmp_path / "graph.sqlite")

@@ -19,8 +19,8 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.resync import Resync, resync
-from wake_bridge.engine.takeover import Inheritance, TakenOver, take_over
+from wake_bridge.engine.tail.resync import Resync, resync
+from wake_bridge.engine.tail.takeover import Inheritance, TakenOver, take_over
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore
 from wake_bridge.testing.tail_rig import TailRig
 

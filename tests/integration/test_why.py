@@ -22,9 +22,9 @@ from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.inquest import Inquest, Report
+from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.inquest.inquest import Inquest, Report
 from wake_bridge.engine.settings import Current, EngineSettings
-from wake_bridge.engine.switchboard import Switchboard
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.tail_rig import TailRig
 

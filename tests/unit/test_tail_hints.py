@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from wake_bridge.engine.hints import Hints
+from wake_bridge.engine.tail.hints import Hints
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import pytest
 
 from wake_bridge.domain.epochs import Standing, standing
 from wake_bridge.domain.names import Epoch, Instant, LogId
-from wake_bridge.engine.places import loss_of, place_after, start_after
-from wake_bridge.engine.reading import Beginning, Contents, Reading
+from wake_bridge.engine.tail.places import loss_of, place_after, start_after
+from wake_bridge.engine.tail.reading import Beginning, Contents, Reading
 from wake_bridge.ports.change_log import Census, LogBounds, Page, Published
 from wake_bridge.ports.ledger import Position
 

@@ -12,9 +12,9 @@ import pytest
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities, Route
-from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings
-from wake_bridge.engine.watch import (
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import (
     LIVELY_ROUND,
     LOOK_AGAIN,
     QUICK_ROUND,

@@ -30,7 +30,7 @@ from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.timestamps import timestamp_now
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.takeover import TakenOver
+    from wake_bridge.engine.tail.takeover import TakenOver
 
 HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
 PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -221,7 +221,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
     from wake_bridge.edges.service.upstream_state import read_inheritance
     from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.edges.ulids import new_ulid
-    from wake_bridge.engine.takeover import take_over
+    from wake_bridge.engine.tail.takeover import take_over
 
     directory = expanded(neo_directory)
     if not directory.is_dir():

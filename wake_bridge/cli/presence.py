@@ -66,7 +66,7 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
     from wake_bridge.domain.names import Identity
     from wake_bridge.edges.records import presence_record
     from wake_bridge.edges.service.control_socket import ask
-    from wake_bridge.engine.look import presence_of
+    from wake_bridge.engine.watch.look import presence_of
     from wake_bridge.viewpoint import Viewpoint
 
     try:

@@ -12,7 +12,7 @@ from wake_bridge.domain.case import NOTHING
 
 if TYPE_CHECKING:
     from wake_bridge.domain.case import Case, Listener
-    from wake_bridge.engine.inquest import Finding, Report
+    from wake_bridge.engine.inquest.inquest import Finding, Report
 
 NAMED_AT_MOST: Final = 3
 """Identities of a broadcast that the one-sentence verdict names; all of them follow below."""

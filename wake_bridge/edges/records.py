@@ -13,7 +13,7 @@ from wake_bridge.domain.presence import Presence, PresenceState
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.routing import hold_because_of
 from wake_bridge.edges.timestamps import timestamp_of_instant
-from wake_bridge.engine.overview import Row
+from wake_bridge.engine.watch.overview import Row
 
 Record = Mapping[str, Any]
 

@@ -19,13 +19,13 @@ from wake_bridge.edges.change_log.sqlite_signal import SilentSignal
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.gate import Gate
-from wake_bridge.engine.heartbeat import Heartbeat
+from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
-from wake_bridge.engine.tail import Tail
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.tail.tail import Tail
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore

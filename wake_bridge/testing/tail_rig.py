@@ -16,7 +16,7 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
-from wake_bridge.engine.tail import Tail
+from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Harvest, Position, TaskState

@@ -10,7 +10,7 @@ from typing import Any, Final
 from wake_bridge.domain.messages import texts_of
 from wake_bridge.domain.names import Identity, LogId, is_identity
 from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.engine.takeover import Inheritance
+from wake_bridge.engine.tail.takeover import Inheritance
 from wake_bridge.ports.change_log import Published
 
 WATERMARK_FILE: Final = "woken-watermark.json"

@@ -17,12 +17,12 @@ from wake_bridge.domain.heartbeat import Driver, drivers
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.bookmark import Bookmark
-from wake_bridge.engine.harvest import Harvester, Stretch, states_of
-from wake_bridge.engine.hints import Hints
-from wake_bridge.engine.places import Loss, loss_of, place_after, start_after
-from wake_bridge.engine.reading import PAGE, Contents, LogReader, Reading, Version
-from wake_bridge.engine.tidings import Tidings
+from wake_bridge.engine.tail.bookmark import Bookmark
+from wake_bridge.engine.tail.harvest import Harvester, Stretch, states_of
+from wake_bridge.engine.tail.hints import Hints
+from wake_bridge.engine.tail.places import Loss, loss_of, place_after, start_after
+from wake_bridge.engine.tail.reading import PAGE, Contents, LogReader, Reading, Version
+from wake_bridge.engine.tail.tidings import Tidings
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger, NewId, Position

@@ -19,10 +19,10 @@ from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.verdict import judge
-from wake_bridge.engine.listeners import listeners_of
-from wake_bridge.engine.scene import Scene, happened_at, read_scene
+from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.inquest.listeners import listeners_of
+from wake_bridge.engine.inquest.scene import Scene, happened_at, read_scene
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.switchboard import Switchboard
 from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.change_log import ChangeLog
 

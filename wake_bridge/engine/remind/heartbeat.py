@@ -16,11 +16,11 @@ from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.engine.deliver.news import unread_of
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.news import unread_of
-from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.change_log import LogEntry
 from wake_bridge.ports.clock import Clock

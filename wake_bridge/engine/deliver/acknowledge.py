@@ -12,9 +12,9 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Pro
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail
 from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.engine.deliver.survivors import Sorted, sort_out
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.survivors import Sorted, sort_out
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 

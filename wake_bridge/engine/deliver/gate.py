@@ -24,15 +24,15 @@ from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.routing import Inject, Route, Start, decide
-from wake_bridge.engine.attempt import Attempt
+from wake_bridge.engine.deliver.attempt import Attempt
+from wake_bridge.engine.deliver.news import News, news_of
+from wake_bridge.engine.deliver.resume import Resume
+from wake_bridge.engine.deliver.survivors import Sorted
+from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.news import News, news_of
-from wake_bridge.engine.resume import Resume
-from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.survivors import Sorted
-from wake_bridge.engine.switchboard import Switchboard
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

@@ -13,8 +13,8 @@ from wake_bridge.domain.matching import MatchingRules, Moment, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.harvest import read_subscription
-from wake_bridge.engine.reading import audiences_of, pages_after
+from wake_bridge.engine.tail.harvest import read_subscription
+from wake_bridge.engine.tail.reading import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger import NewId
 

@@ -8,11 +8,11 @@ import structlog
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Instant
-from wake_bridge.engine.attempt import Attempt
-from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.deliver.attempt import Attempt
+from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.switchboard import Switchboard
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

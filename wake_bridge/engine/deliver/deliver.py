@@ -13,7 +13,7 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.engine.gate import Gate
+from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger, NewId

@@ -14,7 +14,7 @@ from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
 from wake_bridge.domain.pulses import PULSE_PREFIX
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.harvest import read_subscription
+from wake_bridge.engine.tail.harvest import read_subscription
 from wake_bridge.ports.change_log import ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
 
 FIRST_TASK_STATE: Final = "Submitted"

@@ -13,9 +13,9 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Route
-from wake_bridge.engine.overview import Sighted
-from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
+from wake_bridge.engine.watch.overview import Sighted
+from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
 from wake_bridge.ports.clock import Clock
 

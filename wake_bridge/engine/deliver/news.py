@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.heartbeat import Unread, is_our_pulse
 from wake_bridge.domain.names import Identity, WakePolicy
+from wake_bridge.engine.deliver.survivors import Sorted, sort_out, still_unread
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.survivors import Sorted, sort_out, still_unread
 from wake_bridge.ports.ledger import Ledger
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.watch import Watch
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.clock import Clock
 

@@ -10,8 +10,8 @@ import structlog
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Instant, LogId
-from wake_bridge.engine.harvest import Crop
-from wake_bridge.engine.places import Start
+from wake_bridge.engine.tail.harvest import Crop
+from wake_bridge.engine.tail.places import Start
 from wake_bridge.ports.change_log import CursorFile, Published
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Harvest, Ledger, Position, TaskState

@@ -21,7 +21,7 @@ from wake_bridge.domain.subscriptions import (
     with_known_adapters,
 )
 from wake_bridge.domain.tasks import Transition, typed_transition
-from wake_bridge.engine.reading import Contents
+from wake_bridge.engine.tail.reading import Contents
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger, NewId, Quarantined, TaskState

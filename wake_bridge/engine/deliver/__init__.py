@@ -1,0 +1,1 @@
+"""One delivery from its window to its proof: guards, gate, attempt, acknowledgement (DESIGN §3)."""

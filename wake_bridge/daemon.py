@@ -30,6 +30,7 @@ from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
+from wake_bridge.edges.service.own_terminal import OwnTerminal
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.engine.watch.look import presence_of
 from wake_bridge.engine.watch.overview import overview
@@ -143,13 +144,14 @@ class Daemon:
         self._is_dry_run = dry_run
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
+        self._terminal = OwnTerminal()
         self._housekeeping = Housekeeping()
         self._other_driver = ""
         self._since = self.parts.clock.wall()
         self._log = structlog.get_logger("daemon")
 
     async def serve(self) -> None:
-        """Run until SIGTERM or SIGINT; raises what a job raised once too often."""
+        """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
         control = ControlServer(self._directory, self._handlers())
         await control.start()
@@ -226,7 +228,14 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._begin_stop)
-        loop.add_signal_handler(signal.SIGHUP, self._take_over_configuration)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """A terminal that was closed ends what was started in it; else the configuration is to be read again."""
+        if self._terminal.was_closed():
+            self._begin_stop()
+        else:
+            self._take_over_configuration()
 
     def _begin_stop(self) -> None:
         self._stop.set()

@@ -131,7 +131,7 @@ class TmuxAdapter:
             at=now,
             evidence=view.evidence,
             fingerprint=view.fingerprint,
-            where=view.look.facts.label,
+            where=place.label,
             capabilities=_harness_of(view),
         )
 
@@ -239,7 +239,7 @@ class TmuxAdapter:
         Raises:
             NotFound: there is no such pane.
         """
-        return captured(await self._view_of(pane))
+        return captured(await self._view_of(await self.binding_for(pane, self._context.environment)))
 
     async def lesson_of(self, pane: str) -> Lesson:
         """What is to be learnt if the agent in that pane is idle now, from two looks as any idleness is proven.
@@ -248,16 +248,16 @@ class TmuxAdapter:
             NotFound: there is no such pane.
             RefusedForSafety: something else than prompt and placeholder speaks against idle.
         """
-        first = await self._view_of(pane)
-        await asyncio.sleep(SAMPLES_APART / 1000)
-        return lesson(first, await self._view_of(pane))
-
-    async def _view_of(self, pane: str) -> View:
         place = await self.binding_for(pane, self._context.environment)
+        first = await self._view_of(place)
+        await asyncio.sleep(SAMPLES_APART / 1000)
+        return lesson(place.label, first, await self._view_of(place))
+
+    async def _view_of(self, place: Place) -> View:
         key = PaneKey.of(place.key)
         view = await self._observer(key.socket).view(key.pane_id, "")
         if isinstance(view, NoPane):
-            raise NotFound(view.why, pane, hint=_BIND_HINT)
+            raise NotFound(view.why, place.label, hint=_BIND_HINT)
         return view
 
     def _server(self, socket: str) -> TmuxServer:

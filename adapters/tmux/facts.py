@@ -10,8 +10,6 @@ from adapters.bounded_call import Answer
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.records import Separators
 
-LABEL_NAMES: Final = ("session_name", "window_index", "pane_index")
-
 FENCED_NAMES: Final = (
     "pane_id",
     "pid",
@@ -36,7 +34,6 @@ FENCED_NAMES: Final = (
 
 _SEEN_NAMES: Final = (
     *FENCED_NAMES,
-    *LABEL_NAMES,
     "pane_mode",
     "pane_tty",
     "#{S:#{session_id}/#{window_id}/#{session_activity} }",
@@ -135,11 +132,6 @@ class PaneFacts:
         """The active pane of its window."""
         return _is_on(self.values["pane_active"])
 
-    @property
-    def label(self) -> str:
-        """`session:window.pane`, for people and as a tmux target."""
-        return label_of(self.values)
-
     def sessions_showing_it(self) -> dict[str, int]:
         """Sessions whose current window holds the pane, with their last activity in the server's seconds."""
         shown = {}
@@ -157,12 +149,6 @@ class PaneFacts:
 
 def _is_on(value: str) -> bool:
     return value not in {"", "0"}
-
-
-def label_of(values: Mapping[str, str]) -> str:
-    """`session:window.pane` from formats of that name."""
-    session, window, pane = (values[name] for name in LABEL_NAMES)
-    return f"{session}:{window}.{pane}"
 
 
 @dataclass(frozen=True, slots=True)

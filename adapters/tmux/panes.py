@@ -6,16 +6,20 @@ a name: the list is read and compared here.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from adapters.tmux.command import TmuxServer
-from adapters.tmux.facts import LABEL_NAMES, NoPane, label_of
+from adapters.tmux.facts import NoPane
 from adapters.tmux.records import Separators
 
 IDENTITY_OPTION: Final = "@wake_identity"
 """The pane option by which a pane says whose it is: one identity or several, parted by blanks."""
+
+RENAMED_BY_PROGRAM: Final = "#{?automatic-rename,1,0}"
+"""Whether the window is called after whatever runs in it."""
 
 _NAMES: Final = (
     "pid",
@@ -36,8 +40,11 @@ _NAMES: Final = (
     "pane_width",
     "pane_height",
     "window_activity",
-    *LABEL_NAMES,
+    "session_name",
+    "window_index",
     "window_name",
+    "pane_index",
+    RENAMED_BY_PROGRAM,
     IDENTITY_OPTION,
     "pane_title",
 )
@@ -45,9 +52,13 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """A pane where one session shows it; a linked window is listed once for each of its sessions."""
+    """A pane where one session shows it; a linked window is listed once for each of its sessions.
+
+    `window` is how its window is called: by the name somebody gave it if that means it alone, else by its index.
+    """
 
     values: Mapping[str, str]
+    window: str
 
     @property
     def pane_id(self) -> str:
@@ -81,8 +92,8 @@ class Pane:
 
     @property
     def label(self) -> str:
-        """`session:window.pane`."""
-        return label_of(self.values)
+        """`session:window.pane`, the one name by which people are told of it; a tmux target as well."""
+        return f"{self.values['session_name']}:{self.window}.{self.values['pane_index']}"
 
     @property
     def identities(self) -> list[str]:
@@ -101,7 +112,31 @@ async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:
     answer = await server.ask(["list-panes", "-a", "-F", separators.template(names)])
     if not answer.is_well:
         return NoPane(answer.complaint, answer.timed_out)
-    return [Pane(record) for record in separators.records(answer.stdout, names)]
+    records = separators.records(answer.stdout, names)
+    answering = _windows_answering(records)
+    return [Pane(record, _window_of(record, answering)) for record in records]
+
+
+def has_given_name(values: Mapping[str, str]) -> bool:
+    """Whether somebody gave the window a name, and one that can be written down."""
+    name = values["window_name"]
+    return values[RENAMED_BY_PROGRAM] != "1" and name.isprintable() and bool(name.strip())
+
+
+def _windows_answering(records: Iterable[Mapping[str, str]]) -> Mapping[tuple[str, str], set[str]]:
+    """Which windows of a session a word means, read as `panes_named` reads it."""
+    answering: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for record in records:
+        for word in (record["window_name"], record["window_index"]):
+            answering[record["session_id"], word].add(record["window_id"])
+    return dict(answering)
+
+
+def _window_of(record: Mapping[str, str], answering: Mapping[tuple[str, str], set[str]]) -> str:
+    session, name = record["session_id"], record["window_name"]
+    means_it = answering[session, name] == {record["window_id"]}
+    is_hidden = (session, f"{name}.{record['pane_index']}") in answering
+    return name if has_given_name(record) and means_it and not is_hidden else record["window_index"]
 
 
 def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:

@@ -13,15 +13,14 @@ from typing import Final
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.occupants import Agent, NoAgent, Occupants
-from adapters.tmux.panes import Pane, panes_named, panes_of
+from adapters.tmux.panes import RENAMED_BY_PROGRAM, Pane, has_given_name, panes_named, panes_of
 from adapters.tmux.resolve import PaneKey
 from adapters.tmux.sockets import socket_path, why_not_ours
 from wake_bridge.ports.adapter import Paper, Place, Sight, Sights
 
 _DIRECTORY: Final = "pane_current_path"
-_RENAMED_BY_PROGRAM: Final = "#{?automatic-rename,1,0}"
 _RENUMBERED: Final = "#{?renumber-windows,1,0}"
-_ASKED_BESIDES: Final = (_DIRECTORY, _RENAMED_BY_PROGRAM, _RENUMBERED)
+_ASKED_BESIDES: Final = (_DIRECTORY, _RENUMBERED)
 
 _NO_SERVER: Final = ("no server running", "error connecting", "Connection refused")
 """What tmux says of a socket that a server has left behind."""
@@ -135,23 +134,19 @@ def name_of(pane: Pane, panes: Sequence[Pane]) -> Name:
 
     Only a name that the resolver reads as exactly this pane is answered; where there is none, the text is empty.
     """
-    window_name, index = pane.values["window_name"], pane.values["pane_index"]
     doubts = list(_doubts(pane, panes))
-    why_by_index = ""
-    if pane.values[_RENAMED_BY_PROGRAM] == "1":
+    if not pane.label.isprintable() or not _means(pane.label, pane, panes):
+        return Name("", (f"no name means {pane.pane_id} and nothing else: rename its session or window",))
+    if has_given_name(pane.values) and pane.window == pane.values["window_name"]:
+        return Name(pane.label, tuple(doubts))
+    if pane.values[RENAMED_BY_PROGRAM] == "1":
         why_by_index = "its window is named after the program (`tmux rename-window` names it for good)"
-    elif not window_name.isprintable() or not window_name.strip():
+    elif not has_given_name(pane.values):
         why_by_index = "the window has no name that can be written down"
     else:
-        text = f"{pane.values['session_name']}:{window_name}.{index}"
-        if _means(text, pane, panes):
-            return Name(text, tuple(doubts))
-        why_by_index = f"more than one window answers to {window_name!r}"
-    text = f"{pane.values['session_name']}:{pane.values['window_index']}.{index}"
-    if not text.isprintable() or not _means(text, pane, panes):
-        return Name("", (f"no name means {pane.pane_id} and nothing else: rename its session or window",))
+        why_by_index = f"more than one window answers to {pane.values['window_name']!r}"
     moves = ", and indexes move up (renumber-windows)" if pane.values[_RENUMBERED] == "1" else ""
-    return Name(text, (f"{why_by_index}, so the index stands here{moves}", *doubts))
+    return Name(pane.label, (f"{why_by_index}, so the index stands here{moves}", *doubts))
 
 
 def _doubts(pane: Pane, panes: Sequence[Pane]) -> Iterator[str]:

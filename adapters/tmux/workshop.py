@@ -54,14 +54,14 @@ def captured(view: View) -> str:
     return dump_capture(capture, view.look.ansi)
 
 
-def lesson(first: View, second: View) -> Lesson:
-    """What two looks teach, far enough apart, at a pane of which a person says that its agent is idle.
+def lesson(label: str, first: View, second: View) -> Lesson:
+    """What two looks teach, far enough apart, at the pane called `label`, of which a person says that its agent is idle.
 
     Raises:
         RefusedForSafety: there is no agent, something else than prompt and placeholder speaks against idle, or the two
             looks differ.
     """
-    agent, label = first.agent, first.look.facts.label
+    agent = first.agent
     if not isinstance(agent, Agent):
         raise _refused(label, agent.why, "only a screen of an agent that wake-bridge recognises can be trusted")
     of_screen = first.reading.evidence if first.reading else ()

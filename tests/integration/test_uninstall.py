@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.domain.names import Instant
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.edges.agent_files import apply, plan_files
 from wake_bridge.edges.configuration.paths import make_private_directory
+from wake_bridge.edges.service.last_look import note_look
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
 from wake_bridge.testing.sandbox import Sandbox
@@ -198,6 +200,33 @@ def test_a_daemon_in_a_terminal_is_not_stopped_but_named(world: Playground) -> N
     assert str(daemon.process.pid) in refused.stderr
     assert daemon.process.poll() is None
     assert snapshot(box, box.state_dir, box.graph.parent) == before
+
+
+def test_a_dry_run_shows_all_while_a_daemon_runs_and_says_that_it_has_to_be_stopped(world: Playground) -> None:
+    """CONTRACT `uninstall --dry-run`: says what would be done; that needs nobody to stop anything."""
+    settled(world)
+    set_up(world)
+    box = world.sandbox
+    daemon = box.daemon()
+
+    said = box.ask("uninstall", "--dry-run")
+
+    assert any("targets" in line for line in said["done"])
+    assert any(f"kill {daemon.pid}" in line for line in said["stays"])
+    assert daemon.process.poll() is None
+
+
+def test_the_mark_of_a_persons_last_look_is_ours_to_purge(world: Playground) -> None:
+    """Issue, part 7: `--purge` removes the state directory, in which `status` in a terminal leaves a file."""
+    box = world.sandbox
+    box.run("init")
+    make_private_directory(box.state_dir)
+    note_look(box.state_dir, Instant(1))
+
+    said = box.ask("uninstall", "--purge")
+
+    assert not box.state_dir.exists()
+    assert said["stays"] == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the commands ask systemd on Linux alone")

@@ -19,7 +19,8 @@ def pane(session: str, window: int, index: int, pane_id: str, *, window_name: st
             "pane_index": str(index),
             "pane_id": pane_id,
             "@wake_identity": identity,
-        }
+        },
+        str(window),
     )
 
 

@@ -193,7 +193,7 @@ def _global_options() -> list[click.Parameter]:
     cls=LazyGroup,
     params=_global_options(),
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with `init`, `agent add`, `subscribe` and `run`; `doctor` says what is missing.",
+    epilog="Begin with `panes`, `setup` and `run`; `doctor` says what is missing.",
 )
 @click.option("--config", "config_file", metavar="FILE", help="Read this configuration file.")
 @click.version_option(__version__, message=f"{PROGRAM} %(version)s")

@@ -179,12 +179,15 @@ def unbind(run: CommandContext, identity: str) -> None:
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""
     from wake_bridge.domain.names import LogId
+    from wake_bridge.edges.graph.subscription_nodes import require_subscription
     from wake_bridge.viewpoint import replay
 
-    again = replay(run.settings, subscription_id, LogId(since))
+    with run.open_graph() as graph:
+        subscription = require_subscription(graph, subscription_id)
+    again = replay(run.settings, subscription.id, LogId(since))
     run.poke_daemon()
     record: dict[str, Any] = {
-        "subscriptionId": subscription_id,
+        "subscriptionId": subscription.id,
         "eventsReplayed": len(again.events),
         "lastLogId": again.last_log_id,
     }

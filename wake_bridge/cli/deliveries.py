@@ -52,7 +52,7 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
             [one.id, one.identity, record["pane"] or "-", one.state, _standing(one), str(record["event_count"])]
         )
     if rows:
-        run.console.table(["delivery", "target", "pane", "state", "standing", "events"], rows)
+        run.console.table(["delivery", "identity", "pane", "state", "standing", "events"], rows)
     else:
         run.console.say("no deliveries")
     ledger.close()

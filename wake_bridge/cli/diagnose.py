@@ -81,16 +81,21 @@ def doctor(run: CommandContext) -> None:
     """Check everything that must be right for wakes to arrive."""
     import asyncio
 
+    from wake_bridge.cli.panes import with_tilde
     from wake_bridge.doctor import examine
 
-    rows = []
+    rows, remedies = [], []
     is_ill = False
     for finding in asyncio.run(examine(run.config_option)):
         is_ill |= finding.ok is False
         if run.console.as_json:
             run.console.line({"check": finding.check, "ok": finding.ok, "detail": finding.detail, "hint": finding.hint})
         mark = {True: "ok", False: "NOT OK", None: "-"}[finding.ok]
-        rows.append([finding.check, mark, finding.detail, finding.hint if finding.ok is not True else ""])
-    run.console.table(["check", "", "detail", "what to do"], rows)
+        rows.append([finding.check, mark, with_tilde(finding.detail)])
+        if finding.hint and finding.ok is not True:
+            remedies.append(f"  {finding.check}: {with_tilde(finding.hint)}")
+    run.console.table(["check", "", "detail"], rows)
+    if remedies:
+        run.console.say("\n".join(["what to do:", *remedies]))
     if is_ill:
         raise click.exceptions.Exit(1)

@@ -187,11 +187,11 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
 @foreign_option
 @pass_run
 def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> None:
-    """Remove a subscription."""
+    """Remove a subscription, named by its id or a beginning that no other has."""
     with run.open_graph_to_write(foreign=foreign) as graph:
-        subscription_nodes.unsubscribe(graph, subscription_id)
+        removed = subscription_nodes.unsubscribe(graph, subscription_id)
     run.poke_daemon()
-    run.console.object({"subscriptionId": subscription_id, "status": "removed"}, f"removed {subscription_id}")
+    run.console.object({"subscriptionId": removed, "status": "removed"}, f"removed {removed}")
 
 
 @click.command()
@@ -201,12 +201,12 @@ def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> Non
 @subscription_options
 @pass_run
 def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags: Any) -> None:
-    """Change a subscription; what is not named stays as it is."""
+    """Change a subscription, named by its id or a beginning that no other has; what is not named stays as it is."""
     with run.open_graph_to_write(foreign=foreign) as graph:
         node = subscription_nodes.update(graph, subscription_id, _wish(**flags), timestamp_now())
     run.poke_daemon()
     state = subscription_nodes.shown_subscription(node)
-    run.console.object({"subscriptionId": subscription_id, "currentState": state}, f"changed {subscription_id}")
+    run.console.object({"subscriptionId": node.id, "currentState": state}, f"changed {node.id}")
 
 
 def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:

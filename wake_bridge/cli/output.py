@@ -32,6 +32,13 @@ def problems_of(error: WakeBridgeError) -> tuple[str, ...]:
     return error.problems if isinstance(error, ConfigurationInvalid) else ()
 
 
+_GAP: Final = 3
+"""Cells between two columns of a table on a terminal."""
+
+_SENTENCE: Final = 12
+"""Cells that a column of sentences can do with."""
+
+
 class Console:
     """One command's output. With `as_json`, stdout holds only JSON, one compact object a line."""
 
@@ -86,14 +93,22 @@ def _plain(value: object) -> str:
 
 
 def _fitted(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Names and ids stay in one piece, to be copied, as long as that leaves room for the sentences beside them."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console as RichConsole
     from rich.table import Table
     from rich.text import Text
 
+    console = RichConsole()
+    columns = list(zip(headings, *rows, strict=True))
+    widths = [max(cell_len(cell) for cell in column) for column in columns]
+    is_whole = [all(" " not in cell for cell in cells) for _, *cells in columns]
+    needed = sum(width if whole else min(width, _SENTENCE) for width, whole in zip(widths, is_whole, strict=True))
+    has_room = needed + _GAP * len(columns) <= console.width
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    for heading, whole in zip(headings, is_whole, strict=True):
+        table.add_column(heading, overflow="fold", no_wrap=whole and has_room)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    RichConsole().print(table)
+    console.print(table)

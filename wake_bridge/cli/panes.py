@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,11 @@ def doubts_of(sights: Iterable[Sight]) -> dict[str, list[str]]:
         for doubt in sight.doubts:
             found.setdefault(doubt, []).append(sight.name or sight.pane_id)
     return found
+
+
+def with_tilde(text: str) -> str:
+    """The text with the person's own directory spelled `~` wherever a path begins with it."""
+    return re.sub(rf"(?<![\w./-]){re.escape(str(Path.home()))}(?=/)", "~", text)
 
 
 def at_home(directory: Path) -> str:

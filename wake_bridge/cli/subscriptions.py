@@ -13,6 +13,7 @@ from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.configuration.config import installed_adapters
 from wake_bridge.edges.graph.deliverable import Circumstances, judge_subscriptions
 from wake_bridge.edges.graph.identity_nodes import require_identity
+from wake_bridge.edges.graph.subscription_nodes import short_ids
 
 if TYPE_CHECKING:
     from wake_bridge.viewpoint import Trouble
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 @click.argument("identity", type=IDENTITY, required=False)
 @pass_run
 def list_subscriptions(run: CommandContext, identity: str | None) -> None:
-    """List subscriptions, and whether each can be delivered as things stand."""
+    """List subscriptions, and whether each can be delivered as things stand.
+
+    Ids are shown by their beginning, which every command takes; `--json` has the whole ones.
+    """
     homes = _Homes(run)
     with run.open_graph() as graph:
         if identity is not None:
@@ -36,9 +40,11 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
         return
+    shorter = short_ids([one["subscriptionId"] for one in verdicts])
+    shown.sort(key=lambda one: (one["agentIdentity"], one["trigger"]))
     rows = [
         [
-            one["subscriptionId"],
+            shorter[one["subscriptionId"]],
             one["agentIdentity"],
             one["trigger"],
             one["pane"] or "",

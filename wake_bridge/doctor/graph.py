@@ -22,7 +22,7 @@ def graph(settings: Settings) -> list[Finding]:
     """Readable, in WAL mode, with somebody who is to be woken."""
     seen = standing(settings)
     if seen.trouble:
-        return [ill("graph", seen.trouble, seen.hint or "`wake-bridge init` makes one")]
+        return [ill("graph", seen.trouble, seen.hint or "`wake-bridge setup` or `init` makes one")]
     kind = "embedded" if seen.embedded else "foreign (another program's)"
     findings = [well("graph", f"{settings.graph_path}, {kind}, log at {seen.tip}")]
     if seen.journal_mode == "wal":
@@ -32,7 +32,14 @@ def graph(settings: Settings) -> list[Finding]:
         findings.append(ill("graph journal", f"journal_mode={seen.journal_mode}", hint))
     if seen.active_routes:
         return [*findings, well("active routes", str(seen.active_routes))]
-    return [*findings, ill("active routes", "0", "`wake-bridge subscribe @you --trigger SENT_TO_ME --tmux PANE`")]
+    return [
+        *findings,
+        ill(
+            "active routes",
+            "0",
+            "`wake-bridge setup`, or `wake-bridge subscribe @you --trigger SENT_TO_ME --tmux PANE`",
+        ),
+    ]
 
 
 def graph_file_system(settings: Settings) -> Finding:
@@ -50,6 +57,8 @@ def file_hints(settings: Settings) -> Finding:
         return untold("file events", "switched off (graph.watch)")
     if sys.platform != "linux":
         return untold("file events", "told by this platform as it can")
+    if not settings.graph_path.resolve().parent.is_dir():
+        return untold("file events", "nothing to watch as long as there is no graph")
     why = why_it_cannot_be_watched(settings.graph_path)
     if not why:
         return well("file events", f"{settings.graph_path.resolve().parent} can be watched")

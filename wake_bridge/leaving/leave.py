@@ -33,11 +33,14 @@ def leave(settings: Settings, environment: Mapping[str, str], *, dry_run: bool, 
         with_state: remove state directory, embedded graph and configuration too, so far as they are ours.
 
     Raises:
-        AlreadyRunning: a daemon runs that no service started, or that does not end.
+        AlreadyRunning: a daemon runs that no service started, or that does not end; a dry run only names it.
     """
     account = Account(dry_run=dry_run)
     manager = _manager(environment)
-    _require_no_other(settings, manager)
+    if other := _other_daemon(settings, manager):
+        if not dry_run:
+            raise other
+        account.stays.append(f"{other.what}: it has to be stopped first ({other.hint})")
     account.open = _unsettled(settings)
     with account.step():
         if manager is not None:
@@ -61,18 +64,19 @@ def _manager(environment: Mapping[str, str]) -> ServiceManager | None:
         return None
 
 
-def _require_no_other(settings: Settings, manager: ServiceManager | None) -> None:
-    """Only a daemon that the service manager started is stopped here, by the manager."""
+def _other_daemon(settings: Settings, manager: ServiceManager | None) -> AlreadyRunning | None:
+    """A daemon that the service manager did not start: it is not stopped here."""
     if liveness(settings.state_dir) != "yes":
-        return
+        return None
     running = holder(settings.state_dir)
     service = manager.standing() if manager is not None else None
     if running is not None and (service is None or running.pid != service.pid):
-        raise AlreadyRunning(
+        return AlreadyRunning(
             f"a daemon runs that no service started: {running}",
             str(settings.state_dir),
-            hint="stop it with Ctrl-C in its terminal, then run this again",
+            hint=f"stop it with Ctrl-C in its terminal or `kill {running.pid}`, then run this again",
         )
+    return None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from wake_bridge.domain.errors import OperationFailed, SourceError
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.paths import APPLICATION, default_config_file
 from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.service.last_look import LAST_LOOK_FILE
 from wake_bridge.edges.service.setup_record import SetupRecord, read_record
 from wake_bridge.leaving.account import Account
 
@@ -23,6 +24,7 @@ OURS: Final = (
     "service.stderr.log",
     "setup.json",
     "agent_files.json",
+    LAST_LOOK_FILE,
 )
 """What only wake-bridge puts into a state directory."""
 

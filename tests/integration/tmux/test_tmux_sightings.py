@@ -72,6 +72,32 @@ def test_an_agent_is_told_with_its_directory_and_a_name_the_resolver_reads_as_it
         assert (place.key, place.label) == (one.place.key, one.place.label)
 
 
+@pytest.mark.parametrize(
+    ("windows", "names"),
+    [
+        (["api", "web"], ["work:api.0", "work:web.0"]),
+        (["api", "api"], ["work:0.0", "work:1.0"]),
+        (["1", "web"], ["work:0.0", "work:web.0"]),
+        (["api", "api.0"], ["work:0.0", "work:api.0.0"]),
+        ([" ", "c'est à moi"], ["work:0.0", "work:c'est à moi.0"]),
+    ],
+    ids=["a name each", "the same name", "another's index", "a name that hides another", "a blank one"],
+)
+def test_a_pane_has_one_name_wherever_it_is_told_of(
+    scene: Scene, sights: LookAround, windows: list[str], names: list[str]
+) -> None:
+    """CONTRACT: what `panes` calls a pane, `list`, `deliveries`, `status` and `presence` call it too."""
+    for window in windows:
+        quiet_pane(scene, "work", "-n", window)
+
+    seen = sights().seen
+
+    assert [one.name for one in seen] == names
+    for one in seen:
+        assert one.place.label == one.name
+        assert [scene.place(target).label for target in (one.name, one.pane_id)] == [one.name, one.name]
+
+
 def test_a_window_named_after_its_program_goes_by_its_index_and_that_is_said(scene: Scene, sights: LookAround) -> None:
     """Issue, part 1: say when a name is unstable, e.g. automatic-rename or index only."""
     resident = scene.resident()

@@ -129,7 +129,9 @@ class SqliteSource:
             found = os.stat(self.path)  # noqa: PTH116 - the one safe look at the file
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise SourceMissing(
-                "there is no graph", str(self.path), hint="make one with `wake-bridge init`, or set graph.path to yours"
+                "there is no graph",
+                str(self.path),
+                hint="`wake-bridge setup` or `init` makes one; or set graph.path to yours",
             ) from missing
         except OSError as refusal:
             raise SourceUnavailable(

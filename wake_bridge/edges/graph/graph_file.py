@@ -67,7 +67,9 @@ class GraphFile:
             path.stat()
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise SourceMissing(
-                "there is no graph", str(path), hint="make one with `wake-bridge init`, or set graph.path to yours"
+                "there is no graph",
+                str(path),
+                hint="`wake-bridge setup` or `init` makes one; or set graph.path to yours",
             ) from missing
         except OSError as refusal:
             raise SourceUnavailable(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +13,10 @@ from wake_bridge.domain.names import Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
 from wake_bridge.edges.graph.graph_file import GraphFile, Node, Properties, owner_of
 from wake_bridge.edges.graph.graph_writer import GraphWriter
+
+ID_PREFIX: Final = "WAKE_SUB:"
+_SHORTEST: Final = 8
+"""Characters behind the prefix that are shown at least."""
 
 _SECRET: Final = re.compile(r"(key|token|secret)$", re.IGNORECASE)
 
@@ -59,7 +64,7 @@ def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscr
         ):
             updated = update(graph, node.id, wish, now)
             return Subscribed(node.id, str(updated.properties["harnessTarget"]), created=False)
-    subscription_id = f"WAKE_SUB:{uuid.uuid4()}"
+    subscription_id = f"{ID_PREFIX}{uuid.uuid4()}"
     properties = {
         "name": subscription_id,
         "description": "",
@@ -94,25 +99,40 @@ def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> No
     return Node(node.id, node.label, changed)
 
 
-def unsubscribe(graph: GraphWriter, subscription_id: str) -> None:
-    """Remove a subscription with its edges.
+def unsubscribe(graph: GraphWriter, subscription_id: str) -> str:
+    """Remove a subscription with its edges; answers its whole id.
 
     Raises:
         NotFound: there is no such subscription.
     """
-    graph.delete_node(require_subscription(graph, subscription_id).id)
+    node = require_subscription(graph, subscription_id)
+    graph.delete_node(node.id)
+    return node.id
 
 
 def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
-    """A subscription that must exist.
+    """The subscription meant by an id, or by a beginning that no other has; its prefix may be left out.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is none, or more than one.
     """
     node = graph.node(subscription_id)
-    if node is None or node.label != SUBSCRIPTION_LABEL:
-        raise NotFound("there is no such subscription", subscription_id, hint="`wake-bridge list` shows them")
-    return node
+    if node is not None and node.label == SUBSCRIPTION_LABEL:
+        return node
+    beginnings = (subscription_id, ID_PREFIX + subscription_id) if subscription_id else ()
+    meant = [one for one in graph.nodes(SUBSCRIPTION_LABEL) if one.id.startswith(beginnings)]
+    if len(meant) != 1:
+        what = "more than one subscription begins so" if meant else "there is no such subscription"
+        raise NotFound(what, subscription_id, hint="`wake-bridge list` shows them")
+    return meant[0]
+
+
+def short_ids(ids: Collection[str]) -> dict[str, str]:
+    """For each id the beginning that is shown to a person, of a length at which all of them differ."""
+    length = len(ID_PREFIX) + _SHORTEST
+    while len({one[:length] for one in ids}) < len(set(ids)):
+        length += 1
+    return {one: one[:length] for one in ids}
 
 
 def shown_subscription(node: Node) -> dict[str, Any]:

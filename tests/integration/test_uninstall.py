@@ -279,6 +279,20 @@ def test_purge_never_removes_a_foreign_graph_or_files_of_others(world: Playgroun
     assert any("woken-watermark.json" in line for line in said["stays"])
 
 
+def test_screen_profiles_of_a_persons_own_stay_and_are_named(world: Playground) -> None:
+    """What `screens trust` taught was a person's word: it is theirs to remove, and they are told where it lies."""
+    box = world.sandbox
+    box.run("init")
+    screens = box.config_file.parent / "screens"
+    screens.mkdir()
+    (screens / "README.txt").write_text("mine")
+
+    said = box.ask("uninstall", "--purge")
+
+    assert said["stays"] == [f"your own screen profiles: {screens}"]
+    assert (screens / "README.txt").exists()
+
+
 def test_a_configuration_somewhere_else_stays(world: Playground, tmp_path: Path) -> None:
     """A file that the person chose is theirs to remove."""
     box = world.sandbox

@@ -61,8 +61,13 @@ def _screen(text: str, cursor: tuple[int, int] = (0, 0), *, visible: bool = True
 
 def test_the_worked_example_of_the_page_does_what_the_page_says() -> None:
     """docs/profiles.md: one worked example, and it works."""
-    found = re.search(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    page = PAGE.read_text(encoding="utf-8")
+    found = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    answer = re.search(r"^    (.+?) +← row 9", page, re.MULTILINE)
+    working = re.search(r"a row `(.+?)` stands", page)
     assert found is not None
+    assert answer is not None
+    assert working is not None
     quill = _profile(found[1])
     foot = Row(((" main · 12% context", PLAIN),))
     rule = Row(((RULE, PLAIN),))
@@ -75,8 +80,8 @@ def test_the_worked_example_of_the_page_does_what_the_page_says() -> None:
     dialog = _screen(f"Run it?\n → 1. Yes\n   2. No\n ↑↓ choose · enter confirm\n{RULE}", (1, 1))
 
     assert len([line for line in found[1].splitlines() if line.strip()]) <= 30
-    assert classify(shown(" ⠿ The tests pass now.", words), quill).state is PresenceState.ACTIVE
-    assert classify(shown(" The tests pass now.", words), quill).state is IDLE
+    assert classify(shown(working[1], words), quill).state is PresenceState.ACTIVE
+    assert classify(shown(answer[1], words), quill).state is IDLE
     assert classify(shown(" done", ("What next?", PLAIN)), quill).state is PresenceState.USER_TYPING
     assert classify(shown(" done", cursor_x=5), quill).composer == "draft"
     assert classify(dialog, quill).state is PresenceState.WAITING_ON_APPROVAL

@@ -37,7 +37,7 @@ def adapters(run: CommandContext) -> None:
             ]
         )
     if rows:
-        run.console.table(["adapter", "", "from", "trouble"], rows)
+        run.console.table(["adapter", "", "from", "remark"], rows)
     else:
         run.console.warn("no adapters: a checkout must be installed (`pip install -e .`) for its entry points to exist")
 

@@ -39,6 +39,8 @@ def purge(settings: Settings, account: Account) -> None:
         _graph(settings.graph_path, account)
     with account.step():
         _configuration(settings, record, account)
+    if settings.own_screens.is_dir():
+        account.stays.append(f"your own screen profiles: {settings.own_screens}")
     # the record lies in it: it goes last
     with account.step():
         _state(settings.state_dir, account)

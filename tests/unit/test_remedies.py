@@ -96,3 +96,17 @@ def test_text_from_a_screen_never_chooses_or_breaks_a_remedy() -> None:
     assert shown.told == "draft in composer: {where} client-key {0}"
     assert Hold(HoldReason.USER_TYPING, shown.told, WHERE).told(ME).startswith("unsent text")
     assert "{where}" in Hold(HoldReason.ADAPTER_FAILED, "{where}", WHERE).remedy(ME)
+
+
+@pytest.mark.parametrize(
+    ("hold", "command"),
+    [
+        (Hold(HoldReason.INPUT_OFF, "", "work:api.0"), "`tmux select-pane -e -t work:api.0`"),
+        (Hold(HoldReason.INPUT_OFF, "", "work:a'; ls.0"), """`tmux select-pane -e -t 'work:a'"'"'; ls.0'`"""),
+        (Hold(HoldReason.UNKNOWN, "glyph-style", "my work:0.0"), "`wake-bridge screens trust 'my work:0.0'`"),
+        (Hold(HoldReason.UNKNOWN, "glyph-style"), "`wake-bridge screens trust PANE`"),
+    ],
+)
+def test_a_command_to_be_copied_names_the_pane_as_a_shell_reads_it(hold: Hold, command: str) -> None:
+    """Names of sessions and windows are other people's text: what is copied into a shell is one quoted word."""
+    assert command in hold.remedy(Identity("@me"))

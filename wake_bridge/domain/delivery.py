@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -166,7 +167,7 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     " --explain` says what was seen",
     HoldReason.COPY_MODE: "{where} is in copy mode: press q there",
     HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again (`tmux respawn-pane`)",
-    HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {where}`",
+    HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {target}`",
     HoldReason.NO_AGENT: "start the agent in {where}; its shell or another program has the terminal now",
     HoldReason.UNREACHABLE: "open {where} again, or run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
@@ -196,7 +197,7 @@ WITH_REASON: Final[dict[HoldReason, str]] = {
 }
 """For who does not hear the reason besides: the remedies that do not name it, with it. The others do."""
 
-_TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {where}`"
+_TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {target}`"
 
 EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     (HoldReason.ACTIVE, "something moved between"): "nothing to do: {where} still moves and is looked at again soon",
@@ -220,7 +221,7 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     (
         HoldReason.UNKNOWN,
         "synchronized",
-    ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {where} synchronize-panes off`",
+    ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes off`",
     (HoldReason.UNKNOWN, "looks idle"): "nothing to do: {where} looks idle, and a second look follows",
     (HoldReason.UNKNOWN, "the last look is"): "nothing to do: {where} is looked at again",
     (HoldReason.UNKNOWN, "taken up again"): "nothing to do: {where} is looked at again",
@@ -272,7 +273,12 @@ class Hold:
         return ""
 
     def _spelled(self, words: str, identity: Identity) -> str:
-        return words.format(identity=identity, where=self.where or "the pane", detail=self.detail or "it did not say")
+        return words.format(
+            identity=identity,
+            where=self.where or "the pane",
+            target=shlex.quote(self.where) if self.where else "PANE",
+            detail=self.detail or "it did not say",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def test_a_window_of_that_name_in_another_session_is_never_hit(scene: Scene) -> 
     assert isinstance(scene.resolve(scene.address("=claude")), Nowhere)
     found = scene.resolve(scene.address("other:claude"))
     assert isinstance(found, Place)
-    assert found.label == "other:0.0"
+    assert found.label == "other:claude.0"
 
 
 @pytest.mark.parametrize("target", ["agents", "=agents", "agents:0", "agents:0.0", "%0"])

@@ -22,8 +22,10 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import make_private_directory
+from wake_bridge.edges.configuration.trust import require_own_place
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
+from wake_bridge.edges.own_files import touch_own_file
 from wake_bridge.edges.records import overview_record, presence_record, time_or_none
 from wake_bridge.edges.service.control_server import Answer, ControlServer, Handler
 from wake_bridge.edges.service.housekeeping import Housekeeping
@@ -72,6 +74,7 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
             directory = held.enter_context(_copied_state(checked.state_dir))
         else:
             make_private_directory(checked.state_dir)
+            require_own_place(checked.state_dir)
             held.enter_context(InstanceLock(checked.state_dir))
             directory = checked.state_dir
         return asyncio.run(
@@ -307,7 +310,7 @@ class Daemon:
         if self.parts.clock.now() - self.parts.tail.progressed_at > STUCK_AFTER:
             self._notifier.status("the tail is stuck")
             return
-        (self._directory / SIGN_OF_LIFE).touch(mode=0o600)
+        touch_own_file(self._directory / SIGN_OF_LIFE)
         self._notifier.alive()
 
     # -- the control socket --------------------------------------------------------------------------------------

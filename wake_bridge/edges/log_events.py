@@ -16,6 +16,7 @@ EVENTS: Final = frozenset(
         "job_fell",
         "chore_failed",
         "control_dropped",
+        "control_refused",
         "config_reloaded",
         "config_refused",
         "config_needs_restart",

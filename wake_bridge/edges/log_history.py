@@ -57,7 +57,7 @@ def time_of(entry: Entry) -> float | None:
 def files_of(path: Path) -> list[Path]:
     """The log's files that are there, oldest first: `path.4` … `path.1`, `path`."""
     numbered = [path.with_name(f"{path.name}.{number}") for number in range(FILES - 1, 0, -1)]
-    return [one for one in (*numbered, path) if one.exists()]
+    return [one for one in (*numbered, path) if one.is_file()]
 
 
 def read_files(path: Path, span: Span) -> Iterator[Entry | None]:

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
@@ -18,8 +19,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.edges.configuration.config import Settings
-from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
+from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.log_events import EVENTS
+from wake_bridge.edges.own_files import open_own_file
 from wake_bridge.edges.timestamps import timestamp_now
 
 LOG_FILE_NAME: Final = "wake-bridge.log"
@@ -117,7 +119,14 @@ class _PrivateRotatingFile(RotatingFileHandler):
     """A rotated file that only its owner can read."""
 
     def _open(self) -> io.TextIOWrapper:
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        try:
+            descriptor = open_own_file(Path(self.baseFilename), flags)
+        except OSError:
+            # /dev/null is nobody's file and takes everything
+            if not stat.S_ISCHR(os.lstat(self.baseFilename).st_mode):
+                raise
+            descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
         return io.TextIOWrapper(io.FileIO(descriptor, "a"), encoding=self.encoding, errors="backslashreplace")
 
 

@@ -8,9 +8,12 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+from wake_bridge.edges.configuration import paths
 
 _NEW_FILE: Final = 0o644
+_NEW_DIRECTORY: Final = 0o755
+_LONGEST: Final = 16 * 1024 * 1024
 _NO_CHANGE: Final = "nothing was changed"
 
 
@@ -19,6 +22,8 @@ def real_place(path: Path) -> tuple[Path, Path | None]:
 
     Raises:
         OperationFailed: the links go round in a circle, or lead to nothing.
+        RefusedForSafety: they lead to something of another kind: whoever wrote a repository chose them, and an AGENTS.md
+            may be a person's `.bashrc`.
     """
     try:
         real = path.resolve()
@@ -26,6 +31,10 @@ def real_place(path: Path) -> tuple[Path, Path | None]:
         raise OperationFailed("the links go round in a circle", str(path), hint=_NO_CHANGE) from circle
     if path.is_symlink() and not real.exists():
         raise OperationFailed("a link that leads to nothing", str(path), hint=f"remove or mend it; {_NO_CHANGE}")
+    if real.suffix != path.suffix:
+        raise RefusedForSafety(
+            "a link leads to a file of another kind", f"{path} → {real}", hint=f"remove the link; {_NO_CHANGE}"
+        )
     return real, (path if path.is_symlink() else None)
 
 
@@ -36,13 +45,19 @@ def content_of(path: Path) -> bytes | None:
         OperationFailed: it is there, but cannot be read, or is no file.
     """
     try:
-        return path.read_bytes()
+        # a pipe in its place must not keep us waiting
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
+            found = os.fstat(file.fileno())
+            content = file.read() if stat.S_ISREG(found.st_mode) and found.st_size <= _LONGEST else None
     except FileNotFoundError:
         return None
     except OSError as refusal:
         raise OperationFailed(
             f"the file cannot be read ({refusal.strerror})", str(path), hint=f"let this user read it; {_NO_CHANGE}"
         ) from refusal
+    if content is None:
+        raise OperationFailed("it is no regular file, or far too long", str(path), hint=_NO_CHANGE)
+    return content
 
 
 def make_directories(directory: Path) -> tuple[Path, ...]:
@@ -51,16 +66,14 @@ def make_directories(directory: Path) -> tuple[Path, ...]:
     Raises:
         OperationFailed: the file system refuses.
     """
-    missing = [place for place in (directory, *directory.parents) if not place.exists()]
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        return paths.make_directories(directory, _NEW_DIRECTORY)
     except OSError as refusal:
         raise OperationFailed(f"the directory cannot be made ({refusal.strerror})", str(directory)) from refusal
-    return tuple(reversed(missing))
 
 
-def replace_content(path: Path, content: bytes) -> None:
-    """Let the file have this content, at once; its mode stays.
+def replace_content(path: Path, content: bytes, new_mode: int = _NEW_FILE) -> None:
+    """Let the file have this content, at once; its mode stays, and a new one gets `new_mode`.
 
     Raises:
         OperationFailed: the file system refuses.
@@ -68,7 +81,7 @@ def replace_content(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _NEW_FILE), "wb") as stream:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new_mode), "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.edges.agent_files.allow_rules import Rule, in_json, rule_for
 from wake_bridge.edges.agent_files.change import FileChange, Form
@@ -25,6 +26,7 @@ def plan_files(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
 
     Raises:
         OperationFailed: a file cannot be read, or is not what its harness expects; the message names it.
+        RefusedForSafety: a link leads to a file of another kind, or would allow something elsewhere.
     """
     return [*_told(agents), *_allowed(agents, home)]
 
@@ -55,8 +57,19 @@ def _allowed(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
         rule = rule_for(agent, home, content_of)
         if rule is not None:
             place = real_place(rule.path)
+            _require_inside(agent.directory, rule.path, place[0])
             changes[place[0]] = _change(agent.harness, rule, place, changes.get(place[0]))
     return list(changes.values())
+
+
+def _require_inside(directory: Path, asked: Path, real: Path) -> None:
+    """What is allowed in a directory must not be allowed elsewhere: a repository can bring links along."""
+    if asked.is_relative_to(directory) and not real.is_relative_to(directory.resolve()):
+        raise RefusedForSafety(
+            "a link would allow the mail commands somewhere else",
+            f"{asked} → {real}",
+            hint="remove the link; nothing was changed",
+        )
 
 
 def _change(harness: str, rule: Rule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -103,7 +102,7 @@ def read_files_record(state_dir: Path) -> tuple[WrittenFile, ...]:
     try:
         content = content_of(file)
         return () if content is None else tuple(_entry(one) for one in json.loads(content)["files"])
-    except (ValueError, TypeError, KeyError) as broken:
+    except (ValueError, TypeError, KeyError, RecursionError) as broken:
         raise OperationFailed(
             "the record of what was written into the agents' files is damaged",
             str(file),
@@ -122,10 +121,8 @@ def write_files_record(state_dir: Path, files: Sequence[WrittenFile]) -> None:
         file.unlink(missing_ok=True)
         return
     make_private_directory(state_dir)
-    if not file.exists():
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE))
     text = json.dumps({"version": _VERSION, "files": [asdict(one) for one in files]}, ensure_ascii=False, indent=1)
-    replace_content(file, text.encode() + b"\n")
+    replace_content(file, text.encode() + b"\n", new_mode=PRIVATE_FILE)
 
 
 def recorded(

@@ -27,6 +27,7 @@ from wake_bridge.edges.configuration.sources import (
     gather,
     locate_config,
 )
+from wake_bridge.edges.configuration.trust import why_another_could_add, why_another_could_change
 
 ADAPTER_GROUP: Final = "wake_bridge.adapters"
 
@@ -94,7 +95,9 @@ def load_settings_at(
         mistakes += mistakes_in(error, Configuration, gathered.origins, unset=str(place.path))
     mistakes += _adapter_mistakes(gathered.tree, gathered.origins, adapter_models)
     _raise_for(mistakes, place.path)
-    return _resolve(config, place, gathered, environment)
+    settings = _resolve(config, place, gathered, environment)
+    _raise_for(_untrusted_profiles(settings.screens_directory), place.path)
+    return settings
 
 
 def validate_adapter_tables(settings: Settings, adapter_models: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel]:
@@ -109,6 +112,17 @@ def validate_adapter_tables(settings: Settings, adapter_models: Mapping[str, typ
         name: model.model_validate(_typed(settings.config.adapters.get(name, {}), name, model, settings.origins))
         for name, model in adapter_models.items()
     }
+
+
+def _untrusted_profiles(directory: Path | None) -> list[Mistake]:
+    """Profiles that another user could have written, and what only looks like one: a pipe would be waited for."""
+    if directory is None or not directory.is_dir():
+        return []
+    if why := why_another_could_add(directory):
+        return [Mistake(str(directory), "", why)]
+    profiles = sorted(directory.glob("*.toml"))
+    untrusted = [Mistake(str(one), "", why) for one in profiles if (why := why_another_could_change(one))]
+    return untrusted + [Mistake(str(one), "", "is no file") for one in profiles if one.exists() and not one.is_file()]
 
 
 def _adapter_mistakes(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.edges.configuration.paths import PRIVATE_DIRECTORY, PRIVATE_FILE
+from wake_bridge.edges.configuration.paths import make_directories
+from wake_bridge.edges.own_files import begin_draft, read_own_file
 
 _MARK: Final = "# Written by `wake-bridge screens trust`; whoever edits it keeps it. "
 
@@ -21,7 +22,7 @@ def file_of_profile(directory: Path, harness: str) -> Path:
     """
     path = directory / f"{harness}.toml"
     try:
-        is_ours = not path.is_symlink() and _is_as_written(path.read_text(encoding="utf-8"))
+        is_ours = not path.is_symlink() and _is_as_written(read_own_file(path).decode())
     except (FileNotFoundError, NotADirectoryError):
         is_ours = not path.is_symlink()
     except (OSError, UnicodeDecodeError):
@@ -53,9 +54,8 @@ def write_profile(directory: Path, harness: str, profile: str) -> Path:
     path = file_of_profile(directory, harness)
     draft = path.with_name(f".{path.name}.new")
     try:
-        for missing in [one for one in (directory, *directory.parents) if not one.exists()][::-1]:
-            missing.mkdir(PRIVATE_DIRECTORY)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+        make_directories(directory)
+        descriptor = begin_draft(draft)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(f"{_MARK}{_digest(profile)}\n{profile}")
             file.flush()

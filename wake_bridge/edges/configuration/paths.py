@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Final
 
@@ -46,14 +48,29 @@ def expanded(text: str) -> Path:
         return Path(text)
 
 
+def make_directories(directory: Path, mode: int = PRIVATE_DIRECTORY) -> tuple[Path, ...]:
+    """Create a directory and those above it, each with `mode` at most; answers which were made, outermost first.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    # `parents=True` would leave the parents as open as the umask lets them be
+    missing = tuple(reversed([one for one in (directory, *directory.parents) if not one.exists()]))
+    for one in missing:
+        one.mkdir(mode=mode, exist_ok=True)
+    if not directory.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
+    return missing
+
+
 def make_private_directory(directory: Path) -> None:
-    """Create a directory for its owner alone (0700); one that exists is left as it is.
+    """Create a directory for its owner alone (0700), and those above it; one that exists is left as it is.
 
     Raises:
         OperationFailed: the file system refuses.
     """
     try:
-        directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        make_directories(directory)
     except OSError as refusal:
         raise OperationFailed(
             f"the directory cannot be created ({refusal.strerror})",

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from wake_bridge.edges.configuration.fields import Configuration
 from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, keys_of, shown
 from wake_bridge.edges.configuration.paths import default_config_file, expanded
+from wake_bridge.edges.configuration.trust import why_another_could_change
 
 PREFIX: Final = "WAKE_BRIDGE_"
 CONFIG_VARIABLE: Final = PREFIX + "CONFIG"
@@ -27,6 +28,9 @@ ALIASES: Final[Mapping[str, Key]] = {
 }
 _ADAPTERS: Final = PREFIX + "ADAPTERS_"
 _TEST: Final = PREFIX + "TEST_"
+_HANDED_OVER: Final = ("/dev/", "/proc/")
+"""Where a shell puts the pipes of `<(…)`: those have a writer."""
+
 _WORDS_FOR_TRUTH: Final = {
     "true": True,
     "yes": True,
@@ -101,10 +105,12 @@ def gather(
 def _read_file(place: ConfigPlace, gathered: Gathered) -> None:
     source = str(place.path)
     try:
+        if stat.S_ISFIFO(place.path.stat().st_mode) and not source.startswith(_HANDED_OVER):
+            gathered.mistakes.append(Mistake(source, "", "is a pipe, no file"))
+            return
         with place.path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
-                reason = "anyone may write this file, and so choose where keys are typed; run `chmod o-w` on it"
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            if is_file and (reason := why_another_could_change(place.path)):
                 gathered.mistakes.append(Mistake(source, "", reason))
             gathered.tree = tomllib.loads(file.read().decode("utf-8"))
         gathered.was_read = True

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable
-from wake_bridge.edges.configuration.paths import PRIVATE_DIRECTORY, PRIVATE_FILE
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_directories
+from wake_bridge.edges.configuration.trust import require_own_place
 from wake_bridge.edges.ledger_store.database import BUSY_PATIENCE, explained, is_damage
 from wake_bridge.edges.ledger_store.migrations import Migration, migrate, migrate_in_memory, refuse_newer, version_of
 
@@ -121,9 +122,9 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def _make_private_directory(directory: Path) -> None:
-    # `parents=True` would leave the parents as open as the umask lets them be
-    for missing in reversed([one for one in (directory, *directory.parents) if not one.exists()]):
-        missing.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    make_directories(directory)
+    if os.geteuid() in {0, directory.stat().st_uid}:
+        require_own_place(directory)
     _close_to_others(directory)
     _must_be_writable(directory)
 
@@ -135,8 +136,16 @@ def _make_private_file(path: Path) -> None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
+    _must_be_regular(path)
     _close_to_others(path)
     _must_be_writable(path)
+
+
+def _must_be_regular(path: Path) -> None:
+    """SQLite would follow a link, change the rights of whatever it leads to, and write there."""
+    for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        if os.path.lexists(part) and not stat.S_ISREG(part.lstat().st_mode):
+            raise OSError(errno.EINVAL, f"{part.name} is no regular file", str(part))
 
 
 def _close_to_others(path: Path) -> None:

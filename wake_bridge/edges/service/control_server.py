@@ -10,19 +10,32 @@ import socket
 import stat
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
-from wake_bridge.domain.errors import WakeBridgeError
+from wake_bridge.domain.errors import LedgerUnwritable, WakeBridgeError
 from wake_bridge.edges.service.control_socket import SOCKET_NAME, reachable
+from wake_bridge.edges.service.peer import is_ours
+
+LONGEST_REQUEST: Final = 64 * 1024
+"""Bytes."""
+
+AT_ONCE: Final = 32
+"""Clients that are served at the same time; one more is hung up on."""
+
+ASKING_TIME: Final = 5.0
+"""Seconds a client has to send its line."""
+
+ANSWERING_TIME: Final = 30.0
+"""Seconds for the answer, the look at a pane included."""
 
 Answer = Mapping[str, Any]
 Handler = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 
 
 class ControlServer:
-    """Answers commands on the socket; only the own user can reach it.
+    """Answers commands on the socket; only the own user can reach it, and the kernel is asked who it is.
 
     Args:
         state_dir: where the socket lies, mode 0600.
@@ -33,17 +46,29 @@ class ControlServer:
         self._state_dir = state_dir
         self._handlers = handlers
         self._server: asyncio.Server | None = None
+        self._served = 0
         self._log = structlog.get_logger("control")
 
     async def start(self) -> None:
-        """Listen. A socket left by a dead daemon is replaced: the instance lock is ours."""
-        with contextlib.suppress(FileNotFoundError):
-            (self._state_dir / SOCKET_NAME).unlink()
+        """Listen. A socket left by a dead daemon is replaced: the instance lock is ours.
+
+        Raises:
+            LedgerUnwritable: something else lies in its place, or the state directory refuses.
+        """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with reachable(self._state_dir) as path:
-            listener.bind(path)
-            os.chmod(path, stat.S_IRUSR | stat.S_IWUSR)  # noqa: PTH101 - one quick call, at start
-        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=64 * 1024)
+        try:
+            (self._state_dir / SOCKET_NAME).unlink(missing_ok=True)
+            with reachable(self._state_dir) as path:
+                listener.bind(path)
+                os.chmod(path, stat.S_IRUSR | stat.S_IWUSR)  # noqa: PTH101 - one quick call, at start
+        except OSError as refusal:
+            listener.close()
+            raise LedgerUnwritable(
+                f"the control socket cannot be made ({refusal.strerror})",
+                str(self._state_dir / SOCKET_NAME),
+                hint="remove what lies there, and let this user write the state directory",
+            ) from refusal
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LONGEST_REQUEST)
 
     async def stop(self) -> None:
         """Stop listening and remove the socket."""
@@ -53,22 +78,38 @@ class ControlServer:
             (self._state_dir / SOCKET_NAME).unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = writer.get_extra_info("socket")
+        self._served += 1
         try:
-            async with asyncio.timeout(30):
-                request = await reader.readline()
-                answer = await self._answer(request)
-                writer.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-                await writer.drain()
+            if not is_ours(channel):
+                self._log.warning("control_refused", reason="another user")
+            elif self._served > AT_ONCE:
+                self._log.warning("control_refused", reason=f"more than {AT_ONCE} at once")
+            else:
+                await self._talk(reader, writer)
         except (OSError, TimeoutError, ValueError) as trouble:
             self._log.debug("control_dropped", reason=str(trouble))
+            writer.transport.abort()
         finally:
+            self._served -= 1
             writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # `drain` returns when all of it was taken: nothing is kept for a client that does not read
+        writer.transport.set_write_buffer_limits(high=0)
+        async with asyncio.timeout(ASKING_TIME):
+            request = await reader.readline()
+        async with asyncio.timeout(ANSWERING_TIME):
+            answer = await self._answer(request)
+            text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+            writer.write(text.encode("utf-8", "replace") + b"\n")
+            await writer.drain()
 
     async def _answer(self, request: bytes) -> Answer:
         try:
             message = json.loads(request)
             handler = self._handlers[message["command"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": "unknown command", "hint": f"known: {', '.join(sorted(self._handlers))}"}
         try:
             return await handler(message)

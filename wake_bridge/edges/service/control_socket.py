@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import NotRunning, OperationFailed
+from wake_bridge.edges.service.peer import is_ours
 
 SOCKET_NAME: Final = "daemon.sock"
 LONGEST_PATH: Final = 100
 """Bytes; the system's own limit lies a little above, on every platform."""
+
+LONGEST_ANSWER: Final = 16 * 1024 * 1024
+"""Bytes."""
 
 
 @contextlib.contextmanager
@@ -46,13 +50,19 @@ def ask(state_dir: Path, command: str, /, timeout: float = 5.0, **arguments: Any
         try:
             with reachable(state_dir) as path:
                 channel.connect(path)
+            if not is_ours(channel):
+                raise OperationFailed(
+                    "another user listens on the control socket",
+                    str(state_dir),
+                    hint="nothing was told to it; look at who can write the state directory",
+                )
             channel.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
-            answer = json.loads(channel.makefile("rb").readline())
+            answer = json.loads(channel.makefile("rb").readline(LONGEST_ANSWER))
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as absent:
             raise NotRunning(
                 "the daemon is not running", str(state_dir), hint="start it: `wake-bridge run`"
             ) from absent
-        except (OSError, ValueError) as broken:
+        except (OSError, ValueError, RecursionError) as broken:
             raise OperationFailed(
                 "the daemon did not answer", str(state_dir), hint="see `wake-bridge logs`"
             ) from broken

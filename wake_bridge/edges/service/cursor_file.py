@@ -8,7 +8,7 @@ from typing import Final
 
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.names import Instant, LogId
-from wake_bridge.edges.configuration.paths import PRIVATE_FILE
+from wake_bridge.edges.own_files import begin_draft, open_own_file
 from wake_bridge.ports.change_log import Published
 
 CURSOR_FILE: Final = "lastSyncId"
@@ -30,7 +30,8 @@ class LastSyncId:
     def read(self) -> Published | str | None:
         """See `CursorFile.read`."""
         try:
-            with self._path.open("rb") as file:
+            descriptor = open_own_file(self._path, os.O_RDONLY)
+            with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
                 content = file.read(_LONGEST).decode("ascii", "replace").strip()
                 written_at = os.fstat(file.fileno()).st_mtime_ns
         except FileNotFoundError:
@@ -51,7 +52,7 @@ class LastSyncId:
         draft = self._path.with_name(f".{CURSOR_FILE}.new")
         written_at = published.rows_after * 1_000_000
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+            descriptor = begin_draft(draft)
             try:
                 os.write(descriptor, str(int(published.cursor)).encode())
                 os.utime(descriptor, ns=(written_at, written_at))

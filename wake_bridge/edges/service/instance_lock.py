@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from wake_bridge.domain.errors import AlreadyRunning, LedgerUnwritable
-from wake_bridge.edges.configuration.paths import PRIVATE_FILE
+from wake_bridge.edges.own_files import open_own_file, read_own_file
 from wake_bridge.edges.timestamps import timestamp_now
 
 LOCK_NAME: Final = "daemon.lock"
@@ -61,7 +61,7 @@ class InstanceLock:
         """
         path = self._state_dir / LOCK_NAME
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+            descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT)
         except OSError as refusal:
             raise LedgerUnwritable(
                 f"the state directory cannot be written ({refusal.strerror})",
@@ -124,7 +124,7 @@ def daemon_is_running(state_dir: Path) -> bool:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int | None]:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = open_own_file(path, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
         yield None
         return
@@ -150,7 +150,7 @@ def _sign(descriptor: int) -> None:
 
 def _named(path: Path) -> Holder:
     try:
-        name = json.loads(path.read_text(encoding="utf-8"))
+        name = json.loads(read_own_file(path))
         return Holder(int(name["pid"]), str(name["host"]), str(name["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Holder()

@@ -8,7 +8,10 @@ from typing import Final
 
 import psutil
 
+from wake_bridge.edges.own_files import read_own_file
+
 PID_FILES: Final = ("wake-daemon.pid", "bridge-daemon.pid")
+_LONGEST: Final = 32
 SCRIPTS: Final = ("daemons/wake/daemon.mjs", "daemons/bridge/daemon.mjs", "scripts/bridge-daemon.mjs")
 
 
@@ -45,7 +48,7 @@ def _is_own(process: psutil.Process) -> bool:
 
 def _process_of(pid_file: Path) -> psutil.Process | None:
     try:
-        pid = int(pid_file.read_text().strip())
+        pid = int(read_own_file(pid_file, _LONGEST))
         return psutil.Process(pid)
-    except (OSError, ValueError, psutil.Error):
+    except (OSError, ValueError, OverflowError, psutil.Error):
         return None

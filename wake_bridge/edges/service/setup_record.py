@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from wake_bridge.domain.errors import LedgerUnwritable, OperationFailed
 from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
+from wake_bridge.edges.own_files import read_own_file
 
 RECORD_FILE: Final = "setup.json"
 _VERSION: Final = 1
@@ -59,13 +60,13 @@ def read_record(state_dir: Path) -> SetupRecord:
     """
     file = state_dir / RECORD_FILE
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(read_own_file(file))
         return _record(content)
     except (FileNotFoundError, NotADirectoryError):
         return SetupRecord()
     except OSError as refusal:
         raise OperationFailed(f"the record of `setup` cannot be read ({refusal.strerror})", str(file)) from refusal
-    except (ValueError, TypeError, KeyError) as broken:
+    except (ValueError, TypeError, KeyError, RecursionError) as broken:
         raise OperationFailed(
             "the record of `setup` is damaged",
             str(file),

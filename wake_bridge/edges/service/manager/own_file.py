@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+from wake_bridge.edges.configuration.paths import make_directories
+from wake_bridge.edges.own_files import begin_draft, read_own_file
+
+_NEW_FILE: Final = 0o644
+_NEW_DIRECTORY: Final = 0o755
 
 
 def replace_ours(file: Path, text: str, signature: str, *, force: bool) -> bool:
@@ -28,10 +34,12 @@ def replace_ours(file: Path, text: str, signature: str, *, force: bool) -> bool:
             return False
         if before is not None and not force:
             _require_ours(before, signature, file)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}.{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        draft.chmod(0o644)
+        make_directories(file.parent, _NEW_DIRECTORY)
+        draft = file.with_name(f".{file.name}.new")
+        with os.fdopen(begin_draft(draft, _NEW_FILE), "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
         draft.replace(file)
     except OSError as refusal:
         raise _refused("written", refusal, file) from refusal
@@ -63,7 +71,7 @@ def remove_ours(file: Path, signature: str, *, force: bool) -> Callable[[], None
 
 def _content(file: Path) -> str | None:
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return read_own_file(file).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
 

@@ -1,0 +1,39 @@
+"""Which user is at the other end of a Unix socket: the kernel says so, whatever the peer claims."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from typing import Final
+
+_LINUX: Final = struct.Struct("3i")
+"""`struct ucred`: pid, uid, gid."""
+
+_BSD: Final = struct.Struct("2I")
+"""The start of `struct xucred`: version, uid."""
+
+_SOL_LOCAL: Final = 0
+_LOCAL_PEERCRED: Final = 1
+
+
+def uid_of_peer(channel: socket.socket) -> int:
+    """The user who connected, or who listens.
+
+    Raises:
+        OSError: the system does not tell.
+    """
+    if sys.platform == "darwin":
+        _, uid = _BSD.unpack(channel.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _BSD.size + 68)[: _BSD.size])
+    else:
+        _, uid, _ = _LINUX.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
+    return int(uid)
+
+
+def is_ours(channel: socket.socket) -> bool:
+    """Whether the other end is this user, or root, whom nothing here could keep out; False where it cannot be told."""
+    try:
+        return uid_of_peer(channel) in {os.geteuid(), 0}
+    except OSError:
+        return False

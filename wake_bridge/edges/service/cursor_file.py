@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,9 @@ class LastSyncId:
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
             try:
-                os.write(descriptor, str(int(published.cursor)).encode())
+                text = str(int(published.cursor)).encode()
+                if os.write(descriptor, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.utime(descriptor, ns=(written_at, written_at))
             finally:
                 os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -37,13 +38,17 @@ class Attempt:
     journal: Journal
 
     async def look(self, *, anew: bool = False) -> View | NoPane:
-        """Look at the pane; `anew` reads the processes again."""
+        """Look at the pane, and once more if a call failed: that proves nothing. `anew` reads the processes again."""
+        view = await self.observer.view(self.pane_id, self.harness, anew=anew)
+        if not isinstance(view, NoPane) or view.timed_out:
+            return view
+        await asyncio.sleep(POLL)
         return await self.observer.view(self.pane_id, self.harness, anew=anew)
 
-    async def scrollback(self) -> str:
-        """The pane with its history; empty when it cannot be had."""
+    async def scrollback(self) -> str | NoPane:
+        """The pane with its history; asked for once more if a call failed."""
         text = await scrollback_of(self.server, self.pane_id)
-        return "" if isinstance(text, NoPane) else text
+        return await scrollback_of(self.server, self.pane_id) if isinstance(text, NoPane) else text
 
     async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
         """Send commands to the pane's server."""

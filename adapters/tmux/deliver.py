@@ -60,7 +60,10 @@ async def _after_paste(attempt: Attempt, first: View) -> AttemptOutcome:
         return await submit(attempt, first)
     if is_in_composer(first, attempt.wake):
         return attempt.staged("our text stands in the composer, but not alone")
-    if proof := await _found(attempt, first):
+    proof = await _found(attempt, first)
+    if isinstance(proof, NoPane):
+        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {proof.why}")
+    if proof:
         return await delivered(attempt, proof)
     if first.verdict.vote is not PresenceState.IDLE:
         return attempt.refused(reason_of(first.verdict), f"our text may stand there: {first.verdict.told}")
@@ -84,7 +87,10 @@ async def _after_enter(attempt: Attempt, first: View) -> AttemptOutcome:
         return await submit(attempt, first, presses=1, was_pressed=True)
     if is_in_composer(first, attempt.wake):
         return attempt.staged("our text stands in the composer, but not alone")
-    if proof := await _found(attempt, first):
+    proof = await _found(attempt, first)
+    if isinstance(proof, NoPane):
+        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {proof.why}")
+    if proof:
         return await delivered(attempt, proof)
     if not shows_composer(first):
         return attempt.refused(reason_of(first.verdict), f"Enter may have been pressed: {first.verdict.told}")
@@ -105,11 +111,14 @@ async def _rest(view: View) -> None:
         await asyncio.sleep(view.agent.profile.paste.gap_ms / 1000)
 
 
-async def _found(attempt: Attempt, view: View) -> str:
-    """Where the mark shows that the text was submitted, by whomever; empty if nowhere."""
+async def _found(attempt: Attempt, view: View) -> str | NoPane:
+    """Where the mark shows that the text was submitted, by whomever; empty if nowhere, or why that cannot be told."""
     if is_in_transcript(view, attempt.wake):
         return "the mark stands in the transcript"
-    return "the mark stands in the scrollback" if await mark_is_in_history(attempt, view) else ""
+    found = await mark_is_in_history(attempt, view)
+    if isinstance(found, NoPane):
+        return found
+    return "the mark stands in the scrollback" if found else ""
 
 
 def _no_pane(attempt: Attempt, nothing: NoPane) -> AttemptOutcome:

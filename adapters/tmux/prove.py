@@ -11,7 +11,7 @@ from adapters.tmux.attempt import POLL, Attempt
 from adapters.tmux.facts import NoPane
 from adapters.tmux.ours import is_in_composer, is_in_text, is_in_transcript, shows_composer, stands_alone
 from adapters.tmux.view import View
-from wake_bridge.domain.delivery import Proof, Step
+from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown
 
@@ -66,11 +66,12 @@ async def delivered(attempt: Attempt, proof: str) -> Delivered:
     return Delivered(Proof.SUBMITTED, {"proof": proof, "where": attempt.label, "pane": attempt.pane_id})
 
 
-async def mark_is_in_history(attempt: Attempt, view: View) -> bool:
-    """Whether our mark stands outside the composer, what has scrolled away included."""
+async def mark_is_in_history(attempt: Attempt, view: View) -> bool | NoPane:
+    """Whether our mark stands outside the composer, what has scrolled away included; or why that cannot be told."""
     if not shows_composer(view) or is_in_composer(view, attempt.wake):
         return False
-    return is_in_text(await attempt.scrollback(), attempt.wake)
+    text = await attempt.scrollback()
+    return text if isinstance(text, NoPane) else is_in_text(text, attempt.wake)
 
 
 async def _undecided(attempt: Attempt, view: View, *, stands: bool) -> Delivered | Refused | Unknown:
@@ -78,7 +79,10 @@ async def _undecided(attempt: Attempt, view: View, *, stands: bool) -> Delivered
         return attempt.unknown(f"after Enter {breach}")
     if stands:
         return attempt.staged(f"Enter was pressed; the text still stands: {view.obstacles[0].told}")
-    if await mark_is_in_history(attempt, view):
+    found = await mark_is_in_history(attempt, view)
+    if isinstance(found, NoPane):
+        return attempt.refused(HoldReason.UNREACHABLE, f"after Enter the scrollback cannot be read: {found.why}")
+    if found:
         return await delivered(attempt, "the mark stands in the scrollback")
     return attempt.unknown(
         "after Enter the mark is neither in the composer nor in the transcript",

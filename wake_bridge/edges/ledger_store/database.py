@@ -65,6 +65,9 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing, on disk at the end; waits up to `BUSY_PATIENCE` seconds for other writers."""
+        if self.connection.in_transaction:
+            # the end of an earlier one was refused as well
+            self._run("ROLLBACK")
         self._run("BEGIN IMMEDIATE")
         try:
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -54,7 +55,9 @@ class LastSyncId:
         try:
             descriptor = begin_draft(draft)
             try:
-                os.write(descriptor, str(int(published.cursor)).encode())
+                text = str(int(published.cursor)).encode()
+                if os.write(descriptor, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.utime(descriptor, ns=(written_at, written_at))
             finally:
                 os.close(descriptor)

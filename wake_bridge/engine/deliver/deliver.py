@@ -29,7 +29,7 @@ LANES: Final = 8
 
 
 NAP: Final = 15.0
-"""Seconds after which a deadline is compared with the clock again: while the machine sleeps, a timer stands still."""
+"""Seconds after which the ledger is looked at again: while the machine sleeps, a timer stands still, and a poke may be lost."""
 
 
 class Deliverer:
@@ -146,8 +146,8 @@ class Deliverer:
                 await asyncio.sleep(self._current.settings.relook_min / 1000)
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
-        wait = None if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), NAP)
-        if wait is not None and self._lanes:
+        wait = NAP if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), NAP)
+        if self._lanes:
             wait = max(wait, 0.05)
         # not wait_for: until 3.12 it can lose the cancellation that comes together with the event
         with contextlib.suppress(TimeoutError):

@@ -36,6 +36,7 @@ class Bookmark:
         self._report = structlog.get_logger("tail")
         self._stored = Published(LogId(-1), EPOCH_START)
         self._stored_at = EPOCH_START
+        self._stored_place: Position | None = None
         self._unpublished = ""
         self.place: Position | None = None
         self.rows_after = EPOCH_START
@@ -43,7 +44,7 @@ class Bookmark:
 
     def restore(self) -> Position | None:
         """Take up the ledger's place; None if it has none."""
-        self.place = self._ledger.position()
+        self.place = self._stored_place = self._ledger.position()
         self.rows_after = EPOCH_START
         self.unsaved = Crop()
         if self.place is not None:
@@ -77,9 +78,13 @@ class Bookmark:
         return self.save() if self._clock.now() - self._stored_at >= SAVE_EVERY else []
 
     def save(self) -> list[WakeEvent]:
-        """Store a place that moved without a match, now."""
+        """Store a place that moved without a match, now; or publish what could not be published."""
         has_moved = self.place is not None and self.place.cursor != self._stored.cursor
-        return self._store(()) if has_moved else []
+        if has_moved:
+            return self._store(())
+        if self._unpublished:
+            self._publish()
+        return []
 
     @property
     def epoch(self) -> Epoch:
@@ -105,13 +110,15 @@ class Bookmark:
         return new
 
     def _go_back(self) -> None:
-        self.place = self._ledger.position()
+        """To what was stored for certain. The ledger is not asked: it has just failed, and may do so again."""
+        self.place = self._stored_place
         self.rows_after = self._stored.rows_after
         self.unsaved = Crop()
 
     def _publish(self) -> None:
         """After the ledger's commit: the pruner must never be ahead of us. It may lag behind, so a failure is no stop."""
         self._stored = Published(self.cursor, self.rows_after)
+        self._stored_place = self.place
         self._stored_at = self._clock.now()
         try:
             self._cursor_file.write(self._stored)

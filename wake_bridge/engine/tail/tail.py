@@ -197,6 +197,8 @@ class Tail:
             self._report.info("graph_back", cursor=self.cursor, attempts=self._failures)
         elif self.away:
             self._report.info("ledger_back", cursor=self.cursor, attempts=self._failures)
+            # a commit that failed may have been one all the same: its events are in the ledger, and nobody was told
+            await self._tidings.nudge()
         self.away, self._failures = "", 0
         return True
 

@@ -38,9 +38,13 @@ class Tidings:
         opened = sum(event.status is EventStatus.OPEN for event in new)
         self.open_events += opened
         if opened:
-            told = self._on_events()
-            if inspect.isawaitable(told):
-                await told
+            await self.nudge()
+
+    async def nudge(self) -> None:
+        """Have what is open looked at."""
+        told = self._on_events()
+        if inspect.isawaitable(told):
+            await told
 
     def _log_event(self, event: WakeEvent) -> None:
         facts = {"agent": event.identity, "kind": event.kind.value, "subject_key": event.subject_key[:_KEY_SHOWN]}

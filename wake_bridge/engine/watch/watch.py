@@ -14,6 +14,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Route
 from wake_bridge.engine.settings import Current
+from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.engine.watch.overview import Sighted
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
@@ -79,6 +80,7 @@ class Watch:
         self._watched = watched
         self._waiting = waiting
         self._changed = changed
+        self._looks = Looks(current, clock)
         self._tracks: dict[Identity, _Track] = {}
         self._resolved_at: dict[Identity, Instant] = {}
         self._stirred = asyncio.Event()
@@ -87,7 +89,7 @@ class Watch:
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""
-        found = await self._routes.adapter(route).resolve(route.address)
+        found = await self._looks.resolve(self._routes.adapter(route), route.address)
         identity = route.address.identity
         self._resolved_at[identity] = self._clock.now()
         if isinstance(found, Nowhere):
@@ -160,7 +162,7 @@ class Watch:
             by_adapter.setdefault(track.route.adapter, []).append(track)
         for tracks in by_adapter.values():
             adapter = self._routes.adapter(tracks[0].route)
-            pulses = await adapter.survey([track.place for track in tracks])
+            pulses = await self._looks.survey(adapter, [track.place for track in tracks])
             for track in tracks:
                 await self._follow(adapter, track, pulses.get(track.place.key), waiting)
 
@@ -215,7 +217,7 @@ class Watch:
             self._changed(identity)
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
-        latest = await adapter.observe(place, address)
+        latest = await self._looks.observe(adapter, place, address)
         if not track.samples or _verdict(track.samples[-1]) != _verdict(latest):
             track.since = latest.at
         recent = [*track.samples][-2:]

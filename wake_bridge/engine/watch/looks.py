@@ -1,0 +1,69 @@
+"""What an adapter sees, and what stands for it when the adapter raises or never answers: a broken promise is no stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+import structlog
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.presence import Evidence, Observation, PresenceState
+from wake_bridge.domain.routing import Address
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
+from wake_bridge.ports.clock import Clock
+
+Answer = TypeVar("Answer")
+
+
+class Looks:
+    """The looks of all adapters, each over within a lease: one adapter's trouble holds its own wakes, nobody else's.
+
+    Never raises; what an adapter did instead of answering is logged when it changes.
+    """
+
+    def __init__(self, current: Current, clock: Clock) -> None:
+        self._current = current
+        self._clock = clock
+        self._troubles: dict[str, str] = {}
+        self._log = structlog.get_logger("watch")
+
+    async def resolve(self, adapter: HarnessAdapter, address: Address) -> Place | Nowhere:
+        """See `HarnessAdapter.resolve`; nowhere to be reached when there is no answer."""
+        answer, trouble = await self._answer(adapter, adapter.resolve(address))
+        return answer or Nowhere(HoldReason.UNREACHABLE, trouble)
+
+    async def survey(self, adapter: HarnessAdapter, places: Sequence[Place]) -> Mapping[str, str | None]:
+        """See `HarnessAdapter.survey`; no place has a pulse when there is no answer."""
+        answer, _ = await self._answer(adapter, adapter.survey(places))
+        return answer or {}
+
+    async def observe(self, adapter: HarnessAdapter, place: Place, address: Address) -> Observation:
+        """See `HarnessAdapter.observe`; unknown when there is no answer."""
+        answer, trouble = await self._answer(adapter, adapter.observe(place, address))
+        if answer is not None:
+            return answer
+        nothing = Evidence("no answer", PresenceState.UNKNOWN, saw=trouble, hold=HoldReason.UNREACHABLE)
+        return Observation(self._clock.now(), (nothing,), where=place.label)
+
+    async def _answer(self, adapter: HarnessAdapter, call: Awaitable[Answer]) -> tuple[Answer | None, str]:
+        """The answer and no trouble, or the other way round."""
+        try:
+            async with asyncio.timeout(self._current.settings.lease / 1000):
+                answer = await call
+        except Exception as broken:  # noqa: BLE001 - whatever it is, the adapter owed an answer
+            trouble = f"the adapter {adapter.name} {_told(broken)}"
+            if self._troubles.get(adapter.name) != trouble:
+                self._log.exception("adapter_broke_promise", adapter=adapter.name)
+            self._troubles[adapter.name] = trouble
+            return None, trouble
+        self._troubles.pop(adapter.name, None)
+        return answer, ""
+
+
+def _told(broken: Exception) -> str:
+    if isinstance(broken, TimeoutError):
+        return "did not answer in time"
+    return f"broke: {type(broken).__name__}: {broken}"

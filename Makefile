@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # the stamp is newer than the files that decide what is installed
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test torture harnesses test-harness bench lint fmt types floors package clean
+.PHONY: demo test torture mutants harnesses test-harness bench lint fmt types floors package clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of
 
 torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
 	$(BIN)/pytest -m torture -s -p no:randomly tests
+
+mutants: $(STAMP)     ## a guard taken out of a copy, one after the other: its test must fail by assertion
+	$(BIN)/python -m tests.mutants $(ONLY)
 
 harnesses: $(STAMP)   ## the real programs that test-harness drives, into .harnesses
 	$(BIN)/python -m tests.harness.installed $(ONLY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,13 @@ class Rig:
             dry_run=dry_run,
         )
 
-    def arrives(self, identity: str = AGENT, **fields: Any) -> Delivery:
-        """A message is sent and matched; the delivery that carries it."""
+    def arrives(self, identity: str = AGENT, *, as_of: str = "", **fields: Any) -> Delivery:
+        """A message is sent and matched, for `as_of` where that is somebody else; the delivery that carries it."""
         message = self.core.send("@me", identity, "a subject")
         self._rows += 1
-        event = sample_event(self._rows, identity, subject_key=message, window=0, matched_at=self.clock.now(), **fields)
+        event = sample_event(
+            self._rows, as_of or identity, subject_key=message, window=0, matched_at=self.clock.now(), **fields
+        )
         self.ledger.advance(Harvest(Position(Epoch(1), LogId(self._rows)), (event,)), self.clock.now())
         touched = self.ledger.gather(self.clock.now(), new_ulid)
         return touched[0] if touched else self.ledger.unsettled()[0]
@@ -242,6 +245,58 @@ def test_an_adapter_that_raises_after_the_intent_to_submit_is_not_trusted_again_
     after = rig.takes(broken)
 
     assert (after.state, after.outcome) == (DeliveryState.FAILED, Outcome.UNKNOWN)
+    assert rig.agent.received == []
+
+
+def test_an_attempt_that_hangs_ends_before_its_lease_and_keeps_what_it_staged(rig: Rig) -> None:
+    """DESIGN §3: nobody else may take the delivery while an attempt runs, and no attempt runs for ever."""
+
+    async def hangs(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        del place, wake
+        await journal(Step.INTENT_STAGE, {})
+        return await asyncio.Future()
+
+    async def taken() -> Delivery | None:
+        attempt = asyncio.ensure_future(rig.gate.take(delivery, patient=True))
+        done, _ = await asyncio.wait([attempt], timeout=10)
+        attempt.cancel()
+        return attempt.result() if done else None
+
+    rig.adapter.script = hangs
+    rig.current.settings = replace(rig.current.settings, lease=500)
+    delivery = rig.arrives()
+
+    after = asyncio.run(taken())
+
+    assert after is not None, "the attempt outlasted its lease by far"
+    assert after.state is DeliveryState.LOCKED
+    assert after.hold is not None
+    assert after.hold.reason is HoldReason.STAGED
+
+
+def test_a_failure_after_the_paste_keeps_the_digest_locked(rig: Rig) -> None:
+    """DESIGN §3: once text may stand there it is that text or none; a failure is no way back to another digest."""
+
+    async def breaks(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        del place, wake
+        await journal(Step.INTENT_STAGE, {})
+        return Failed(retryable=False, reason="the terminal went away")
+
+    rig.adapter.script = breaks
+    after = rig.takes(rig.arrives())
+
+    assert (after.state, after.outcome) == (DeliveryState.LOCKED, None)
+    assert after.hold is not None
+    assert after.hold.reason is HoldReason.STAGED
+
+
+def test_mail_that_turns_out_to_be_for_others_settles_without_a_byte(rig: Rig) -> None:
+    """DESIGN §2: a broadcast is matched before its audience is written; who is not among it is not woken."""
+    delivery = rig.arrives("@twin", as_of=AGENT)
+
+    after = rig.takes(delivery)
+
+    assert (after.state, after.outcome) == (DeliveryState.DELIVERED, Outcome.EMPTY)
     assert rig.agent.received == []
 
 

@@ -110,6 +110,16 @@ def test_an_enter_that_was_swallowed_is_pressed_again(scene: Scene, swallowed: i
     assert scene.journal.names.count("intent_submit") == swallowed + 1
 
 
+def test_an_enter_that_is_taken_late_is_not_pressed_again(scene: Scene) -> None:
+    """DESIGN §6.7: a second one would answer whatever the turn that the first began asks."""
+    agent = scene.resident("fake", "--echo-delay", "1500")
+
+    outcome = scene.deliver(agent.id, scene.wake())
+
+    assert isinstance(outcome, Delivered)
+    assert agent.enters() == 1
+
+
 def test_a_composer_that_swallows_every_enter_is_reported_and_left_alone(scene: Scene) -> None:
     """DESIGN §6.6: at most three times again; what still stands there is `staged`, and a person is told."""
     agent = scene.resident("fake", "--swallow-enter", "99")

@@ -133,6 +133,21 @@ def test_a_key_holds_the_pane_it_goes_to_and_no_other(scene: Scene, company: Com
         assert len(agent.fake.submits()) == 1
 
 
+def test_a_key_holds_for_as_long_as_the_setting_says(scene: Scene) -> None:
+    """CONTRACT `typing_quiet`: seconds that a person's keys must lie back, however quiet the session is by then."""
+    agent = scene.resident()
+    typist = scene.watcher(agent.id)
+    try:
+        quiet = scene.verdict(agent.id)
+        scene.adapter = scene.new_adapter(typing_quiet=60)
+        held = scene.verdict(agent.id)
+    finally:
+        typist.close()
+
+    assert quiet.vote is PresenceState.IDLE
+    assert (held.vote, held.rule) == (PresenceState.USER_TYPING, "client-key")
+
+
 def test_a_key_beside_a_synchronised_pane_goes_to_it_as_well(scene: Scene) -> None:
     """DESIGN §5: all panes of the window when synchronised; such a pane is refused anyway."""
     agent = scene.resident()

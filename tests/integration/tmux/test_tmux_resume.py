@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,32 @@ def test_a_text_that_is_nowhere_is_staged_again(scene: Scene, progress: Progress
     assert isinstance(outcome, Delivered)
     assert agent.fake.submits() == [wake.text]
     assert scene.journal.names == ["probed", "intent_stage", "staged", "intent_submit", "submitted"]
+
+
+def test_a_paste_of_a_moment_ago_is_waited_for_and_not_made_again(scene: Scene) -> None:
+    """DESIGN §3: a harness may be slow to show it; a second one would stand behind it, and be sent with it."""
+    agent = scene.resident()
+    wake = replace(scene.wake(), staged_ago=1_000)
+
+    outcome = scene.go_on(agent.id, wake, Progress.MAYBE_STAGED)
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.STAGED
+    assert agent.is_untouched()
+
+
+def test_a_pane_that_moved_since_the_look_that_proved_it_idle_is_looked_at_again(scene: Scene) -> None:
+    """DESIGN §5: two looks must agree; the attempt's own first look is compared with the one that decided."""
+    agent = scene.resident()
+    place = scene.place(agent.id)
+    asyncio.run(scene.adapter.observe(place, scene.address()))
+    scene.tmux.run("select-pane", "-t", agent.id, "-T", "▪ another title")
+
+    outcome = scene.deliver_at(place, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.ACTIVE
+    assert agent.is_untouched()
 
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])

@@ -1,24 +1,22 @@
 """`python -m tests.mutants [--at-once N] [NAME…]` (`make mutants`): is each guard missed by its test?
 
-A run of all mutants writes `docs/mutants.json` and its section of `docs/reliability.md`. The exit status is 1 unless
+A run of all mutants writes its section of `docs/reliability.md`, and its figures. The exit status is 1 unless
 every mutant was killed by an assertion.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
-import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.mutants.mutant import ROOT, Mutant, mutants
-from tests.mutants.table import figures, write
+from tests.mutants.mutant import Mutant, mutants
+from tests.mutants.table import SECTION, figures, section
 from tests.mutants.trial import KILLED, Verdict, trials
 from tests.mutants.workshop import Workshop
+from tests.torture.reliability import write_section
 
 
 def main() -> int:
@@ -27,21 +25,14 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a file in tests/mutants/patches, without .toml")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="copies to work in (2)")
     asked = parser.parse_args()
-    began, start = datetime.now(UTC), time.monotonic()
+    start = time.monotonic()
     verdicts = _tried([*mutants(asked.names)], asked.at_once)
     seconds = time.monotonic() - start
     killed = sum(one.result == KILLED for one in verdicts)
     print(f"{len(verdicts)} mutants, {killed} killed by assertion, {seconds:.0f} s")
     if not asked.names:
-        about: dict[str, str | float] = {
-            "began": began.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "seconds": round(seconds, 1),
-            "commit": _said("git", "rev-parse", "--short=12", "HEAD"),
-            "tmux": _said("tmux", "-V").removeprefix("tmux "),
-            "python": platform.python_version(),
-            "machine": f"{platform.system()} {platform.machine()}",
-        }
-        print(*write(figures(verdicts, **about)), sep="\n")
+        rows = figures(verdicts)
+        write_section(SECTION, "make mutants", section(rows), rows, seconds=seconds)
     return 0 if killed == len(verdicts) else 1
 
 
@@ -62,10 +53,6 @@ def _tried(chosen: list[Mutant], at_once: int) -> list[Verdict]:
         for _ in threads.map(work, range(min(at_once, len(chosen)))):
             pass
     return [verdicts[one.name] for one in chosen]
-
-
-def _said(*argv: str) -> str:
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -1,26 +1,21 @@
-"""What came of the mutants: the file with the figures, and the section that is made from it."""
+"""What came of the mutants: a section of `docs/reliability.md`, and the figures it is made from."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tests.mutants.mutant import ROOT
 from tests.mutants.trial import KILLED, Verdict
 
-FIGURES: Final = ROOT / "docs" / "mutants.json"
-PAGE: Final = ROOT / "docs" / "reliability.md"
-HEADING: Final = "## Mutants"
+SECTION: Final = "mutants"
+"""What section and figures are called."""
 
-_SECTION: Final = re.compile(rf"^{HEADING}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+Row = Mapping[str, str | float]
 
 
-def figures(verdicts: Sequence[Verdict], **about: str | float) -> dict[str, Any]:
-    """All that is kept of a run. `about` says when and where it was."""
-    rows = [
+def figures(verdicts: Sequence[Verdict]) -> list[Row]:
+    """All that is kept of a run, a row a mutant."""
+    return [
         {
             "name": one.mutant.name,
             "fault": one.mutant.fault,
@@ -32,40 +27,18 @@ def figures(verdicts: Sequence[Verdict], **about: str | float) -> dict[str, Any]
         }
         for one in verdicts
     ]
-    return {**about, "mutants": rows}
 
 
-def section(run: Mapping[str, Any]) -> str:
-    """The section of the page, made from the figures."""
-    rows = run["mutants"]
+def section(rows: Sequence[Row]) -> str:
+    """The section, made from the figures."""
     killed = sum(row["result"] == KILLED for row in rows)
     about = (
-        "For each of these kinds of fault (docs/faults.md) the guard is taken out of a copy of the program, and the test"
-        " named must then fail by an assertion of its own, not by an error; with the guard it must pass. The patches are"
-        " in `tests/mutants/patches`; `make mutants` runs them and writes this section."
-    )
-    came_to = (
-        f"{len(rows)} mutants, **{killed} killed by assertion**, {run['seconds']:.0f} s; began {run['began']},"
-        f" commit `{run['commit']}`, tmux {run['tmux']}, Python {run['python']}, {run['machine']}."
+        "For each of these kinds of fault ([faults](faults.md)) the guard is taken out of a copy of the program. The test"
+        " named passes with the guard, and must fail without it: by an assertion of its own, not by an error. The patches"
+        f" are in `tests/mutants/patches`. {len(rows)} mutants, **{killed} killed by assertion**."
     )
     table = [
         f"| {row['fault']} | {row['without']} | `{row['file']}` | `{row['test']}` | {row['result']} |" for row in rows
     ]
     head = ["| kind of fault | without | in | test | result |", "|---|---|---|---|---|"]
-    lines = [HEADING, "", about, "", came_to, "", *head, *table]
-    return "\n".join(lines) + "\n"
-
-
-def with_section(page: str, made: str) -> str:
-    """The page with the section in its place, at the end if it has none."""
-    if _SECTION.search(page):
-        return _SECTION.sub(lambda found: made + ("\n" if found.end() < len(page) else ""), page)
-    return f"{page.rstrip()}\n\n{made}"
-
-
-def write(run: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Write figures and section; answers where."""
-    FIGURES.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else "# Reliability\n"
-    PAGE.write_text(with_section(page, section(run)), encoding="utf-8")
-    return FIGURES, PAGE
+    return "\n".join(["## Mutants", "", about, "", *head, *table])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.mutant import ROOT, Mutant, StalePatch, mutants
-from tests.mutants.table import with_section
 
 ALL = [*mutants()]
 FAULTS = {
@@ -49,16 +48,3 @@ def test_a_stale_patch_is_an_error() -> None:
     for text in ("no such thing", "a guard and a guard"):
         with pytest.raises(StalePatch, match=r"name: what it replaces stands [02] times in file"):
             twice.patched(text)
-
-
-def test_the_section_takes_its_place_and_no_other() -> None:
-    """The page has other sections, made by others."""
-    made = "## Mutants\n\nnew\n"
-
-    assert with_section("# Page\n", made) == "# Page\n\n## Mutants\n\nnew\n"
-    assert (
-        with_section("# Page\n\n## Mutants\n\nold\n\n## Soak\n\nlong\n", made) == f"# Page\n\n{made}\n## Soak\n\nlong\n"
-    )
-    assert (
-        with_section("# Page\n\n## Soak\n\nlong\n\n## Mutants\nold\n", made) == f"# Page\n\n## Soak\n\nlong\n\n{made}"
-    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.mutant import ROOT, Mutant, StalePatch, mutants
+from tests.mutants.table import SECTION, section
+from tests.mutants.trial import KILLED
 
 ALL = [*mutants()]
 FAULTS = {
@@ -48,3 +51,14 @@ def test_a_stale_patch_is_an_error() -> None:
     for text in ("no such thing", "a guard and a guard"):
         with pytest.raises(StalePatch, match=r"name: what it replaces stands [02] times in file"):
             twice.patched(text)
+
+
+def test_the_table_is_of_these_mutants_and_all_were_killed() -> None:
+    """The figures are of a run of all that there are, and the page's section is made from them."""
+    rows = json.loads((ROOT / "docs" / "reliability" / f"{SECTION}.json").read_text(encoding="utf-8"))["figures"]
+    tried = {row["name"]: (row["fault"], row["without"], row["file"], row["test"]) for row in rows}
+
+    assert len(ALL) >= 25
+    assert tried == {one.name: (one.fault, one.without, one.file, one.test_name) for one in ALL}
+    assert {row["result"] for row in rows} == {KILLED}
+    assert section(rows) in (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")

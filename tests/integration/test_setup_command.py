@@ -79,7 +79,7 @@ def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(wo
     assert (web["state"], web["looks"], web["agentIdentity"]) == ("active", 1, None)
     assert (notes["harness"], notes["state"], notes["why"]) == (None, "unknown", "sleep has the terminal")
     table = world.sandbox.run("panes").stdout
-    assert "idle (two looks: " in table
+    assert "idle (two looks) " in table
     assert "active (one look: " in table
     assert "no agent: sleep has the terminal" in table
     assert all(one.fake.bytes_received() == b"" for one in world.agents.values())

@@ -79,7 +79,7 @@ def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(wo
     assert (web["state"], web["looks"], web["agentIdentity"]) == ("active", 1, None)
     assert (notes["harness"], notes["state"], notes["why"]) == (None, "unknown", "sleep has the terminal")
     table = world.sandbox.run("panes").stdout
-    assert "idle (two looks: " in table
+    assert "idle (two looks) " in table
     assert "active (one look: " in table
     assert "no agent: sleep has the terminal" in table
     assert all(one.fake.bytes_received() == b"" for one in world.agents.values())
@@ -109,7 +109,7 @@ def test_setup_gives_every_agent_an_identity_three_subscriptions_and_a_target(wo
         (who, trigger) for who in ("@fake-api", "@fake-web") for trigger in TRIGGERS
     }
     assert all(one["deliverable"] for one in listed)
-    assert {one["pane"] for one in listed} == {"agents:0.0", "agents:1.0"}
+    assert {one["pane"] for one in listed} == {"agents:api.0", "agents:web.0"}
     assert world.sandbox.config_file.read_bytes().startswith(before)
     # and it goes without a trace
     remove_block(world.sandbox.config_file)
@@ -266,7 +266,7 @@ def test_a_graph_of_another_program_is_not_written_without_being_told_to(world: 
     assert "this graph belongs to another program" in refused.stderr
     assert everything(world.sandbox) == before
     assert steps(world.sandbox.ask("setup", "--yes", "--foreign")) == {"@fake": "add"}
-    assert [one["pane"] for one in world.sandbox.ask("list", "@fake")["subscriptions"]] == ["agents:0.0"] * 3
+    assert [one["pane"] for one in world.sandbox.ask("list", "@fake")["subscriptions"]] == ["agents:api.0"] * 3
 
 
 def test_what_it_wrote_is_recorded_for_uninstall(world: Playground) -> None:

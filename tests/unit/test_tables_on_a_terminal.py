@@ -35,3 +35,11 @@ def test_what_does_not_fit_is_folded_and_never_cut(terminal: pytest.CaptureFixtu
     Console().table(["one", "two"], [wide])
     text = terminal.readouterr().out
     assert (text.count("a"), text.count("b")) == (60, 60)
+
+
+def test_names_are_kept_whole_from_the_left(terminal: pytest.CaptureFixture[str]) -> None:
+    """Where not all fit, it is the id in the first column that is copied."""
+    Console().table(["id", "other", "remark"], [[ID, "x" * 60, LONG]])
+    lines = terminal.readouterr().out.splitlines()
+    assert any(line.startswith(f"{ID}  ") for line in lines)
+    assert sum(line.count("x") for line in lines) == 60

@@ -32,11 +32,11 @@ def problems_of(error: WakeBridgeError) -> tuple[str, ...]:
     return error.problems if isinstance(error, ConfigurationInvalid) else ()
 
 
-_GAP: Final = 3
+_GAP: Final = 2
 """Cells between two columns of a table on a terminal."""
 
-_SENTENCE: Final = 12
-"""Cells that a column of sentences can do with."""
+_FOLDED: Final = 9
+"""Cells that a folded column is left at least."""
 
 
 class Console:
@@ -94,7 +94,6 @@ def _plain(value: object) -> str:
 
 def _fitted(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Names and ids stay in one piece, to be copied, as long as that leaves room for the sentences beside them."""
-    from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.console import Console as RichConsole
     from rich.table import Table
@@ -103,12 +102,22 @@ def _fitted(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     console = RichConsole()
     columns = list(zip(headings, *rows, strict=True))
     widths = [max(cell_len(cell) for cell in column) for column in columns]
-    is_whole = [all(" " not in cell for cell in cells) for _, *cells in columns]
-    needed = sum(width if whole else min(width, _SENTENCE) for width, whole in zip(widths, is_whole, strict=True))
-    has_room = needed + _GAP * len(columns) <= console.width
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading, whole in zip(headings, is_whole, strict=True):
-        table.add_column(heading, overflow="fold", no_wrap=whole and has_room)
+    whole = _kept_whole(columns, widths, console.width - _GAP * (len(columns) - 1))
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for heading, is_whole in zip(headings, whole, strict=True):
+        table.add_column(heading, overflow="fold", no_wrap=is_whole)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def _kept_whole(columns: Sequence[Sequence[str]], widths: Sequence[int], room: int) -> list[bool]:
+    """Which columns of names are not folded: from the left, as many as leave the others something."""
+    taken = sum(min(width, _FOLDED) for width in widths)
+    whole = []
+    for (_, *cells), width in zip(columns, widths, strict=True):
+        more = width - min(width, _FOLDED)
+        is_whole = all(" " not in cell for cell in cells) and taken + more <= room
+        taken += more if is_whole else 0
+        whole.append(is_whole)
+    return whole

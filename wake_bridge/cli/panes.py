@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.domain.presence import PresenceState
 
 if TYPE_CHECKING:
     from wake_bridge.panes import PaneReport
@@ -47,15 +48,20 @@ def panes(run: CommandContext) -> None:
 
 def _row(one: PaneReport) -> list[str]:
     sight = one.sight
-    looks = "one look" if one.looks == 1 else "two looks"
     return [
         sight.name or sight.pane_id,
         " ".join(filter(None, (sight.harness, sight.version))) or "-",
-        f"{one.state} ({looks}: {one.why})" if sight.harness else f"no agent: {sight.who}",
+        _stands(one) if sight.harness else f"no agent: {sight.who}",
         ", ".join(one.identities) or "-",
         at_home(sight.directory),
         sight.server,
     ]
+
+
+def _stands(one: PaneReport) -> str:
+    """The state, by how many looks; why, unless it is the rest that everything is about."""
+    looks = "one look" if one.looks == 1 else "two looks"
+    return f"{one.state} ({looks})" if one.state == PresenceState.IDLE else f"{one.state} ({looks}: {one.why})"
 
 
 def doubts_of(sights: Iterable[Sight]) -> dict[str, list[str]]:

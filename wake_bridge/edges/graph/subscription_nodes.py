@@ -16,7 +16,7 @@ from wake_bridge.edges.graph.graph_writer import GraphWriter
 
 ID_PREFIX: Final = "WAKE_SUB:"
 _SHORTEST: Final = 8
-"""Characters behind the prefix that are shown at least."""
+"""Characters that are shown at least."""
 
 _SECRET: Final = re.compile(r"(key|token|secret)$", re.IGNORECASE)
 
@@ -128,11 +128,12 @@ def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
 
 
 def short_ids(ids: Collection[str]) -> dict[str, str]:
-    """For each id the beginning that is shown to a person, of a length at which all of them differ."""
-    length = len(ID_PREFIX) + _SHORTEST
-    while len({one[:length] for one in ids}) < len(set(ids)):
+    """For each id the beginning behind the prefix that is shown to a person, of a length at which all of them differ."""
+    bare = {one: one.removeprefix(ID_PREFIX) for one in ids}
+    length = _SHORTEST
+    while len({one[:length] for one in bare.values()}) < len(set(bare.values())):
         length += 1
-    return {one: one[:length] for one in ids}
+    return {one: name[:length] for one, name in bare.items()}
 
 
 def shown_subscription(node: Node) -> dict[str, Any]:

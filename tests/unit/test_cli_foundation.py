@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from wake_bridge import __version__
 from wake_bridge.cli.app import COMMANDS, Place, cli
 from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.cli.control import DURATION
 from wake_bridge.cli.output import harmless
 from wake_bridge.domain import errors
 from wake_bridge.domain.errors import WakeBridgeError
@@ -231,3 +232,10 @@ def test_version_takes_a_quarter_of_a_second_at_most() -> None:
     median = sorted(taken)[5]
     print(f"--version: median {median:.0f} ms, max {max(taken):.0f} ms")
     assert median <= 250
+
+
+@pytest.mark.parametrize("value", ["99999999999999d", "9999999d", f"{'9' * 5000}s"])
+def test_a_duration_beyond_every_calendar_is_a_mistake_of_usage(value: str) -> None:
+    """CONTRACT: a value that cannot be meant is usage, never an internal error."""
+    with pytest.raises(click.BadParameter, match="more than a hundred years"):
+        DURATION.convert(value, None, None)

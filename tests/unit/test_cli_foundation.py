@@ -213,6 +213,21 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize(("arguments", "code"), [(["status"], 0), (["setup"], 2), (["adapters", "--json"], 0)])
+def test_closed_streams_are_no_fault(tmp_path: Path, arguments: list[str], code: int) -> None:
+    """`wake-bridge … >&- <&-`, as some supervisors start programs: an answer to nobody, and no internal error."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMUX_TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" "$@" <&- >&-', PROGRAM, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert "internal" not in done.stderr
+    assert done.returncode == code
+
+
 def test_the_program_runs_as_a_module_too() -> None:
     """`python -m wake_bridge` is the same program."""
     done = subprocess.run(

@@ -343,6 +343,7 @@ class Daemon:
             "tip": tail.tip,
             "epoch": tail.epoch,
             "active_routes": tail.active_routes,
+            "nudged": len(self.parts.heartbeat.served()) if HEARTBEAT in self.parts.bench.adapters else 0,
             "since": time_or_none(self._since),
             "graph_trouble": tail.away or None,
             "heals": tail.heals,

@@ -13,6 +13,7 @@ import structlog
 from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid, SourceUnavailable
 from wake_bridge.domain.guards import Limits, QuietHours
+from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
@@ -277,6 +278,7 @@ def wire(
         current,
         clock,
         active_routes=lambda: tail.active_routes if tail.begun.is_set() else None,
+        nudged=lambda: len(heartbeat.served()) if HEARTBEAT in bench.adapters else 0,
         known=tail.known_identities,
     )
     return Parts(

@@ -64,6 +64,7 @@ class Night:
             self.office.current,
             self.office.clock,
             active_routes=lambda: self.office.tail.active_routes,
+            nudged=lambda: len(self.office.heartbeat.served()),
             known=self.office.tail.known_identities,
         )
 
@@ -273,6 +274,22 @@ def test_nobody_to_be_woken_is_told_once_each_time(tmp_path: Path) -> None:
     played(tmp_path, story, subscribed=False)
 
 
+def test_who_is_left_to_the_heartbeat_can_be_woken(tmp_path: Path) -> None:
+    """DESIGN §7: the heartbeat is a route, too; a person who relies on it is not told that nobody can be woken."""
+
+    async def story(night: Night) -> None:
+        subscription = night.office.subscribe("@agent", "disabled", pane="agent")
+        await night.office.reads()
+        await night.until("01:30")
+        assert night.person.heard == []
+        night.office.core.sql("DELETE FROM Nodes WHERE id = ?", subscription)
+        await night.office.reads()
+        await night.until("01:50")
+        assert night.person.reasons == [NO_ROUTES]
+
+    played(tmp_path, story, subscribed=False)
+
+
 def test_a_person_who_cannot_be_told_is_complained_about_once(tmp_path: Path) -> None:
     """CONTRACT `[human]`: a failing command is logged once, and holds nothing up."""
 
@@ -310,7 +327,13 @@ def test_a_word_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
                 return Told("voice")
 
         notices = Notices(
-            night.office.ledger, Deaf(), night.office.current, night.office.clock, active_routes=lambda: 1, known=set
+            night.office.ledger,
+            Deaf(),
+            night.office.current,
+            night.office.clock,
+            active_routes=lambda: 1,
+            nudged=lambda: 0,
+            known=set,
         )
         night.office.agent("agent").state = PresenceState.WAITING_ON_APPROVAL
         await night.sends()

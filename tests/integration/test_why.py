@@ -491,7 +491,14 @@ def test_what_nobody_knows_is_not_found_and_a_delivery_is_shown_its_way(world: W
     world.tail()
     delivery = world.held(Hold(HoldReason.ACTIVE, "", "a:1.0", world.now))
 
-    for asked, identity in (("MESSAGE:none", None), ("99999", None), ("0", None), (message, "@nobody")):
+    for asked, identity in (
+        ("MESSAGE:none", None),
+        ("99999", None),
+        ("0", None),
+        ("9" * 23, None),
+        ("9" * 5000, None),
+        (message, "@nobody"),
+    ):
         with pytest.raises(NotFound):
             world.why(asked, identity)
     with pytest.raises(NotFound) as error:

@@ -421,6 +421,47 @@ def test_taking_back_leaves_alone_what_cannot_be_told_apart(room: Room) -> None:
     assert not (room.project / "CLAUDE.md").exists()
 
 
+@pytest.mark.parametrize("lost", [b"<!-- wake-bridge: begin -->\n", b"<!-- wake-bridge: end -->\n"])
+def test_a_block_that_lost_a_mark_is_named_and_nobodys_words_go_with_it(room: Room, lost: bytes) -> None:
+    """A block is taken back by both its marks; with one of them nobody can say where it ends, so it is said and left."""
+    file = room.write("AGENTS.md", b"# Mine\n")
+    room.apply("codex")
+    damaged = file.read_bytes().replace(lost, b"") + b"and what I wrote below\n"
+    file.write_bytes(damaged)
+
+    with pytest.raises(OperationFailed, match="cannot be told from the rest"):
+        room.apply("codex")
+    (left,) = [one for one in remove(room.state) if one.trouble]
+
+    assert left.path == file
+    assert "by hand" in left.trouble
+    assert file.read_bytes() == damaged
+    assert [entry.path for entry in read_files_record(room.state)] == [str(file)]
+
+
+def test_a_block_edited_inside_goes_and_the_last_line_is_without_its_end_again(room: Room) -> None:
+    """Issue: user files byte-identical to before, also where the person changed a word of ours."""
+    file = room.write("AGENTS.md", b"# Mine\nno end")
+    room.apply("codex")
+    file.write_bytes(file.read_bytes().replace(b"To read the mail", b"To READ the mail"))
+
+    remove(room.state)
+
+    assert file.read_bytes() == b"# Mine\nno end"
+
+
+def test_a_block_behind_a_link_of_another_kind_is_found_after_edits(room: Room) -> None:
+    """The marks are those of the name that the harness reads, wherever its link leads."""
+    notes = room.write("notes.txt", b"notes\n")
+    (room.project / "AGENTS.md").symlink_to(notes)
+    room.apply("codex")
+    notes.write_bytes(b"more " + notes.read_bytes())
+
+    remove(room.state)
+
+    assert notes.read_bytes() == b"more notes\n"
+
+
 def test_files_that_are_gone_are_no_trouble(room: Room) -> None:
     """Somebody removed a file themselves: there is nothing left to take back."""
     room.apply("claude", "codex")

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from wake_bridge import __version__
 from wake_bridge.cli.app import COMMANDS, Place, cli
 from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.cli.control import DURATION
 from wake_bridge.cli.output import harmless
 from wake_bridge.domain import errors
 from wake_bridge.domain.errors import WakeBridgeError
@@ -212,6 +213,21 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize(("arguments", "code"), [(["status"], 0), (["setup"], 2), (["adapters", "--json"], 0)])
+def test_closed_streams_are_no_fault(tmp_path: Path, arguments: list[str], code: int) -> None:
+    """`wake-bridge … >&- <&-`, as some supervisors start programs: an answer to nobody, and no internal error."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMUX_TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" "$@" <&- >&-', PROGRAM, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert "internal" not in done.stderr
+    assert done.returncode == code
+
+
 def test_the_program_runs_as_a_module_too() -> None:
     """`python -m wake_bridge` is the same program."""
     done = subprocess.run(
@@ -231,3 +247,10 @@ def test_version_takes_a_quarter_of_a_second_at_most() -> None:
     median = sorted(taken)[5]
     print(f"--version: median {median:.0f} ms, max {max(taken):.0f} ms")
     assert median <= 250
+
+
+@pytest.mark.parametrize("value", ["99999999999999d", "9999999d", f"{'9' * 5000}s"])
+def test_a_duration_beyond_every_calendar_is_a_mistake_of_usage(value: str) -> None:
+    """CONTRACT: a value that cannot be meant is usage, never an internal error."""
+    with pytest.raises(click.BadParameter, match="more than a hundred years"):
+        DURATION.convert(value, None, None)

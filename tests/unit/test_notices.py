@@ -8,7 +8,8 @@ import pytest
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, JournalEntry, Outcome, Step
 from wake_bridge.domain.events import MessageDetail
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.heartbeat import pulse_for
+from wake_bridge.domain.names import Epoch, Identity, Instant
 from wake_bridge.domain.notices import (
     AT_ONCE,
     WHEN_IT_LASTS,
@@ -95,6 +96,14 @@ def test_a_notice_says_who_why_where_what_to_do_and_what_waits() -> None:
     assert unknown.title == "wake-bridge: a wake for @agent may or may not have arrived"
     assert "look in agents:1.0 for 01X" in unknown.body
     assert "0 active routes" in about_no_routes(NOW).title
+
+
+def test_a_notice_about_a_nudge_speaks_of_mail() -> None:
+    """A nudge's reason is a pulse of our own until it is locked; a person is told what it is about."""
+    hold = Hold(HoldReason.WAITING_ON_APPROVAL, "allow?", "agents:1.0")
+    pulse = pulse_for(Identity("@agent"), "01P", Epoch(1), NOW)
+    said = about_hold(DELIVERY, hold, Instant(NOW - AFTER), [pulse], NOW, KNOWN)
+    assert said.body.endswith("Waiting 15 min: unread mail, which the heartbeat tells")
 
 
 def test_a_hostile_text_makes_no_notice_begin_or_break_as_it_likes() -> None:

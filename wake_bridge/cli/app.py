@@ -205,12 +205,24 @@ def cli(context: click.Context, config_file: str | None) -> None:
 
 def main() -> NoReturn:
     """The console script."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # a narrow locale must not turn a message into a fault
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     cli.main()
     raise SystemExit
+
+
+def _open_closed_streams() -> None:
+    """Let a stream that was closed (`>&-`) lead to nowhere: else its number goes to the next file that is opened."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _clause(message: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,6 +11,12 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+LONGEST: Final = 100 * 365 * 86_400_000
+"""Milliseconds: what lasts longer ends in no year that a calendar here knows."""
+
+_MOST_DIGITS: Final = 12
 
 
 class DurationType(click.ParamType[int]):
@@ -25,7 +31,9 @@ class DurationType(click.ParamType[int]):
         found = _DURATION.fullmatch(str(value).strip())
         if found is None:
             return self.fail(f"{value!r} is not a duration such as 90s, 30m, 1h or 2d", param, ctx)
-        return int(found[1]) * _SECONDS[found[2]] * 1000
+        if len(found[1]) > _MOST_DIGITS or (duration := int(found[1]) * _SECONDS[found[2]] * 1000) > LONGEST:
+            return self.fail(f"{value!r} is more than a hundred years", param, ctx)
+        return duration
 
 
 DURATION = DurationType()

@@ -95,6 +95,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "tip": tip,
         "lag": max(0, tip - cursor) if tip is not None and cursor is not None else None,
         "active_routes": told.get("active_routes", seen.active_routes),
+        "nudged": told.get("nudged", 0),
         "open": tally.open,
         "held": tally.held,
         "unknown": tally.unknown,
@@ -146,7 +147,8 @@ def _words(record: Mapping[str, Any]) -> str:
         f"daemon     {state}",
         f"graph      {record['graph_trouble'] or record['graph']}",
         _place_in_log(record),
-        f"routes     {record['active_routes']} active",
+        f"routes     {record['active_routes']} active"
+        + (f", {record['nudged']} left to the heartbeat" if record["nudged"] else ""),
         f"deliveries {record['open']} open, {record['held']} held, {record['unknown']} unknown, {record['failed']} failed",
     ]
     if record["holds"]:
@@ -166,7 +168,7 @@ def _words(record: Mapping[str, Any]) -> str:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:
         lines.append(f"attention  an upstream daemon drives this directory: {record['other_driver']}")
-    if record["active_routes"] == 0:
+    if record["active_routes"] == 0 and not record["nudged"]:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  nobody can be woken: 0 active routes (`wake-bridge {remedy}`)")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from typing import Final
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, JournalEntry, Outcome, Step
 from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.phrases import grouped, phrase
 from wake_bridge.domain.text import harmless, name
@@ -134,6 +135,8 @@ def about_no_routes(since: Instant) -> Notice:
 
 
 def _told(events: Sequence[WakeEvent], now: Instant, known: Container[Identity]) -> str:
+    if events and all(is_our_pulse(one) for one in events):
+        return "unread mail, which the heartbeat tells"
     return "; ".join(phrase(group, _SUBJECT, now, known) for group in grouped(events)[:2]) or "nothing any more"
 
 

@@ -103,7 +103,7 @@ def _gemini(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG00
 
 def _blocked(path: Path, block: str) -> Rule:
     def edit(text: str) -> str:
-        return with_block(text.encode(), block, HASH).decode()
+        return with_block(text.encode(), block, HASH, path).decode()
 
     return Rule(path, Form.BLOCK, edit)
 

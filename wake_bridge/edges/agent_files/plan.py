@@ -11,7 +11,7 @@ from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.edges.agent_files.allow_rules import Rule, in_json, rule_for
 from wake_bridge.edges.agent_files.change import FileChange, Form
 from wake_bridge.edges.agent_files.instructions import instruction_file, instructions_for
-from wake_bridge.edges.agent_files.marked_block import marks_of, with_block
+from wake_bridge.edges.agent_files.marked_block import Marks, marks_of, marks_within, with_block
 from wake_bridge.edges.agent_files.on_disk import content_of, real_place
 
 
@@ -46,7 +46,7 @@ def _told(agents: Sequence[SetupAgent]) -> list[FileChange]:
                 continue
             before = content_of(path)
             what = _said(f"instructions for {', '.join(agent.identity for agent in room)}", path, link)
-            after = with_block(before, text, marks_of(file.name))
+            after = with_block(before, text, _marks(before, file), file)
             changes[path] = FileChange(path, before, after, what, Form.BLOCK, link=link)
     return list(changes.values())
 
@@ -92,6 +92,10 @@ def _change(harness: str, rule: Rule, place: tuple[Path, Path | None], earlier: 
 def _said(what: str, path: Path, link: Path | None) -> str:
     """`what`, and the link where it leads out of its own directory."""
     return what if link is None or path.is_relative_to(link.parent.resolve()) else f"{what} ({link} leads there)"
+
+
+def _marks(content: bytes | None, file: Path) -> Marks:
+    return marks_within(content, file) if content else marks_of(file.name)
 
 
 def _exists(path: Path) -> bool:

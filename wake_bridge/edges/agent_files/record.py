@@ -17,7 +17,7 @@ from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.edges.agent_files.change import FileChange, Form
 from wake_bridge.edges.agent_files.json_edit import WrongShape, depth_of, value_at, without
 from wake_bridge.edges.agent_files.json_text import NotJson, parse
-from wake_bridge.edges.agent_files.marked_block import marks_of, without_block
+from wake_bridge.edges.agent_files.marked_block import without_block
 from wake_bridge.edges.agent_files.on_disk import content_of, replace_content
 from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_private_directory
 
@@ -74,9 +74,9 @@ class WrittenFile:
         return None if self.created and rest.strip() in {b"", b"{}"} else rest
 
     def _without_our_part(self, content: bytes) -> bytes:
-        if self.form is Form.BLOCK:
-            return without_block(content, marks_of(self.path))
         ours = base64.b64decode(self.inserted)
+        if self.form is Form.BLOCK:
+            return without_block(content, Path(self.path), had_end=not ours.startswith((b"\n\n", b"\r\n\r\n")))
         try:
             if content.count(ours) == 1:
                 # it stands there as we put it: the edits are elsewhere, and what it replaced comes back word for word
@@ -149,7 +149,7 @@ def _written(change: FileChange, before: WrittenFile | None, made: Sequence[str]
     if before and original is not None:
         original = before.original(original)
     elif change.form is Form.BLOCK and original is not None:
-        original = without_block(original, marks_of(change.path.name))
+        original = without_block(original, change.path)
     start, end = _spot(original or b"", change.after)
     names, kept = _ours(change, original)
     holders = {str(one) for one in change.path.parents}

@@ -27,6 +27,9 @@ from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.change_log import ChangeLog
 
 _ANY_AGE: Final = 2**62
+_MOST_DIGITS: Final = 18
+"""Of a number that can be a row: SQLite holds no longer one."""
+
 _TOLD: Final = {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.UNKNOWN}
 _TRIGGERS: Final = {
     EventKind.MESSAGE: Trigger.SENT_TO_ME,
@@ -108,7 +111,7 @@ class Inquest:
             SourceError: the graph cannot be read, and the ledger alone knows nothing of it.
             LedgerError: the ledger cannot be read.
         """
-        log_id = LogId(int(asked)) if asked.isdecimal() else None
+        log_id = _row_number(asked)
         of_row = self._of_present_epoch(self._archive.find_events(log_id=log_id)) if log_id is not None else []
         scene = read_scene(self._log, asked, log_id, of_row[0] if of_row else None, self._rules)
         facts = scene.facts(self._teller.now)
@@ -266,6 +269,11 @@ def _telling(event: WakeEvent | None, rides: Sequence[Ride]) -> Ride | None:
         has_let_go = newest.delivery.outcome in {Outcome.READ, Outcome.EMPTY}
         return None if has_let_go else newest
     return next((one for one in reversed(rides) if one.delivery.outcome in _TOLD), None)
+
+
+def _row_number(asked: str) -> LogId | None:
+    """The row of the log that a number means; None where it is no number, or one that no log can hold."""
+    return LogId(int(asked)) if asked.isdecimal() and len(asked) <= _MOST_DIGITS else None
 
 
 def _sighting(row: LogId, happened: Instant, cursor: LogId | None, epoch_began: Instant) -> Sighting:

@@ -81,7 +81,7 @@ class Heartbeat:
 
     async def tick(self, now: Instant) -> None:
         """Nudge everyone for whom it is due."""
-        for identity in sorted(self._served()):
+        for identity in sorted(self._at_rest()):
             try:
                 beat = await self._due(identity, now)
             except SourceError as away:
@@ -89,14 +89,17 @@ class Heartbeat:
                 self._log.debug("heartbeat_skipped", agent=identity, reason=str(away))
                 return
             # while graph and panes were asked, another driver may have begun
-            if beat is not None and identity in self._served():
+            if beat is not None and identity in self._at_rest():
                 self._nudge(identity, beat, now)
 
-    def _served(self) -> set[Identity]:
-        """Whom the heartbeat has to serve, but for those of whom a delivery is under way."""
+    def served(self) -> set[Identity]:
+        """Whom nothing else wakes."""
         drivers = self._tail.drivers({*self._current.settings.targets, *self._ledger.bindings()})
-        mine = {identity for identity, driver in drivers.items() if driver is Driver.HEARTBEAT}
-        return mine - {one.identity for one in self._ledger.unsettled()}
+        return {identity for identity, driver in drivers.items() if driver is Driver.HEARTBEAT}
+
+    def _at_rest(self) -> set[Identity]:
+        """Whom the heartbeat has to serve, but for those of whom a delivery is under way."""
+        return self.served() - {one.identity for one in self._ledger.unsettled()}
 
     async def _due(self, identity: Identity, now: Instant) -> Beat | None:
         """The beat to remember if the identity is to be nudged now."""

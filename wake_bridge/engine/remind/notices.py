@@ -39,6 +39,7 @@ class Notices:
 
     Args:
         active_routes: how many subscriptions can wake somebody; None while nobody knows.
+        nudged: how many identities the heartbeat serves instead: as long as there are any, somebody can be woken.
         known: the identities of the graph.
     """
 
@@ -50,6 +51,7 @@ class Notices:
         clock: Clock,
         *,
         active_routes: Callable[[], int | None],
+        nudged: Callable[[], int],
         known: Callable[[], Container[Identity]],
     ) -> None:
         self._ledger = ledger
@@ -57,6 +59,7 @@ class Notices:
         self._current = current
         self._clock = clock
         self._active_routes = active_routes
+        self._nudged = nudged
         self._known = known
         self._silent_since: Instant | None = None
         self._has_failed = False
@@ -110,7 +113,7 @@ class Notices:
         routes = self._active_routes()
         if routes is None:
             return []
-        if routes:
+        if routes or self._nudged():
             self._silent_since = None
             if NO_ROUTES in self._ledger.noticed():
                 self._ledger.withdraw_notice(NO_ROUTES)

@@ -109,7 +109,7 @@ def _copied_state(state_dir: Path) -> Iterator[Path]:
     """A directory with a copy of the ledger to play on; the real one is only read."""
     with tempfile.TemporaryDirectory(prefix="wake-bridge-dry-run-") as directory:
         original = state_dir / "state.sqlite"
-        if original.exists():
+        if original.is_file():
             source = sqlite3.connect(f"{original.absolute().as_uri()}?mode=ro", uri=True)
             copy = sqlite3.connect(Path(directory) / "state.sqlite")
             source.backup(copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+from wake_bridge.edges.configuration.paths import PRIVATE_FILE
 
 if TYPE_CHECKING:
     from wake_bridge.ports.adapter import Lesson
@@ -111,7 +113,10 @@ def capture(run: CommandContext, pane: str, output: Path | None) -> None:
     if output is None:
         click.echo(text)
     else:
-        output.write_text(text + "\n", encoding="utf-8")
+        # a screen may show anything: a new file is for its owner alone
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
         run.console.object({"file": str(output)}, f"written to {output}")
 
 

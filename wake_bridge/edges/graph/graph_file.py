@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class GraphFile:
         """
         self.path = path
         try:
-            path.stat()
+            is_pipe = stat.S_ISFIFO(path.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise SourceMissing(
                 "there is no graph",
@@ -75,6 +76,9 @@ class GraphFile:
             raise SourceUnavailable(
                 f"the graph cannot be reached ({refusal.strerror})", str(path), hint="let this user read it"
             ) from refusal
+        if is_pipe:
+            # SQLite would wait at it for ever, through every signal
+            raise SourceNotAGraph("this is a pipe, no graph", str(path), hint="set graph.path to the graph")
         with self._translating():
             self._connection = sqlite3.connect(
                 sqlite_address(path, self._mode), uri=True, isolation_level=None, timeout=BUSY_TIMEOUT

@@ -65,6 +65,7 @@ def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite
     try:
         if not path.exists():
             return _copy_in_memory(None, migrations)
+        _must_be_regular(path)
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_PATIENCE
         )
@@ -142,7 +143,7 @@ def _make_private_file(path: Path) -> None:
 
 
 def _must_be_regular(path: Path) -> None:
-    """SQLite would follow a link, change the rights of whatever it leads to, and write there."""
+    """SQLite would follow a link and write there, and wait for ever at a pipe, through every signal."""
     for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         if os.path.lexists(part) and not stat.S_ISREG(part.lstat().st_mode):
             raise OSError(errno.EINVAL, f"{part.name} is no regular file", str(part))

@@ -24,7 +24,8 @@ class Verdict(StrEnum):
 class Guarded:
     """How a guarded command went.
 
-    `NOT_REACHED` is certain: tmux failed before it came to the check. After `SILENT` it may have acted or not.
+    `NOT_REACHED` is certain: tmux failed before it came to the check, and said why. After `SILENT` it may have acted or
+    not: a client that was killed, or whose words were lost, says as little when all is done.
     """
 
     verdict: Verdict
@@ -58,7 +59,7 @@ async def if_still(
         return Guarded(Verdict.DONE, answer)
     if refused in said:
         return Guarded(Verdict.REFUSED, answer)
-    if reached not in said and not answer.timed_out:
+    if reached not in said and answer.returncode > 0 and answer.stderr.strip():
         return Guarded(Verdict.NOT_REACHED, answer)
     return Guarded(Verdict.SILENT, answer)
 

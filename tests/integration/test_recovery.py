@@ -147,6 +147,7 @@ def test_a_rollback_that_fails_as_well_stops_no_later_transaction(tmp_path: Path
     database.change("CREATE TABLE thing (name TEXT)")
     with pytest.raises(LedgerUnwritable), database.transaction():
         database.change("INSERT INTO thing VALUES ('refused')")
+    assert database.rows("SELECT name FROM thing") == [], "read in a transaction that was never committed"
     with database.transaction():
         database.change("INSERT INTO thing VALUES ('kept')")
     assert [row["name"] for row in database.rows("SELECT name FROM thing")] == ["kept"]
@@ -181,6 +182,32 @@ def test_a_cursor_that_could_not_be_published_is_published_without_a_new_row(
     published, cursor = asyncio.run(scenario())
     assert isinstance(published, Published)
     assert published.cursor == cursor
+
+
+@pytest.mark.parametrize("content", ["", "no number", "1", None], ids=["empty", "noise", "behind", "missing"])
+def test_a_published_cursor_that_was_spoiled_is_put_right_without_a_new_row(
+    graph: Path, tmp_path: Path, content: str | None
+) -> None:
+    """DESIGN §2: the pruner goes by lastSyncId, so a restart leaves no wrong one behind (found by `FollowedLog`)."""
+
+    async def scenario() -> str:
+        for spoil in (False, True):
+            path = tmp_path / "state" / "lastSyncId"
+            if spoil and content is None:
+                path.unlink()
+            elif spoil and content is not None:
+                path.write_text(content)
+            rig = TailRig(graph, tmp_path / "state", hints=False)
+            try:
+                await rig.tail.catch_up_once()
+            finally:
+                cursor = rig.tail.cursor
+                await rig.close()
+        return f"{path.read_text()} of {int(cursor)}"
+
+    said = asyncio.run(scenario())
+    published, _, cursor = said.partition(" of ")
+    assert published == cursor
 
 
 def test_half_a_cursor_is_never_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,14 +61,13 @@ class Database:
         connection.row_factory = sqlite3.Row
         self.connection = connection
         self.path = path
+        self._is_inside = False
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing, on disk at the end; waits up to `BUSY_PATIENCE` seconds for other writers."""
-        if self.connection.in_transaction:
-            # the end of an earlier one was refused as well
-            self._run("ROLLBACK")
         self._run("BEGIN IMMEDIATE")
+        self._is_inside = True
         try:
             yield
             self._run("COMMIT")
@@ -77,6 +76,8 @@ class Database:
             if self.connection.in_transaction:
                 self._run("ROLLBACK")
             raise
+        finally:
+            self._is_inside = False
 
     def change(self, statement: str, parameters: Parameters = ()) -> int:
         """Run a statement that writes; answers how many rows it touched."""
@@ -110,6 +111,9 @@ class Database:
 
     def _run(self, statement: str, parameters: Parameters = ()) -> sqlite3.Cursor:
         try:
+            if self.connection.in_transaction and not self._is_inside:
+                # its rollback was refused as well: nobody may read on in what was never committed
+                self.connection.execute("ROLLBACK")
             return self.connection.execute(statement, parameters)
         except UnicodeEncodeError:
             # JSON may carry lone surrogates, which no UTF-8 column can hold

@@ -37,7 +37,8 @@ class Bookmark:
         self._stored = Published(LogId(-1), EPOCH_START)
         self._stored_at = EPOCH_START
         self._stored_place: Position | None = None
-        self._unpublished = ""
+        self._is_published = True
+        self._trouble = ""
         self.place: Position | None = None
         self.rows_after = EPOCH_START
         self.unsaved = Crop()
@@ -49,7 +50,8 @@ class Bookmark:
         self.unsaved = Crop()
         if self.place is not None:
             published = self.published()
-            if isinstance(published, Published) and published.cursor == self.place.cursor:
+            self._is_published = isinstance(published, Published) and published.cursor == self.place.cursor
+            if isinstance(published, Published) and self._is_published:
                 self.rows_after = published.rows_after
             self._stored = Published(self.place.cursor, self.rows_after)
         return self.place
@@ -78,11 +80,11 @@ class Bookmark:
         return self.save() if self._clock.now() - self._stored_at >= SAVE_EVERY else []
 
     def save(self) -> list[WakeEvent]:
-        """Store a place that moved without a match, now; or publish what could not be published."""
+        """Store a place that moved without a match, now; or publish what was not, or was spoiled since."""
         has_moved = self.place is not None and self.place.cursor != self._stored.cursor
         if has_moved:
             return self._store(())
-        if self._unpublished:
+        if not self._is_published:
             self._publish()
         return []
 
@@ -123,8 +125,9 @@ class Bookmark:
         try:
             self._cursor_file.write(self._stored)
         except LedgerUnwritable as refusal:
-            if str(refusal) != self._unpublished:
+            self._is_published = False
+            if str(refusal) != self._trouble:
                 self._report.warning("cursor_unpublished", reason=str(refusal), hint=refusal.hint)
-            self._unpublished = str(refusal)
+            self._trouble = str(refusal)
         else:
-            self._unpublished = ""
+            self._is_published, self._trouble = True, ""

@@ -1,0 +1,29 @@
+"""DESIGN §2, the cursor: what can be known is known once, however the log is pruned, replaced or counted anew."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.properties.tail_machine import FollowedLog
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+def test_no_life_of_the_log_and_no_death_of_the_tail_loses_or_doubles_a_message() -> None:
+    """DESIGN §§2, 3: never skips inside an epoch, looks back in a new one, and a known subject never wakes again."""
+    run_state_machine_as_test(
+        FollowedLog,
+        settings=settings(max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=QUIET),
+    )
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_the_same_for_many_lives() -> None:
+    """The same, a thousand times over."""
+    run_state_machine_as_test(
+        FollowedLog,
+        settings=settings(max_examples=1000, stateful_step_count=40, deadline=None, suppress_health_check=QUIET),
+    )

@@ -248,12 +248,17 @@ def test_a_repository_cannot_have_something_allowed_outside_of_it(tmp_path: Path
 @pytest.mark.timeout(60)
 def test_an_instruction_file_that_is_a_pipe_or_huge_is_refused(tmp_path: Path) -> None:
     """Issue "Prove the promise" 8: a repository can bring neither down `setup`."""
-    for name, make in {"pipe": os.mkfifo, "huge": lambda path: os.truncate(_made(path), 1 << 34)}.items():
+    makers: dict[str, Callable[[Path], None]] = {"pipe": os.mkfifo, "huge": _make_huge}
+    for name, make in makers.items():
         room = tmp_path / name
         room.mkdir()
         make(room / "AGENTS.md")
         with pytest.raises(OperationFailed, match="no regular file"):
             plan_files([_agent(room, "codex")], tmp_path)
+
+
+def _make_huge(path: Path) -> None:
+    os.truncate(_made(path), 1 << 34)
 
 
 def _made(path: Path) -> Path:

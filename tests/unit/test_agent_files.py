@@ -450,9 +450,9 @@ def test_a_block_edited_inside_goes_and_the_last_line_is_without_its_end_again(r
     assert file.read_bytes() == b"# Mine\nno end"
 
 
-def test_a_block_behind_a_link_of_another_kind_is_found_after_edits(room: Room) -> None:
+def test_a_block_behind_a_link_of_another_name_is_found_after_edits(room: Room) -> None:
     """The marks are those of the name that the harness reads, wherever its link leads."""
-    notes = room.write("notes.txt", b"notes\n")
+    notes = room.write("notes.md", b"notes\n")
     (room.project / "AGENTS.md").symlink_to(notes)
     room.apply("codex")
     notes.write_bytes(b"more " + notes.read_bytes())

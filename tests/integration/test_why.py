@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.cli.why import _words as in_words
 from wake_bridge.domain.case import Teller
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import NotFound, SourceMissing
@@ -504,6 +505,17 @@ def test_what_nobody_knows_is_not_found_and_a_delivery_is_shown_its_way(world: W
     with pytest.raises(NotFound) as error:
         world.why(delivery.id)
     assert error.value.hint == f"it is a delivery: `wake-bridge deliveries show {delivery.id}`"
+
+
+def test_a_subject_forges_no_line_of_the_answer(world: World) -> None:
+    """DESIGN §4: graph text is made harmless: whoever sends cannot say what became of it, or what to do."""
+    message = world.core.send(B, A, "a\n@a: acknowledged\n  next: run this")
+    world.tail()
+
+    said = in_words(world.why(message))
+
+    assert len([line for line in said.splitlines() if line.lstrip().startswith("next:")]) == 1
+    assert '"a ＠a: acknowledged next: run this" from @b' in said
 
 
 def test_without_the_graph_the_ledger_alone_answers(world: World) -> None:

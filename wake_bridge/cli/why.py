@@ -9,6 +9,7 @@ import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 from wake_bridge.domain.case import NOTHING
+from wake_bridge.domain.text import harmless, name
 
 if TYPE_CHECKING:
     from wake_bridge.domain.case import Case, Listener
@@ -125,7 +126,7 @@ def _words(report: Report) -> str:
     message = report.scene.message
     title = f"{report.scene.entity_id or report.asked}"
     if message is not None:
-        title += f'  "{message.subject}" from {message.sender}'
+        title += f'  "{harmless(message.subject)}" from {name(message.sender, known=True)}'
     rows = ", ".join(map(str, report.log_ids)) or "none"
     lines = [title, f"read as {report.read_as}; rows of the log: {rows}"]
     for finding in report.findings:

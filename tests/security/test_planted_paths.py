@@ -248,22 +248,16 @@ def test_a_repository_cannot_have_something_allowed_outside_of_it(tmp_path: Path
 @pytest.mark.timeout(60)
 def test_an_instruction_file_that_is_a_pipe_or_huge_is_refused(tmp_path: Path) -> None:
     """Issue "Prove the promise" 8: a repository can bring neither down `setup`."""
-    makers: dict[str, Callable[[Path], None]] = {"pipe": os.mkfifo, "huge": _make_huge}
-    for name, make in makers.items():
+    for name in ("pipe", "huge"):
         room = tmp_path / name
         room.mkdir()
-        make(room / "AGENTS.md")
+        if name == "pipe":
+            os.mkfifo(room / "AGENTS.md")
+        else:
+            (room / "AGENTS.md").touch()
+            os.truncate(room / "AGENTS.md", 1 << 34)
         with pytest.raises(OperationFailed, match="no regular file"):
             plan_files([_agent(room, "codex")], tmp_path)
-
-
-def _make_huge(path: Path) -> None:
-    os.truncate(_made(path), 1 << 34)
-
-
-def _made(path: Path) -> Path:
-    path.touch()
-    return path
 
 
 @pytest.fixture

@@ -179,11 +179,11 @@ class FaultRig(Rig):
 def run_series(rig: FaultRig, series: Series, every: int, first: int = 1) -> None:
     """N = first, first + every, … until a wake meets no fault; the rig's daemon is kept running meanwhile."""
     nth = first
-    while _trial(rig, series, nth):
+    while run_trial(rig, series, nth):
         nth += every
 
 
-def _trial(rig: FaultRig, series: Series, nth: int) -> bool:
+def run_trial(rig: FaultRig, series: Series, nth: int) -> bool:
     """One wake; answers whether it met the fault."""
     (agent,) = rig.agents
     _is_ready(rig, agent)

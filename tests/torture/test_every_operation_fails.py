@@ -15,7 +15,7 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(3600)]
 
 COMMAND: Final = "pytest -m torture -s -p no:randomly tests/torture/test_every_operation_fails.py"
-LANES: Final = 6
+LANES: Final = 10
 STRIPES: Final = 4
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +65,7 @@ def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -
     found = [
         FoundAgent(one.sight.harness, one.sight.directory, one.sight.name, one.sight.socket, one.identities)
         for one in reports
-        if one.sight.harness and one.sight.name
+        if one.sight.harness and one.sight.name and one not in twins(reports)
     ]
     by_hand = {name: table.pane for name, table in settings.config.targets.items() if name not in now.block}
     made = plan(found, _set_targets(now, by_hand), by_hand, now.taken, now.known, Path.home())
@@ -77,10 +78,23 @@ def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -
     return made
 
 
+def twins(reports: Sequence[PaneReport]) -> list[PaneReport]:
+    """Agents that nothing but a name tells apart, whose names may change places: they are not given a target."""
+    agents = [one for one in reports if one.sight.harness and one.sight.name and not one.identities]
+    alike = Counter((one.sight.server, one.sight.harness, one.sight.directory) for one in agents)
+    return [
+        one
+        for one in agents
+        if one.sight.doubts and alike[one.sight.server, one.sight.harness, one.sight.directory] > 1
+    ]
+
+
 def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:
     """What earlier runs wrote, also those that were stopped before they wrote the target."""
     recorded = {one.identity: one for one in now.record.identities}
-    targets = {name: BlockTarget(one.pane, one.socket) for name, one in recorded.items()} | now.block
+    targets = {
+        name: BlockTarget(one.pane, one.socket, one.harness, one.directory) for name, one in recorded.items()
+    } | now.block
     return [
         SetTarget(name, target.pane, target.socket, recorded[name].harness, Path(recorded[name].directory))
         if name in recorded
@@ -109,12 +123,16 @@ def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -
     with GraphWriter(settings.graph_path, allow_foreign=foreign) as graph:
         for one in todo:
             record = _enlist(settings.state_dir, graph, one, record)
-    entries = {**now.block, **{one.agent.identity: BlockTarget(one.agent.pane, one.socket) for one in todo}}
+    entries = {**now.block, **{one.agent.identity: _target_of(one) for one in todo}}
     for gone in made.dropped:
         entries.pop(gone.identity, None)
     write_block(settings.config_file, entries)
     finished = tuple(replace(one, finished=one.finished or one.identity in entries) for one in record.identities)
     write_record(settings.state_dir, replace(record, identities=finished))
+
+
+def _target_of(one: Proposal) -> BlockTarget:
+    return BlockTarget(one.agent.pane, one.socket, one.agent.harness, str(one.agent.directory))
 
 
 def _prepare(settings: Settings, record: SetupRecord) -> SetupRecord:

@@ -115,6 +115,8 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
                 pane=table.pane,
                 socket=table.socket,
                 harness=table.harness,
+                agent=table.agent,
+                directory=table.directory,
                 wants_bodies=table.digest == "full",
                 allow_from=frozenset(table.allow_from),
             )

@@ -33,6 +33,7 @@ _NAMES: Final = (
     "pane_input_off",
     "pane_synchronized",
     "pane_current_command",
+    "pane_current_path",
     "cursor_x",
     "cursor_y",
     "cursor_flag",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,8 +17,10 @@ from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, sess
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Instant
-from wake_bridge.domain.routing import Address, Binding
+from wake_bridge.domain.routing import Address, Binding, Expected
 from wake_bridge.ports.adapter import Nowhere, Paper, Place
+
+ANYBODY: Final = Expected()
 
 _LISTED: Final = 4
 """Panes that a complaint names before it says how many more there are."""
@@ -90,7 +93,7 @@ class Resolver:
     def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
         outlived = _outlived(address.pane, address.pane_written, seen[usual])
         if address.pane and outlived is None:
-            return self._named(address.pane, usual, seen[usual], address.harness)
+            return self._named(address.pane, usual, seen[usual], address.harness, address.expected)
         claims = [
             _Located(socket, panes, pane)
             for socket, panes in seen.items()
@@ -113,12 +116,23 @@ class Resolver:
             )
         return bound or Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
 
-    def _named(self, target: str, socket: str, panes: list[Pane] | NoPane, harness: str) -> Place | Nowhere:
+    def _named(
+        self,
+        target: str,
+        socket: str,
+        panes: list[Pane] | NoPane,
+        harness: str,
+        expected: Expected = ANYBODY,
+    ) -> Place | Nowhere:
         if isinstance(panes, NoPane):
             return Nowhere(HoldReason.UNREACHABLE, panes.why, target)
         found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
         if not found:
             return Nowhere(HoldReason.UNREACHABLE, f"no pane is called exactly {target!r}", target)
+        strangers = [why for one in found if (why := self._stranger(one, harness, expected))]
+        if len(strangers) == len(found):
+            return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {strangers[0]}", target)
+        found = [one for one in found if not self._stranger(one, harness, expected)]
         if len(found) == 1:
             return self._place(found[0], harness)
         with_agent = [one for one in found if self._agent(one, harness)]
@@ -127,6 +141,18 @@ class Resolver:
         count = f"{len(with_agent)} of them run an agent" if with_agent else "none of them runs an agent"
         listed = _listed([one.pane for one in found])
         return Nowhere(HoldReason.AMBIGUOUS, f"{target!r} has {len(found)} panes and {count}: {listed}", target)
+
+    def _stranger(self, located: _Located, harness: str, expected: Expected) -> str:
+        """Why the pane is not where the expected agent lives; empty if it may be. Nobody there is no other agent."""
+        agent = self._agent(located, harness)
+        if agent is None:
+            return ""
+        if expected.agent and agent.profile.name != expected.agent:
+            return f"{agent.profile.name} is there, not {expected.agent}"
+        directory = located.pane.values["pane_current_path"]
+        if expected.directory and os.path.realpath(directory) != os.path.realpath(expected.directory):
+            return f"{agent.profile.name} is there in {directory}, not in {expected.directory}"
+        return ""
 
     def _bound(self, binding: Binding, seen: Mapping[str, list[Pane] | NoPane], harness: str) -> Place | Nowhere:
         """The pane of the binding while its fence is intact."""

@@ -20,7 +20,7 @@ from wake_bridge.ports.adapter import Paper, Place, Sight, Sights
 
 _DIRECTORY: Final = "pane_current_path"
 _RENUMBERED: Final = "#{?renumber-windows,1,0}"
-_ASKED_BESIDES: Final = (_DIRECTORY, _RENUMBERED)
+_ASKED_BESIDES: Final = (_RENUMBERED,)
 
 _NO_SERVER: Final = ("no server running", "error connecting", "Connection refused")
 """What tmux says of a socket that a server has left behind."""

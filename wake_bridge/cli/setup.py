@@ -102,12 +102,19 @@ def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
 
 def _remarks(run: CommandContext, reports: PaneReports) -> None:
     from wake_bridge.cli.panes import doubts_of
+    from wake_bridge.setup import twins
 
     for server, why in reports.silent:
         run.console.warn(f"note: {server} does not answer: {why}")
     agents = [one.sight for one in reports.panes if one.sight.harness]
     for doubt, names in doubts_of(agents).items():
         run.console.warn(f"note: {', '.join(names)}: {doubt}")
+    for one in twins(reports.panes):
+        sight = one.sight
+        run.console.warn(
+            f"note: {sight.name} is left out: another {sight.harness} runs in {sight.directory}, and neither pane has a"
+            f" name that lasts: `tmux rename-window -t {sight.name.rpartition('.')[0]} NAME`, then `wake-bridge setup`"
+        )
 
 
 def _reload_daemon(run: CommandContext, settings: Settings) -> None:

@@ -44,13 +44,21 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """Who must be where a name leads: a harness, a working directory. What is empty is not asked for."""
+
+    agent: str = ""
+    directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """All that is configured or known about where an identity can be reached.
 
     The adapter resolves it, in the order of DESIGN §6.1, to exactly one place. `suggested` and the `details` of an
     application come from the newest active subscription's metadata; `binding` from an earlier `bind`. `pane_written`
     and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
-    only what it meant then.
+    only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one.
     """
 
     identity: Identity
@@ -62,6 +70,7 @@ class Address:
     pane_written: Instant | None = None
     suggested_written: Instant | None = None
     details: tuple[tuple[str, str], ...] = ()
+    expected: Expected = Expected()
 
 
 @dataclass(frozen=True, slots=True)

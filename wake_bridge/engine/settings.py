@@ -18,6 +18,8 @@ class TargetSettings:
     pane: str = ""
     socket: str = ""
     harness: str = ""
+    agent: str = ""
+    directory: str = ""
     wants_bodies: bool = False
     allow_from: frozenset[str] = frozenset()
 

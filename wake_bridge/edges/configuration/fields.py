@@ -211,6 +211,8 @@ class TargetTable(Table):
     pane: str = ""
     socket: str = ""
     harness: str = ""
+    agent: str = ""
+    directory: str = ""
     window: Window | None = None
     policy: Policy | None = None
     digest: Literal["doorbell", "full"] = "doorbell"

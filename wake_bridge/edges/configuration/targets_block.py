@@ -13,7 +13,7 @@ import secrets
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +32,15 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class BlockTarget:
-    """One entry of the block; `socket` is empty for the usual tmux server."""
+    """One entry of the block; `socket` is empty for the usual tmux server.
+
+    `agent` and `directory` say who must be there: a name can come to mean another pane.
+    """
 
     pane: str
     socket: str = ""
+    agent: str = ""
+    directory: str = ""
 
 
 def read_block(file: Path) -> dict[str, BlockTarget]:
@@ -101,10 +106,13 @@ def _text(targets: Mapping[str, BlockTarget], newline: bytes, *, ends: bool) -> 
 def _lines(targets: Mapping[str, BlockTarget]) -> list[str]:
     lines = [BEGIN]
     for identity, target in sorted(targets.items()):
-        lines += [f"[targets.{_quoted(identity)}]", f"pane = {_quoted(target.pane)}"]
-        if target.socket:
-            lines.append(f"socket = {_quoted(target.socket)}")
+        lines.append(f"[targets.{_quoted(identity)}]")
+        lines += [f"{key} = {_quoted(value)}" for key, value in _table(target).items()]
     return [*lines, END]
+
+
+def _table(target: BlockTarget) -> dict[str, str]:
+    return {key: value for key, value in asdict(target).items() if value or key == "pane"}
 
 
 def _quoted(text: str) -> str:
@@ -139,7 +147,7 @@ def _entries(found: re.Match[bytes], file: Path) -> dict[str, BlockTarget]:
 def _is_written_by_us(table: object) -> bool:
     return (
         isinstance(table, dict)
-        and {"pane"} <= set(table) <= {"pane", "socket"}
+        and {"pane"} <= set(table) <= {"pane", "socket", "agent", "directory"}
         and all(isinstance(value, str) for value in table.values())
     )
 
@@ -159,9 +167,7 @@ def _require_same_meaning(before: bytes, after: bytes, targets: Mapping[str, Blo
         )
     was, will_be = _meaning(before, file), _meaning(after, file)
     new = _targets_in(will_be)
-    wanted = {
-        name: {"pane": one.pane, **({"socket": one.socket} if one.socket else {})} for name, one in targets.items()
-    }
+    wanted = {name: _table(one) for name, one in targets.items()}
     rest_was = _without(was, earlier)
     if _without(will_be, targets) != rest_was or any(new.get(name) != table for name, table in wanted.items()):
         raise RefusedForSafety(

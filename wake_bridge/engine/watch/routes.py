@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.routing import Address, Binding, Route
+from wake_bridge.domain.routing import Address, Binding, Expected, Route
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
 from wake_bridge.ports.adapter import Carried, HarnessAdapter
@@ -107,6 +107,7 @@ class Routes:
             pane=target.pane if target else "",
             socket=target.socket if target else "",
             harness=target.harness if target else "",
+            expected=Expected(target.agent, target.directory) if target else Expected(),
             suggested=suggested,
             binding=self._binding_of(identity),
             pane_written=settings.targets_written,

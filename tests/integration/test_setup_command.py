@@ -167,11 +167,44 @@ def test_an_index_that_has_become_anothers_is_noticed_by_the_next_run(world: Pla
     answer = world.sandbox.ask("setup", "--yes")
 
     assert (identities(answer), steps(answer)) == ({"agents:0.0": "@fake-web"}, {"@fake-web": "move"})
-    assert answer["dropped"] == [{"agentIdentity": "@fake-api", "pane": "agents:0.0"}]
-    assert {name: one.pane for name, one in read_block(world.sandbox.config_file).items()} == {
-        "@fake-web": "agents:0.0"
+    block = read_block(world.sandbox.config_file)
+    assert {name: (one.pane, Path(one.directory).name) for name, one in block.items()} == {
+        "@fake-api": ("agents:0.0", "api"),
+        "@fake-web": ("agents:0.0", "web"),
     }
     assert world.sandbox.ask("setup", "--yes")["written"] is False
+
+
+def test_a_name_that_has_come_to_mean_another_agent_holds_the_wake(world: Playground) -> None:
+    """DESIGN §6.1: exactly the one pane that was meant; windows are closed and renumbered while the daemon runs."""
+    first = settle(world, "api", "api")
+    second = settle(world, "web", "web")
+    for one in (first, second):
+        world.tmux.run("set-window-option", "-t", one.id, "automatic-rename", "on")
+    world.sandbox.ask("setup", "--yes")
+    world.sandbox.daemon()
+    world.tmux.run("kill-window", "-t", first.id)
+    world.tmux.run("move-window", "-r", "-t", "agents:")
+
+    world.sandbox.run("wake", "@fake-api", "for the agent that was closed")
+
+    held = world.sandbox.waits_for_delivery(hold_reason="unreachable")
+    assert held["target"] == "@fake-api"
+    assert "another agent" in str(world.sandbox.ask("presence", "@fake-api", "--explain"))
+    assert second.fake.bytes_received() == b""
+
+
+def test_twins_without_names_that_last_are_left_out(world: Playground) -> None:
+    """DESIGN §6.1: never a guess: two alike agents in one directory can change places unseen."""
+    for one in (settle(world, "one", "api"), settle(world, "two", "api")):
+        world.tmux.run("set-window-option", "-t", one.id, "automatic-rename", "on")
+    settle(world, "web", "web")
+
+    answer = world.sandbox.run("setup", "--yes")
+
+    assert "is left out: another fake runs in" in answer.stderr
+    assert "tmux rename-window -t agents:" in answer.stderr
+    assert {Path(one.directory).name for one in read_block(world.sandbox.config_file).values()} == {"web"}
 
 
 def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:

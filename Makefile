@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before your eyes
 	$(BIN)/wake-bridge demo
 
-test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of it waits for panes, so two at a time
-	$(BIN)/pytest -n 2 --dist loadfile
+test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of it waits for panes, so three at a time
+	$(BIN)/pytest -n 3 --dist loadfile
 
 torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
 	$(BIN)/pytest -m torture -s -p no:randomly tests

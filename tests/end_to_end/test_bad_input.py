@@ -71,7 +71,7 @@ def _a_directory(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "what", "hint"),
     [
-        (_nothing, "there is no graph", "`wake-bridge init`"),
+        (_nothing, "there is no graph", "`wake-bridge setup` or `init` makes one"),
         (_a_text, "this file is not a", "set graph.path"),
         (_a_database_without_a_log, "not a graph: it has no GraphLog", "set graph.path"),
         (_a_directory, "", ""),

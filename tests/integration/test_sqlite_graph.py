@@ -307,7 +307,7 @@ def test_a_missing_file_is_said_to_be(tmp_path: Path) -> None:
     for path in (tmp_path / "none.sqlite", tmp_path / "none/none.sqlite"):
         error = complaint(path)
         assert isinstance(error, SourceMissing)
-        assert "wake-bridge init" in error.hint
+        assert "`init` makes one" in error.hint
     assert list(tmp_path.iterdir()) == []
 
 

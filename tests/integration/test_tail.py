@@ -297,6 +297,18 @@ async def test_mail_from_a_person_is_known_to_be(graph: Path, core: MemoryCorePr
         assert [event.from_human for event in rig.woken] == [True, False]
 
 
+async def test_a_person_who_is_added_and_speaks_within_one_page_is_a_person(
+    graph: Path, core: MemoryCoreProcess, tmp_path: Path
+) -> None:
+    """DESIGN §3: the loop brake lets a person's message through, the first one too."""
+    async with TailRig(graph, tmp_path / "state", hints=False, poll_interval=1.0) as rig:
+        await rig.reaches(core.do("tip"))
+        core.do("identity", "@newcomer", accountType="human")
+        core.do("send", "@newcomer", ADA, "carry on")
+        await rig.until(lambda: bool(rig.woken))
+        assert rig.woken[0].from_human
+
+
 def with_event_columns(graph: Path) -> None:
     with MemoryCore(graph) as other:
         for statement in EVENT_COLUMNS.strip().splitlines():

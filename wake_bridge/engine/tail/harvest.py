@@ -95,6 +95,9 @@ class Harvester:
         moment = self._moment(stretch.epoch)
         for entry in entries:
             crop.rerouted |= self._learn(entry)
+            if entry.label in IDENTITY_LABELS:
+                # a person who was added may speak within the same page
+                moment = replace(moment, humans=self.humans())
             is_typed = entry.entity_id in typed_here or entry.entity_id in stretch.typed_later
             past = Past(
                 seen_at=moment.now,

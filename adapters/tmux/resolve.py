@@ -129,10 +129,10 @@ class Resolver:
         found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
         if not found:
             return Nowhere(HoldReason.UNREACHABLE, f"no pane is called exactly {target!r}", target)
-        strangers = [why for one in found if (why := self._stranger(one, harness, expected))]
-        if len(strangers) == len(found):
-            return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {strangers[0]}", target)
-        found = [one for one in found if not self._stranger(one, harness, expected)]
+        whys = [self._stranger(one, harness, expected) for one in found]
+        if all(whys):
+            return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {whys[0]}", target)
+        found = [one for one, why in zip(found, whys, strict=True) if not why]
         if len(found) == 1:
             return self._place(found[0], harness)
         with_agent = [one for one in found if self._agent(one, harness)]

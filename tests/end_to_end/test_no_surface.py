@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def test_without_tmux_the_remedy_is_to_install_it(sandbox: Sandbox) -> None:
     )
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.usefixtures("tmux_program")
 def test_without_a_server_the_remedy_is_to_start_the_agent_in_one(sandbox: Sandbox) -> None:
     """Explain: `unreachable` because no server runs names the server's configuration."""
     reason, remedy = _told(sandbox)

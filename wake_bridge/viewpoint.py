@@ -90,13 +90,18 @@ class Viewpoint:
         self._settings = settings
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
+        self._sessions = ledger.all_sessions()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
         embedded = self._read_graph()
         self.current = Current(engine_settings(settings, embedded=embedded))
         self.routes = Routes(
-            self.bench.adapters, self.current, lambda who: self._subscribed.get(who, ()), self._bindings.get
+            self.bench.adapters,
+            self.current,
+            lambda who: self._subscribed.get(who, ()),
+            self._bindings.get,
+            sessions_of=lambda who: [one for one in self._sessions if one.identity == who],
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
 from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
 from wake_bridge.ports.ledger import Position
@@ -237,3 +239,29 @@ def test_a_ledger_of_a_later_version_is_refused_in_words_and_left_alone(
             "hint: install the wake-bridge that wrote it, or set `daemon.state_dir` to another directory",
         ]
         assert ledger.read_bytes() == before
+
+
+def test_a_ledger_of_version_3_opens_with_whose_each_conversation_is(tmp_path: Path) -> None:
+    """DESIGN §§3, 7: which thread is an agent's outlives an update."""
+    restored(tmp_path, 3)
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        known = Session(
+            harness="codex",
+            session_id="5f4d0c3e-thread",
+            identity=Identity("@agent"),
+            directory="/home/u/project",
+            pid=300,
+            started="10:01",
+            socket="/tmp/tmux-0/default",
+            pane="%7",
+            seen_at=Instant(START),
+        )
+        assert ledger.sessions_of(Identity("@agent")) == ledger.all_sessions() == [known]
+        ledger.meet_session(replace(known, identity=Identity("@other"), seen_at=Instant(START + 1)))
+        assert ledger.sessions_of(Identity("@agent")) == []
+        assert ledger.session("5f4d0c3e-thread") == replace(
+            known, identity=Identity("@other"), seen_at=Instant(START + 1)
+        )
+        ledger.part_from_session("5f4d0c3e-thread")
+        assert ledger.all_sessions() == []

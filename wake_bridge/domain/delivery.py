@@ -140,6 +140,7 @@ class HoldReason(StrEnum):
     PANE_DEAD = "pane_dead"
     INPUT_OFF = "input_off"
     NO_AGENT = "no_agent"
+    NOT_LOADED = "not_loaded"
     UNREACHABLE = "unreachable"
     AMBIGUOUS = "ambiguous"
     STAGED = "staged"
@@ -169,6 +170,8 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again (`tmux respawn-pane`)",
     HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {target}`",
     HoldReason.NO_AGENT: "start the agent in {where}; its shell or another program has the terminal now",
+    HoldReason.NOT_LOADED: "open the conversation of {identity} in its harness; `may_start_thread = true` in its [targets]"
+    " table lets wake-bridge start it",
     HoldReason.UNREACHABLE: "open {where} again, or run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.STAGED: "our wake text stands unsent in {where}: send it or clear it there",

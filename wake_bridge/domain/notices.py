@@ -28,6 +28,7 @@ WHEN_IT_LASTS: Final = frozenset(
         HoldReason.PANE_DEAD,
         HoldReason.INPUT_OFF,
         HoldReason.NO_AGENT,
+        HoldReason.NOT_LOADED,
         HoldReason.UNREACHABLE,
         HoldReason.AMBIGUOUS,
         HoldReason.STAGED,

@@ -70,6 +70,8 @@ class Observation:
     """All that one look at a target showed.
 
     `fingerprint` is equal for two looks between which nothing relevant moved; empty never agrees with anything.
+    `is_proof` says that the harness's own control plane answered: what it says of itself needs no second look.
+    `active_turn_id` is the running turn's, where it names one.
     """
 
     at: Instant
@@ -77,6 +79,8 @@ class Observation:
     fingerprint: str = ""
     where: str = ""
     capabilities: tuple[str, ...] = ()
+    is_proof: bool = False
+    active_turn_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
     """Turn one look, and an older one to compare it with, into a presence (DESIGN §5).
 
     Idle stands only when both looks say so, agree in everything that could have moved, and lie at least
-    `SAMPLES_APART` ms apart. `fresh_for` is in milliseconds. Never raises.
+    `SAMPLES_APART` ms apart; a control plane's own word stands alone. `fresh_for` is in milliseconds. Never raises.
     """
 
     def presence(state: PresenceState, decided_by: Evidence, detail: str, *, again: bool = False) -> Presence:
@@ -149,6 +153,7 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
             detail=detail,
             where=latest.where,
             capabilities=latest.capabilities,
+            active_turn_id=latest.active_turn_id,
             wants_second_look=again,
             decided_by=decided_by,
         )
@@ -161,6 +166,8 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
         )
     if verdict.vote is not PresenceState.IDLE:
         return presence(verdict.vote, verdict, detail)
+    if latest.is_proof:
+        return presence(PresenceState.IDLE, verdict, detail)
     if earlier is not None and (not latest.fingerprint or latest.fingerprint != earlier.fingerprint):
         moving = Evidence("still-moving", PresenceState.ACTIVE)
         return presence(PresenceState.ACTIVE, moving, "something moved between two looks", again=True)

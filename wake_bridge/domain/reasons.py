@@ -21,6 +21,7 @@ HELD: Final[dict[HoldReason, str]] = {
     HoldReason.PANE_DEAD: "the program in {where} has ended",
     HoldReason.INPUT_OFF: "input to {where} is switched off",
     HoldReason.NO_AGENT: "no agent has the terminal of {where}{detail}",
+    HoldReason.NOT_LOADED: "no harness has the conversation of {identity} open{detail}",
     HoldReason.UNREACHABLE: "{identity} cannot be found now{detail}",
     HoldReason.AMBIGUOUS: "more than one pane could be {identity}{detail}",
     HoldReason.STAGED: "its text stands unsent in {where}{detail}",

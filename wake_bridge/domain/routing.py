@@ -9,6 +9,7 @@ from typing import Final
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Presence, PresenceState
+from wake_bridge.domain.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class Address:
     The adapter resolves it, in the order of DESIGN §6.1, to exactly one place. `suggested` and the `details` of an
     application come from the newest active subscription's metadata; `binding` from an earlier `bind`. `pane_written`
     and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
-    only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one.
+    only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one. `sessions` are
+    the conversations of harnesses that are known to be the identity's, the newest first.
     """
 
     identity: Identity
@@ -71,6 +73,7 @@ class Address:
     suggested_written: Instant | None = None
     details: tuple[tuple[str, str], ...] = ()
     expected: Expected = Expected()
+    sessions: tuple[Session, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

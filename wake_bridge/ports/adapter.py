@@ -18,6 +18,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,15 @@ class Place:
     """Exactly one place an address resolved to.
 
     `key` names the pane for locks and limits (socket, server pid, pane id); `label` is what a person reads; `fence` is
-    kept in the ledger so that a later attempt can tell whether it is still the same place.
+    kept in the ledger so that a later attempt can tell whether it is still the same place. What is `only_seen` can say
+    how the agent stands, and not wake it: a route below must do that.
     """
 
     key: str
     label: str
     fence: Binding | None = None
     paper: Paper = field(default_factory=Paper)
+    only_seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Wake:
 
     `mark` is the delivery's ULID and stands in `text`. `progress` is what earlier attempts may already have done and
     `fence` where they did it: a fresh attempt has `UNTOUCHED` and None. `staged_ago` are the milliseconds since one of
-    them last set out to paste the text; None where none did, or nobody knows.
+    them last set out to paste the text; None where none did, or nobody knows. `turn_id` is the running turn that the text
+    is to be added to, empty where it begins one.
     """
 
     delivery_id: str
@@ -70,6 +74,7 @@ class Wake:
     progress: Progress = Progress.UNTOUCHED
     fence: Binding | None = None
     staged_ago: int | None = None
+    turn_id: str = ""
 
 
 class Journal(Protocol):
@@ -231,6 +236,14 @@ class Carried(Protocol):
 
     def ride_on(self, carrier_of: Callable[[Identity], HarnessAdapter | None]) -> None:
         """Be told, once, how to find who reaches an identity; None where nobody does now."""
+
+
+@runtime_checkable
+class SessionServed(Protocol):
+    """What an adapter offers besides, if it reaches agents through programs that wait inside their harness."""
+
+    def serve_sessions(self, sessions: Sessions) -> None:
+        """Be told, once, of the conversations that have made themselves known."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.sessions import Session
 
 NOT_ADDRESSED: Final = "not in the broadcast's audience"
 """Why an event of a broadcast was closed whose audience did not (yet) include its identity; see `Ledger.advance`."""
@@ -287,6 +288,21 @@ class Ledger(Protocol):
 
     def binding(self, identity: Identity) -> Binding | None:
         """Where it was bound."""
+
+    def meet_session(self, session: Session) -> None:
+        """Record whose a conversation is; what was recorded of it before is replaced."""
+
+    def part_from_session(self, session_id: str) -> None:
+        """Forget a conversation that ended; without effect where it is not known."""
+
+    def session(self, session_id: str) -> Session | None:
+        """One conversation, if it is known."""
+
+    def sessions_of(self, identity: Identity) -> list[Session]:
+        """The conversations known to be the identity's, the latest heard of first."""
+
+    def all_sessions(self) -> list[Session]:
+        """Every known conversation, the latest heard of first."""
 
     def degrade(self, identity: Identity, adapter: str, why: str, now: Instant) -> None:
         """Set one route aside: it is passed over until it is restored (DESIGN §7)."""

@@ -4,7 +4,7 @@ files        where it lies, who may read it, what happens to a damaged one
 migrations   how a file of an earlier version becomes one of ours (`v1.sql` is the first)
 database     transactions, and SQLite's errors as ours
 rows         domain values to columns and back
-tail · coalescing · reading · moves · second_chances · events · switches · housekeeping   the port, part by part
+tail · coalescing · reading · moves · second_chances · events · switches · sessions · housekeeping   the port, part by part
 """
 
 from wake_bridge.edges.ledger_store.store import LedgerStore

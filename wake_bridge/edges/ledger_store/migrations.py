@@ -26,7 +26,12 @@ def add_heartbeat_and_notices(connection: sqlite3.Connection) -> None:
     _run_script(connection, "v2.sql")
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (create_first_schema, add_heartbeat_and_notices)
+def add_sessions(connection: sqlite3.Connection) -> None:
+    """To version 3."""
+    _run_script(connection, "v3.sql")
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (create_first_schema, add_heartbeat_and_notices, add_sessions)
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 
 

@@ -18,6 +18,7 @@ from wake_bridge.edges.ledger_store.moves import DeliveryMoves
 from wake_bridge.edges.ledger_store.notices import NoticeRecord
 from wake_bridge.edges.ledger_store.reading import DeliveryReading
 from wake_bridge.edges.ledger_store.second_chances import SecondChances
+from wake_bridge.edges.ledger_store.sessions import SessionRecord
 from wake_bridge.edges.ledger_store.switches import Switches
 from wake_bridge.edges.ledger_store.tail import TailRecord
 
@@ -32,6 +33,7 @@ class LedgerStore(
     Switches,
     HeartbeatRecord,
     NoticeRecord,
+    SessionRecord,
     Upkeep,
     Memory,
 ):

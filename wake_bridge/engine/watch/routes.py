@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Expected, Route
+from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
 from wake_bridge.ports.adapter import Carried, HarnessAdapter
@@ -21,6 +22,7 @@ class Routes:
         subscriptions_of: the active subscriptions of an identity, as the tail knows them.
         binding_of: where the identity was bound, if it was.
         set_aside: the adapters that are degraded for an identity.
+        sessions_of: the conversations of harnesses that are known to be an identity's.
     """
 
     def __init__(
@@ -30,12 +32,14 @@ class Routes:
         subscriptions_of: Callable[[Identity], Sequence[Subscription]],
         binding_of: Callable[[Identity], Binding | None],
         set_aside: Callable[[Identity], Container[str]] = lambda _: (),
+        sessions_of: Callable[[Identity], Sequence[Session]] = lambda _: (),
     ) -> None:
         self._adapters = adapters
         self._current = current
         self._subscriptions_of = subscriptions_of
         self._binding_of = binding_of
         self._set_aside = set_aside
+        self._sessions_of = sessions_of
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
             adapter.ride_on(self.carrier_of)
@@ -113,6 +117,7 @@ class Routes:
             pane_written=settings.targets_written,
             suggested_written=suggested_written,
             details=newest.details if newest else (),
+            sessions=tuple(self._sessions_of(identity)),
         )
 
 

@@ -1,0 +1,31 @@
+"""What programs inside a harness tell the daemon, and what it can tell them: hooks and monitors (DESIGN §7, native).
+
+Contract: nothing here is trusted to be alive because it was once heard of; a line counts as written only when the
+monitor has said so, and a prompt as heard only when the harness's own hook carried the mark.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from wake_bridge.domain.sessions import Session
+
+
+class Sessions(Protocol):
+    """See the module's contract."""
+
+    def session(self, session_id: str) -> Session | None:
+        """One conversation that made itself known, whoever's it is; None where it never did or has ended."""
+
+    def listens(self, session_id: str) -> bool:
+        """Whether a monitor of this conversation waits for a line now."""
+
+    async def ring(self, session_id: str, mark: str, line: str) -> bool | None:
+        """Hand one line to the monitor of a conversation.
+
+        Answers True once the monitor said that the line was written out, False when it certainly was not (nobody waits,
+        or the monitor had not begun), None when nobody can tell. Bounded by the monitor's own time-out.
+        """
+
+    async def heard(self, mark: str, patience: float) -> bool:
+        """Whether a prompt with the mark was reported by the harness's hook, waiting at most `patience` seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,29 +35,41 @@ from wake_bridge.wiring import engine_settings, make_adapters
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do."""
+    """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do.
+
+    `nudged` counts the identities that are left to the heartbeat; 0 where that is switched off.
+    """
 
     tip: int | None = None
     active_routes: int = 0
+    nudged: int = 0
     embedded: bool = False
     journal_mode: str = ""
     trouble: str = ""
     hint: str = ""
 
 
-def standing(settings: Settings) -> Standing:
-    """Where the graph's log ends and how many routes are active; never raises."""
+def standing(settings: Settings, bound: Iterable[Identity] = ()) -> Standing:
+    """Where the graph's log ends and who can be woken, `bound` ones included; never raises."""
     try:
         with GraphFile(settings.graph_path) as graph:
             book = _book(graph, settings)
             return Standing(
                 tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
                 active_routes=book.active_routes,
+                nudged=_nudged(book, settings, bound),
                 embedded=graph.is_embedded,
                 journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
             )
     except SourceError as error:
         return Standing(trouble=str(error), hint=error.hint)
+
+
+def _nudged(book: SubscriptionBook, settings: Settings, bound: Iterable[Identity]) -> int:
+    if not settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True):
+        return 0
+    known = drivers(book, {*bound, *map(Identity, settings.config.targets)})
+    return sum(driver is Driver.HEARTBEAT for driver in known.values())
 
 
 def _book(graph: GraphFile, settings: Settings) -> SubscriptionBook:

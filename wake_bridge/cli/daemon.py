@@ -80,11 +80,12 @@ def status_record(settings: Settings) -> dict[str, Any]:
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
+    bound = ledger.bindings()
     absence = since_you_left(ledger, last_look(settings.state_dir))
     notices = ledger.standing_notices(NOTICES)
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
-    seen = standing(settings)
+    seen = standing(settings, bound)
     cursor = told.get("cursor", position.cursor if position else None)
     tip = told.get("tip", seen.tip)
     who = holder(settings.state_dir) if running == "yes" else None
@@ -95,7 +96,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "tip": tip,
         "lag": max(0, tip - cursor) if tip is not None and cursor is not None else None,
         "active_routes": told.get("active_routes", seen.active_routes),
-        "nudged": told.get("nudged", 0),
+        "nudged": told.get("nudged", seen.nudged),
         "open": tally.open,
         "held": tally.held,
         "unknown": tally.unknown,

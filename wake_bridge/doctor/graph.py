@@ -32,6 +32,8 @@ def graph(settings: Settings) -> list[Finding]:
         findings.append(ill("graph journal", f"journal_mode={seen.journal_mode}", hint))
     if seen.active_routes:
         return [*findings, well("active routes", str(seen.active_routes))]
+    if seen.nudged:
+        return [*findings, well("active routes", f"0, and {seen.nudged} left to the heartbeat")]
     return [
         *findings,
         ill(

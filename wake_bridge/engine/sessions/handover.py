@@ -209,7 +209,7 @@ class Handover:
             events=[one.id for one in told],
             adapter=HOOK,
             where=where,
-            pane_key=self._counted_against(caller, moment, place),
+            pane_key=_counted_against(identity, moment, place),
             until=Instant(now + OFFER_LASTS),
             now=now,
         )
@@ -249,7 +249,7 @@ class Handover:
                 identity=identity,
                 events=judged.surviving,
                 due_at=vehicle.due_at if vehicle else now,
-                pane_key=place.key if place else "",
+                pane_key=_counted_against(identity, moment, place),
                 where=place.label if place else "",
                 lifted_at=self._ledger.limits_lifted_at(identity),
             ),
@@ -261,13 +261,6 @@ class Handover:
         )
         return verdict.events if isinstance(verdict, Go) else ()
 
-    @staticmethod
-    def _counted_against(caller: Caller, moment: Moment, place: Place | None) -> str:
-        """Which place's limits it counts against: none where it costs no turn."""
-        if moment is not Moment.STOP:
-            return ""
-        return place.key if place else f"{HOOK}:{caller.session_id}"
-
     def _close(self, judged: Sorted) -> None:
         for event, status, why in judged.closed:
             self._ledger.mark([event.id], status, why, self._clock.now())
@@ -278,7 +271,7 @@ class Handover:
         """A prompt carried our mark: the agent has the wake (proof 3). Another identity's proves nothing."""
         for mark in marks:
             delivery = self._ledger.delivery(mark)
-            if delivery is None or delivery.id != mark or identity not in {None, delivery.identity}:
+            if delivery is None or (delivery.id, delivery.identity) != (mark, identity):
                 continue
             if self._progress(delivery) is Progress.UNTOUCHED:
                 continue
@@ -300,3 +293,10 @@ class Handover:
 
     def _progress(self, delivery: Delivery) -> Progress:
         return progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
+
+
+def _counted_against(identity: Identity, moment: Moment, place: Place | None) -> str:
+    """Which place's limits a hand-over counts against: none where it costs no turn."""
+    if moment is not Moment.STOP:
+        return ""
+    return place.key if place else f"{HOOK}:{identity}"

@@ -8,17 +8,18 @@ import signal
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
+from wake_bridge.answers import Answers
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.heartbeat import HEARTBEAT
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Instant
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import make_private_directory
@@ -26,16 +27,14 @@ from wake_bridge.edges.configuration.trust import require_own_place
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
 from wake_bridge.edges.own_files import touch_own_file
-from wake_bridge.edges.records import overview_record, presence_record, time_or_none
-from wake_bridge.edges.service.control_server import Answer, ControlServer, Handler
+from wake_bridge.edges.service.control_server import ControlServer
 from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
 from wake_bridge.engine.supervise import Supervisor
-from wake_bridge.engine.watch.look import presence_of
-from wake_bridge.engine.watch.overview import overview
+from wake_bridge.session_answers import PATIENT, SessionAnswers
 from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, reload_adapters, wire
 
 STOP_PATIENCE: Final = 3.5
@@ -156,7 +155,8 @@ class Daemon:
     async def serve(self) -> None:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
-        control = ControlServer(self._directory, self._handlers())
+        answers = Answers(parts, self._since, self._take_over_configuration, lambda: self._other_driver)
+        control = ControlServer(self._directory, {**answers.handlers(), **SessionAnswers(parts).handlers()}, PATIENT)
         await control.start()
         self._take_signals()
         self._prepare()
@@ -312,53 +312,3 @@ class Daemon:
             return
         touch_own_file(self._directory / SIGN_OF_LIFE)
         self._notifier.alive()
-
-    # -- the control socket --------------------------------------------------------------------------------------
-
-    def _handlers(self) -> Mapping[str, Handler]:
-        return {
-            "poke": self._poke,
-            "reload": self._reload_now,
-            "status": self._status,
-            "presence": self._presence,
-            "overview": self._overview,
-        }
-
-    async def _poke(self, _: Mapping[str, Any]) -> Answer:
-        self.parts.tail.poke()
-        self.parts.deliverer.look_at(None)
-        return {"ok": True}
-
-    async def _reload_now(self, _: Mapping[str, Any]) -> Answer:
-        refused = self._take_over_configuration()
-        if refused is not None:
-            raise refused
-        return {"ok": True}
-
-    async def _status(self, _: Mapping[str, Any]) -> Answer:
-        tail = self.parts.tail
-        return {
-            "pid": os.getpid(),
-            "cursor": tail.cursor,
-            "tip": tail.tip,
-            "epoch": tail.epoch,
-            "active_routes": tail.active_routes,
-            "nudged": len(self.parts.heartbeat.served()) if HEARTBEAT in self.parts.bench.adapters else 0,
-            "since": time_or_none(self._since),
-            "graph_trouble": tail.away or None,
-            "heals": tail.heals,
-            "other_driver": self._other_driver or None,
-            "clock_ahead": self.parts.clock.now() - self.parts.clock.wall(),
-        }
-
-    async def _presence(self, request: Mapping[str, Any]) -> Answer:
-        parts = self.parts
-        identity = Identity(str(request.get("identity", "")))
-        return presence_record(identity, await presence_of(identity, parts.routes, parts.watch, parts.clock))
-
-    async def _overview(self, _: Mapping[str, Any]) -> Answer:
-        parts = self.parts
-        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
-        limits, now = parts.current.settings.limits, parts.clock.now()
-        rows = overview(parts.ledger, everybody, parts.watch.sighted, limits, now)
-        return {"agents": [overview_record(row) for row in rows]}

@@ -25,19 +25,24 @@ from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.service.human import WordToTheHuman
+from wake_bridge.edges.service.processes import processes
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
+from wake_bridge.engine.sessions.handover import Handover
+from wake_bridge.engine.sessions.registry import Registry
+from wake_bridge.engine.sessions.whose import Whose
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable
+from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable, SessionServed
 
 Value = TypeVar("Value")
 
@@ -196,6 +201,8 @@ class Parts:
     heartbeat: Heartbeat
     human: WordToTheHuman
     notices: Notices
+    sessions: Registry
+    handover: Handover
     bench: Bench
     rules: Latest[MatchingRules]
     current: Current
@@ -263,6 +270,10 @@ def wire(
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
+    sessions = Registry(ledger, clock)
+    for adapter in bench.adapters.values():
+        if isinstance(adapter, SessionServed):
+            adapter.serve_sessions(sessions)
     gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
     acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, look_again=deliverer.look_at)
@@ -283,6 +294,28 @@ def wire(
         nudged=lambda: len(heartbeat.served()) if HEARTBEAT in bench.adapters else 0,
         known=tail.known_identities,
     )
+    whose = Whose(
+        sessions,
+        ledger.session,
+        current,
+        clock,
+        fences=watch.fences,
+        reachable=lambda: tail.reachable_identities() | set(current.settings.targets),
+        processes=processes(),
+    )
+    handover = Handover(
+        ledger,
+        inquiry,
+        sessions,
+        whose,
+        Switchboard(ledger, current, clock, other_driver),
+        current,
+        clock,
+        new_ulid,
+        place_of=watch.place_of,
+        poke=deliverer.poke,
+        dry_run=dry_run,
+    )
     return Parts(
         settings=settings,
         clock=clock,
@@ -296,6 +329,8 @@ def wire(
         heartbeat=heartbeat,
         human=human,
         notices=notices,
+        sessions=sessions,
+        handover=handover,
         bench=bench,
         rules=rules,
         current=current,

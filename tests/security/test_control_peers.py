@@ -258,3 +258,36 @@ def test_the_running_daemon_outlives_all_of_it(tmp_path: Path, program: tuple[st
         assert box.ask("status")["running"] == "yes"
         assert "Traceback" not in daemon.log()
         assert daemon.stop() == 0
+
+
+def test_clients_that_wait_leave_the_places_of_the_others_free(state: Path) -> None:
+    """Monitors of harnesses wait for half a minute each: no command is hung up on for that."""
+    asked: list[str] = []
+
+    async def wait(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked.append(str(request["command"]))
+        await asyncio.sleep(30)
+        return {}
+
+    async def run() -> None:
+        server = ControlServer(state, {"poke": _answer, "monitor": wait}, {"monitor"})
+        await server.start()
+        try:
+            with contextlib.ExitStack() as held:
+                for _ in range(AT_ONCE + 10):
+                    channel = held.enter_context(await asyncio.to_thread(connected, state))
+                    channel.sendall(b'{"command":"monitor"}\n')
+                await _until(lambda: len(asked) == AT_ONCE + 10)
+                assert (await asyncio.to_thread(ask, state, "poke"))["ok"]
+            # all of them have hung up, and nobody waits for them any longer
+            await _until(lambda: server._waiting == 0)
+        finally:
+            await server.stop()
+
+    asyncio.run(run())
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the condition is the server's own
+            await asyncio.sleep(0.01)

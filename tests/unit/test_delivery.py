@@ -25,7 +25,7 @@ P, D, L, E, DELIVERED, FAILED = (
     DeliveryState.DELIVERED,
     DeliveryState.FAILED,
 )
-INTENT_STAGE, STAGED, INTENT_SUBMIT, SUBMITTED, REFUSED, PROBED, HELD, LOCKED, RELEASED, ACKED, SETTLED = (
+INTENT_STAGE, STAGED, INTENT_SUBMIT, SUBMITTED, REFUSED, PROBED, HELD, LOCKED, RELEASED, ACKED, SETTLED, ABSENT = (
     Step.INTENT_STAGE,
     Step.STAGED,
     Step.INTENT_SUBMIT,
@@ -37,6 +37,7 @@ INTENT_STAGE, STAGED, INTENT_SUBMIT, SUBMITTED, REFUSED, PROBED, HELD, LOCKED, R
     Step.RELEASED,
     Step.ACKED,
     Step.SETTLED,
+    Step.ABSENT,
 )
 
 
@@ -102,6 +103,25 @@ def test_a_submit_nobody_refused_stays_possible(steps: list[Step]) -> None:
 def test_a_paste_nobody_refused_stays_possible() -> None:
     """DESIGN §3: a refusal after a restart is not that of the intent before it."""
     assert progress_of([INTENT_STAGE, LOCKED, PROBED, REFUSED]) is Progress.MAYBE_STAGED
+
+
+@pytest.mark.parametrize(
+    ("steps", "progress"),
+    [
+        ([INTENT_SUBMIT, ABSENT], Progress.UNTOUCHED),
+        ([INTENT_SUBMIT, LOCKED, ABSENT], Progress.UNTOUCHED),
+        ([INTENT_SUBMIT, INTENT_SUBMIT, LOCKED, ABSENT], Progress.UNTOUCHED),
+        ([INTENT_SUBMIT, LOCKED, ABSENT, RELEASED, LOCKED, INTENT_SUBMIT], Progress.MAYBE_SUBMITTED),
+        ([INTENT_STAGE, STAGED, INTENT_SUBMIT, LOCKED, ABSENT], Progress.STAGED),
+        ([INTENT_SUBMIT, SUBMITTED, ABSENT], Progress.SUBMITTED),
+        ([INTENT_STAGE, ABSENT], Progress.MAYBE_STAGED),
+    ],
+)
+def test_only_the_proof_that_it_never_came_in_takes_a_submit_back_after_a_restart(
+    steps: list[Step], progress: Progress
+) -> None:
+    """DESIGN §3, 7: a native channel's own record shows what is absent; what was seen there, or stands staged, is not."""
+    assert progress_of(steps) is progress
 
 
 @pytest.mark.parametrize("reason", list(HoldReason))

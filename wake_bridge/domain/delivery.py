@@ -71,7 +71,8 @@ class Proof(IntEnum):
 class Step(StrEnum):
     """What the append-only journal records.
 
-    The first nine are the attempt (DESIGN §3); the rest mark the delivery's own moves.
+    Those up to `absent` are the attempt (DESIGN §3); the rest mark the delivery's own moves. A channel without a composer
+    writes `absent` when its agent's own record proves that a wake which may have been sent never came in.
     """
 
     PROBED = "probed"
@@ -82,6 +83,7 @@ class Step(StrEnum):
     SUBMITTED = "submitted"
     ACKED = "acked"
     REFUSED = "refused"
+    ABSENT = "absent"
     SETTLED = "settled"
     OPENED = "opened"
     JOINED = "joined"
@@ -105,9 +107,10 @@ def progress_of(steps: Iterable[Step]) -> Progress:
 
     A `refused` step takes back the intent right before it (tmux printed that its own condition refused) and nothing
     else: not what was seen to happen, and not an earlier intent that nobody refused. What may have been submitted is
-    never taken for less by a new intent to stage.
+    never taken for less by a new intent to stage; an `absent` step, proof from the other end, takes back every intent to
+    submit, also across a restart.
     """
-    progress = Progress.UNTOUCHED
+    progress = before_submit = Progress.UNTOUCHED
     before_intent: Progress | None = None
     for step in steps:
         before, before_intent = before_intent, None
@@ -119,11 +122,15 @@ def progress_of(steps: Iterable[Step]) -> Progress:
             case Step.STAGED if progress is not Progress.SUBMITTED:
                 progress = Progress.STAGED
             case Step.INTENT_SUBMIT if progress is not Progress.SUBMITTED:
-                before_intent, progress = progress, Progress.MAYBE_SUBMITTED
+                before_intent = progress
+                before_submit = before_submit if progress is Progress.MAYBE_SUBMITTED else progress
+                progress = Progress.MAYBE_SUBMITTED
             case Step.SUBMITTED:
                 progress = Progress.SUBMITTED
             case Step.REFUSED if before is not None:
                 progress = before
+            case Step.ABSENT if progress is Progress.MAYBE_SUBMITTED:
+                progress = before_submit
             case _:
                 pass
     return progress

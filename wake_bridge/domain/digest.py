@@ -99,7 +99,7 @@ def compose(
         raise ValueError("a digest announces at least one event")
     sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines)
     above, below = sheet.fitting(paper_characters)
-    lines = [*above, *_quoted(events, bodies or {}, allow_from, known), *below]
+    lines = [*above, *quoted(events, bodies or {}, allow_from, known), *below]
     return sheet.joint.join(lines)
 
 
@@ -198,7 +198,7 @@ def _trailer(groups: Sequence[Group], delivery_id: str, now: Instant) -> str:
     return _GAP.join(parts)
 
 
-def _quoted(
+def quoted(
     events: Sequence[WakeEvent], bodies: Mapping[str, str], allow_from: Container[str], known: Container[Identity]
 ) -> list[str]:
     """The allowed bodies, a line each, most important and then latest first, `BODY_BYTES` in all."""

@@ -37,7 +37,7 @@ class Group:
     @property
     def count(self) -> int:
         """Subjects, not events: one message is one however often it matched."""
-        return len({_subject(one) for one in self.events})
+        return len({subject_of(one) for one in self.events})
 
     @property
     def priority(self) -> Priority:
@@ -63,7 +63,7 @@ def grouped(events: Sequence[WakeEvent]) -> list[Group]:
     return sorted(telling or said, key=lambda group: -group.priority.rank)
 
 
-def _subject(event: WakeEvent) -> str:
+def subject_of(event: WakeEvent) -> str:
     """What it is about; a resync repeats an event under another subject key."""
     match event.detail:
         case MessageDetail(message_id=message_id):
@@ -91,7 +91,7 @@ def phrase(group: Group, subject: int, now: Instant, known: Container[Identity])
     """`2 new messages (latest: …)`, with at most `subject` characters of free text; never more than a line."""
     one, several = _NOUNS[group.events[0].kind]
     noun = one if group.count == 1 else several
-    return f"{group.count} {noun} (latest: {_latest(group.latest, subject, known)}){_waiting(now - group.since)}"
+    return f"{group.count} {noun} (latest: {_latest(group.latest, subject, known)}){waiting(now - group.since)}"
 
 
 def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
@@ -112,7 +112,7 @@ def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
             return "; ".join(filter(None, [*words, f"next: {following}" if following else ""]))
 
 
-def _waiting(age: int) -> str:
+def waiting(age: int) -> str:
     """How long the oldest has waited, in `age` ms, once that is long: a matched event never ages out (DESIGN §3)."""
     if age < _HOUR:
         return ""

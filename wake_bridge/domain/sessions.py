@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 
@@ -25,3 +26,39 @@ class Session:
     socket: str = ""
     pane: str = ""
     seen_at: Instant = EPOCH_START
+
+
+class Moment(StrEnum):
+    """Where in its turn a harness stands when one of its hooks calls, whatever it calls the event."""
+
+    BEGUN = "begun"
+    PROMPT = "prompt"
+    TOOL = "tool"
+    APPROVAL = "approval"
+    STOP = "stop"
+    INTERRUPTED = "interrupted"
+    ENDED = "ended"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a program inside a harness says of the conversation it belongs to; nothing of it is taken for true.
+
+    `pid`, `started` and `group` are the harness's process, its start and its process group, `terminal` the number of the
+    terminal in whose foreground it is, `socket` and `pane` the tmux pane that its environment names; 0 and empty where it
+    does not know. `claims` is the identity that the environment names, `agent` the sub-agent that ran the hook, empty for
+    the conversation itself.
+    """
+
+    harness: str
+    session_id: str
+    directory: str = ""
+    pid: int = 0
+    started: str = ""
+    group: int = 0
+    terminal: int = 0
+    socket: str = ""
+    pane: str = ""
+    claims: str = ""
+    agent: str = ""

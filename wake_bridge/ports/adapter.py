@@ -65,7 +65,8 @@ class Wake:
     `mark` is the delivery's ULID and stands in `text`. `progress` is what earlier attempts may already have done and
     `fence` where they did it: a fresh attempt has `UNTOUCHED` and None. `staged_ago` are the milliseconds since one of
     them last set out to paste the text; None where none did, or nobody knows. `turn_id` is the running turn that the text
-    is to be added to, empty where it begins one.
+    is to be added to, empty where it begins one. Only with `may_start_thread` may a turn be begun in a conversation that
+    no program has open.
     """
 
     delivery_id: str
@@ -75,6 +76,7 @@ class Wake:
     fence: Binding | None = None
     staged_ago: int | None = None
     turn_id: str = ""
+    may_start_thread: bool = False
 
 
 class Journal(Protocol):

@@ -206,6 +206,27 @@ class Ledger(Protocol):
         `StaleLease` when one of `events` is no longer open or belongs to another delivery: the digest would not be true.
         """
 
+    def hand_over(
+        self,
+        identity: Identity,
+        waiting: Delivery | None,
+        *,
+        delivery_id: str,
+        digest: str,
+        events: Sequence[str],
+        adapter: str,
+        where: str,
+        pane_key: str,
+        until: Instant,
+        now: Instant,
+    ) -> Delivery:
+        """Lock exactly these events for a hook: in the identity's unfrozen delivery `waiting`, or in a new one.
+
+        `delivery_id` is that of `waiting`, else the new one's. The rest is as for `lock`: what is not among `events`
+        leaves and is gathered anew. Raises `StaleLease` when `waiting` moved on meanwhile, when another unfrozen one was
+        opened, or when one of `events` is no longer free.
+        """
+
     def renew(self, delivery: Delivery, until: Instant, hold: Hold | None, now: Instant) -> Delivery:
         """Stay LOCKED (text is staged) with a later lease end and the hold; a takeover after expiry raises the lease."""
 

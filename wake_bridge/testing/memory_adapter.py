@@ -27,7 +27,7 @@ from wake_bridge.ports.adapter import (
     Wake,
 )
 
-_HOLDS: Final = {
+IMAGINED_HOLDS: Final = {
     PresenceState.ACTIVE: HoldReason.ACTIVE,
     PresenceState.USER_TYPING: HoldReason.USER_TYPING,
     PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
@@ -91,7 +91,7 @@ class MemoryAdapter:
                 return Delivered(Proof.SUBMITTED)
             return Unknown({"why": "the mark is nowhere"})
         if agent.state is not PresenceState.IDLE:
-            return Refused(_HOLDS[agent.state], f"the agent is {agent.state}", place.label)
+            return Refused(IMAGINED_HOLDS[agent.state], f"the agent is {agent.state}", place.label)
         if agent.composer not in {"", wake.text}:
             return Refused(HoldReason.USER_TYPING, "there is a draft", place.label)
         if agent.composer != wake.text:

@@ -8,10 +8,15 @@ from pathlib import Path
 
 
 class Form(StrEnum):
-    """How our part stands in the file, and so how it is found again after the person has edited the rest."""
+    """How our part stands in the file, and so how it is found again after the person has edited the rest.
+
+    What is ours as a whole goes as a whole, whatever was edited in it: left behind, it would go on working.
+    """
 
     BLOCK = "block"
     JSON = "json"
+    WHOLE = "whole"
+    HOOKS = "hooks"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from wake_bridge.edges.agent_files.json_text import Part, Piece, parse
@@ -55,6 +55,55 @@ def with_added(text: str, path: Sequence[str], wanted: Sequence[str] | Mapping[s
     else:
         added = [json.dumps(one) for one in value if one not in have]
     return _append(text, holder, added, depth)
+
+
+def with_item(text: str, path: Sequence[str], item: Any) -> str:
+    """`text` with one more item, of any kind, at the end of the array at `path`; what is missing on the path is made.
+
+    Raises:
+        NotJson: the text is not JSON.
+        WrongShape: something else stands on the path.
+    """
+    if not text.strip():
+        return text + json.dumps(_nested(path, [item]), ensure_ascii=False, indent=2) + "\n"
+    holder, missing = _walk(parse(text), path)
+    depth = len(path) - len(missing)
+    if missing:
+        member = _written(_nested(missing[1:], [item]), text, depth + 1)
+        return _append(text, holder, [f"{json.dumps(missing[0])}: {member}"], depth)
+    if holder.kind != "[":
+        raise WrongShape(f"`{'.'.join(path)}` is not a list")
+    return _append(text, holder, [_written(item, text, depth + 1)], depth)
+
+
+def without_items(text: str, path: Sequence[str], is_unwanted: Callable[[str], bool], *, keep: int) -> str:
+    """`text` without those items of the lists in the object at `path` whose own text is unwanted.
+
+    A list, and then the object, that is left empty goes as well; of the path itself the first `keep` values stay.
+
+    Raises:
+        NotJson: the text is not JSON.
+        WrongShape: something else stands on the path.
+    """
+    lists, missing = _walk(parse(text), path)
+    for name in [] if missing else [part.name for part in lists.parts if part.piece.kind == "["]:
+        text = _without_item(text, (*path, name), is_unwanted)
+    return without(text, path, (), keep=keep)
+
+
+def _without_item(text: str, path: Sequence[str], is_unwanted: Callable[[str], bool]) -> str:
+    had_ours = False
+    while True:
+        holder, _ = _walk(parse(text), path)
+        unwanted = (n for n, part in enumerate(holder.parts) if is_unwanted(text[part.start : part.end]))
+        place = next(unwanted, None)
+        if place is None:
+            break
+        text, had_ours = _cut_at(text, holder, place), True
+    if had_ours and not holder.parts:
+        above, _ = _walk(parse(text), path[:-1])
+        return _cut(text, above, path[-1])
+    return text
 
 
 def with_value(text: str, path: Sequence[str], value: Any) -> str:
@@ -129,8 +178,10 @@ def _append(text: str, holder: Piece, added: Sequence[str], depth: int) -> str:
 
 def _cut(text: str, holder: Piece, unwanted: str) -> str:
     place = next((number for number, part in enumerate(holder.parts) if part.says == unwanted), None)
-    if place is None:
-        return text
+    return text if place is None else _cut_at(text, holder, place)
+
+
+def _cut_at(text: str, holder: Piece, place: int) -> str:
     part = holder.parts[place]
     if len(holder.parts) == 1:
         return text[: holder.start + 1] + text[holder.end - 1 :]

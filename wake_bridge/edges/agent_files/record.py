@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.edges.agent_files.change import FileChange, Form
-from wake_bridge.edges.agent_files.json_edit import WrongShape, depth_of, value_at, without
+from wake_bridge.edges.agent_files.json_edit import WrongShape, depth_of, value_at, without, without_items
 from wake_bridge.edges.agent_files.json_text import NotJson, parse
 from wake_bridge.edges.agent_files.marked_block import without_block
 from wake_bridge.edges.agent_files.on_disk import content_of, replace_content
@@ -60,11 +60,14 @@ class WrittenFile:
     def original(self, content: bytes) -> bytes | None:
         """The file as it was before us, from what it is now; None where there was none.
 
-        To the byte if nobody touched it since; else without our part, and whatever was edited stays.
+        To the byte if nobody touched it since; else without our part, and whatever was edited stays, unless the file is
+        ours as a whole.
 
         Raises:
             OperationFailed: our part cannot be told from the rest any more.
         """
+        if self.form is Form.WHOLE and self.created:
+            return None
         if _digest(content) == self.written:
             if self.created:
                 return None
@@ -83,13 +86,19 @@ class WrittenFile:
                 rest = content.replace(ours, base64.b64decode(self.replaced))
                 parse(rest.decode())
                 return rest
-            return without(content.decode(), self.where, self.names, keep=self.kept).encode()
+            text = content.decode()
+            if self.form is Form.HOOKS:
+                return without_items(text, self.where, self._is_our_hook, keep=self.kept).encode()
+            return without(text, self.where, self.names, keep=self.kept).encode()
         except (UnicodeDecodeError, NotJson, WrongShape) as broken:
             raise OperationFailed(
                 f"what was added cannot be taken back: the file is broken ({broken})",
                 self.path,
                 hint=f"remove {', '.join(self.names)} by hand",
             ) from broken
+
+    def _is_our_hook(self, item: str) -> bool:
+        return any(name in item for name in self.names)
 
 
 def read_files_record(state_dir: Path) -> tuple[WrittenFile, ...]:
@@ -139,13 +148,13 @@ def recorded(
     directories = tuple(str(one) for one in made)
     for change in changes:
         before = known.get(str(change.path))
-        if change.changes or before:
+        if change.changes or before or change.form is Form.WHOLE:
             known[str(change.path)] = _written(change, before, directories)
     return tuple(known.values())
 
 
 def _written(change: FileChange, before: WrittenFile | None, made: Sequence[str]) -> WrittenFile:
-    original = change.before
+    original = None if change.form is Form.WHOLE else change.before
     if before and original is not None:
         original = before.original(original)
     elif change.form is Form.BLOCK and original is not None:
@@ -172,9 +181,11 @@ def _written(change: FileChange, before: WrittenFile | None, made: Sequence[str]
 
 
 def _ours(change: FileChange, original: bytes | None) -> tuple[tuple[str, ...], int]:
-    if change.form is not Form.JSON or not original:
+    if change.form not in {Form.JSON, Form.HOOKS} or not original:
         return change.names, 0
     text = original.decode()
+    if change.form is Form.HOOKS:
+        return change.names, depth_of(text, change.where)
     try:
         theirs = value_at(text, change.where) or ()
         kept = depth_of(text, change.where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +40,12 @@ def plan_removal(files: Sequence[WrittenFile]) -> list[Removal]:
     return [_removal(entry) for entry in files]
 
 
-def remove(state_dir: Path) -> list[Removal]:
-    """Take back everything that the record names, and what is done out of the record.
+def remove(state_dir: Path, of: Callable[[WrittenFile], bool] = lambda _: True) -> list[Removal]:
+    """Take back what the record names, and what is done out of the record.
+
+    Args:
+        state_dir: where the record is kept.
+        of: which of the files are meant; all of them where nothing is said.
 
     Files that cannot be mended are left, stay in the record, and are in the answer with their trouble.
 
@@ -49,8 +53,9 @@ def remove(state_dir: Path) -> list[Removal]:
         OperationFailed: the record cannot be read or written.
     """
     files = read_files_record(state_dir)
-    removals = [_carry_out(removal) for removal in plan_removal(files)]
-    write_files_record(state_dir, [removal.entry for removal in removals if removal.trouble])
+    removals = [_carry_out(removal) for removal in plan_removal([one for one in files if of(one)])]
+    left = {removal.entry.path for removal in removals if removal.trouble}
+    write_files_record(state_dir, [one for one in files if not of(one) or one.path in left])
     return removals
 
 

@@ -20,6 +20,9 @@ from wake_bridge.edges.configuration.trust import why_another_could_change
 
 PREFIX: Final = "WAKE_BRIDGE_"
 CONFIG_VARIABLE: Final = PREFIX + "CONFIG"
+AGENT_VARIABLE: Final = PREFIX + "AGENT"
+"""Names the identity of the agent that is started with it; no setting."""
+
 SESSION_VARIABLE: Final = "TMUX_SESSION"
 ALIASES: Final[Mapping[str, Key]] = {
     "NEO_MEMORY_DB_PATH": ("graph", "path"),
@@ -28,6 +31,7 @@ ALIASES: Final[Mapping[str, Key]] = {
 }
 _ADAPTERS: Final = PREFIX + "ADAPTERS_"
 _TEST: Final = PREFIX + "TEST_"
+_NO_SETTINGS: Final = frozenset({CONFIG_VARIABLE, AGENT_VARIABLE})
 _HANDED_OVER: Final = ("/dev/", "/proc/")
 """Where a shell puts the pipes of `<(…)`: those have a writer."""
 
@@ -97,7 +101,7 @@ def gather(
         if text := environment.get(variable):
             gathered.put(key, from_text(text, default_of(Configuration, key)), f"${variable}")
     for variable in sorted(environment):
-        if variable.startswith(PREFIX) and variable != CONFIG_VARIABLE and not variable.startswith(_TEST):
+        if variable.startswith(PREFIX) and variable not in _NO_SETTINGS and not variable.startswith(_TEST):
             _override(variable, environment[variable], gathered, adapter_names)
     return gathered
 

@@ -63,24 +63,7 @@ class DeliveryMoves(Membership):
         """See `Ledger.lock`."""
         _expect(delivery, DeliveryState.DISPATCHED)
         with self._db.transaction():
-            self._swap(
-                "UPDATE delivery SET state = 'LOCKED', owner_lease = owner_lease + 1, lease_until = :until,"
-                " digest = :digest, adapter = :adapter, place = :where, pane_key = :pane_key, fence = :fence,"
-                " hold_reason = NULL, hold_detail = '', hold_where = '', next_look_at = NULL"
-                " WHERE id = :id AND state = :state AND owner_lease = :lease",
-                delivery,
-                {
-                    "until": until,
-                    "digest": digest,
-                    "adapter": adapter,
-                    "where": where,
-                    "pane_key": pane_key,
-                    "fence": None if fence is None else binding_to_json(fence),
-                },
-            )
-            self._keep_exactly(delivery.id, events)
-            line = {"adapter": adapter, "where": where, "pane_key": pane_key, "events": str(len(events))}
-            self._write_line(delivery.id, Step.LOCKED, line, now)
+            self._to_locked(delivery, digest, events, adapter, where, pane_key, fence, until, now)
             return self._read(delivery.id)
 
     def renew(self, delivery: Delivery, until: Instant, hold: Hold | None, now: Instant) -> Delivery:
@@ -171,6 +154,37 @@ class DeliveryMoves(Membership):
             {"now": now},
         )
         self._write_line(delivery.id, Step.DISPATCHED, {}, now)
+
+    def _to_locked(
+        self,
+        delivery: Delivery,
+        digest: str,
+        events: Sequence[str],
+        adapter: str,
+        where: str,
+        pane_key: str,
+        fence: Binding | None,
+        until: Instant,
+        now: Instant,
+    ) -> None:
+        self._swap(
+            "UPDATE delivery SET state = 'LOCKED', owner_lease = owner_lease + 1, lease_until = :until,"
+            " digest = :digest, adapter = :adapter, place = :where, pane_key = :pane_key, fence = :fence,"
+            " hold_reason = NULL, hold_detail = '', hold_where = '', next_look_at = NULL"
+            " WHERE id = :id AND state = :state AND owner_lease = :lease",
+            delivery,
+            {
+                "until": until,
+                "digest": digest,
+                "adapter": adapter,
+                "where": where,
+                "pane_key": pane_key,
+                "fence": None if fence is None else binding_to_json(fence),
+            },
+        )
+        self._keep_exactly(delivery.id, events)
+        line = {"adapter": adapter, "where": where, "pane_key": pane_key, "events": str(len(events))}
+        self._write_line(delivery.id, Step.LOCKED, line, now)
 
     def _walk_to_locked(self, delivery: Delivery, why: str, now: Instant) -> Delivery:
         """The legal way from PENDING or DISPATCHED to LOCKED, with nothing in the digest, inside one transaction."""

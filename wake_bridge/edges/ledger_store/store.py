@@ -11,10 +11,10 @@ from wake_bridge.edges.ledger_store.coalescing import Coalescing
 from wake_bridge.edges.ledger_store.database import Database
 from wake_bridge.edges.ledger_store.events import EventRecord
 from wake_bridge.edges.ledger_store.files import FILE_NAME, open_for_reading, open_for_writing
+from wake_bridge.edges.ledger_store.hand_over import HandingOver
 from wake_bridge.edges.ledger_store.heartbeat import HeartbeatRecord
 from wake_bridge.edges.ledger_store.housekeeping import Upkeep
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, Migration
-from wake_bridge.edges.ledger_store.moves import DeliveryMoves
 from wake_bridge.edges.ledger_store.notices import NoticeRecord
 from wake_bridge.edges.ledger_store.reading import DeliveryReading
 from wake_bridge.edges.ledger_store.second_chances import SecondChances
@@ -27,7 +27,7 @@ class LedgerStore(
     TailRecord,
     Coalescing,
     DeliveryReading,
-    DeliveryMoves,
+    HandingOver,
     SecondChances,
     EventRecord,
     Switches,

@@ -12,7 +12,7 @@ from typing import Final
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, fuse, single_vote
-from wake_bridge.domain.routing import Address, Route
+from wake_bridge.domain.routing import Address, Binding, Route
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.engine.watch.overview import Sighted
@@ -126,6 +126,15 @@ class Watch:
         latest = track.samples[-1]
         presence = fuse(latest, self._elder(track, latest), latest.at, self._current.settings.fresh_for)
         return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label)
+
+    def place_of(self, identity: Identity) -> Place | None:
+        """Where the identity lives, as it is watched; None where it is not."""
+        track = self._tracks.get(identity)
+        return None if track is None else track.place
+
+    def fences(self) -> dict[Identity, Binding]:
+        """The fences around the places that are watched, each with whose it is."""
+        return {one: track.place.fence for one, track in self._tracks.items() if track.place.fence is not None}
 
     def second_look_at(self, identity: Identity) -> Instant:
         """When one more look could first prove idle: far enough from the first of the looks that agree by now."""

@@ -24,6 +24,9 @@ CARRIED: Final = (
 
 OVERRIDE: Final = "WAKE_BRIDGE_"
 CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
+AGENT_VARIABLE: Final = "WAKE_BRIDGE_AGENT"
+"""Whose the terminal is; the service is nobody's."""
+
 _TEST_VARIABLE: Final = "WAKE_BRIDGE_TEST_"
 _USUAL: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _HOMEBREW: Final = "/opt/homebrew/bin"
@@ -70,7 +73,11 @@ def launch_of(
 def _is_carried(name: str) -> bool:
     if name in CARRIED:
         return True
-    return name.startswith(OVERRIDE) and name != CONFIG_VARIABLE and not name.startswith(_TEST_VARIABLE)
+    return (
+        name.startswith(OVERRIDE)
+        and name not in {CONFIG_VARIABLE, AGENT_VARIABLE}
+        and not name.startswith(_TEST_VARIABLE)
+    )
 
 
 def _search_path(environment: Mapping[str, str], platform: str) -> str:

@@ -1,0 +1,66 @@
+"""The Claude Code adapter keeps the contract of native channels, on a played session (DESIGN §11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from adapters.claude_code.attempt import Patience
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.routing import Address, Expected
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene
+from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
+
+QUICK = Patience(seen=0.3, queued=1.0, rest=0.3, proof=1.0)
+
+
+class ClaudeStage:
+    """A played session with a monitor in it."""
+
+    def __init__(self, claude: PlayedClaude) -> None:
+        self.claude = claude
+        self.sessions = PlayedSessions(claude)
+        environment = {"CLAUDE_CONFIG_DIR": str(claude.directory)}
+        context = AdapterContext(10, 10, "", environment, SteadyClock())
+        self.adapter = ClaudeCodeAdapter(ClaudeCodeConfig(), context, QUICK)
+        self.adapter.serve_sessions(self.sessions)
+        self.address = Address(Identity("@agent"), expected=Expected("claude", str(claude.room)))
+        self.nowhere = Address(Identity("@nobody"), expected=Expected("claude", str(claude.directory)))
+        self._rung = 0
+
+    def shows(self, scene: ChannelScene) -> None:
+        self.claude.draft = "half a thought" if scene == "draft" else ""
+        if scene == "gone":
+            self.claude.dies()
+        else:
+            self.claude.shows("shell" if scene in {"idle", "draft"} else scene)
+        self._rung = len(self.sessions.lines)
+
+    def submitted(self) -> list[str]:
+        return self.sessions.lines
+
+    def was_touched(self) -> bool:
+        return len(self.sessions.lines) > self._rung
+
+    def composer(self) -> str:
+        return self.claude.draft
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[ClaudeStage]:
+    room = tmp_path / "project"
+    room.mkdir()
+    with PlayedClaude(tmp_path / "claude", room) as claude:
+        yield ClaudeStage(claude)
+
+
+@pytest.mark.parametrize("promise", CHANNEL_PROMISES, ids=lambda promise: promise.__name__)
+def test_claude_code_keeps_the_promise(promise: ChannelPromise, stage: ClaudeStage) -> None:
+    """DESIGN §§7, 8: what `ports/adapter.py` says, for the channel into Claude Code."""
+    asyncio.run(promise(stage))

@@ -1,0 +1,155 @@
+"""Lines for monitors: handed over in two steps, so that it is known what was written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from wake_bridge.engine.sessions import doorbell
+from wake_bridge.engine.sessions.doorbell import Doorbell
+
+S = "session-1"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doorbell, "COMES_BACK", 0.2)
+    monkeypatch.setattr(doorbell, "BEGINS_WITHIN", 0.2)
+    monkeypatch.setattr(doorbell, "WRITES_WITHIN", 0.2)
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+async def waiting(bell: Doorbell) -> asyncio.Task[doorbell.Ring | None]:
+    """A monitor that waits."""
+    task = asyncio.create_task(bell.wait(S, 5))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_a_line_counts_as_written_once_its_monitor_has_said_so() -> None:
+    """A ring is answered True only after both steps of the monitor."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        monitor = await waiting(bell)
+        ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
+        ring = await monitor
+        assert ring is not None
+        assert (ring.mark, ring.line) == ("M", "a line")
+        assert bell.printing(S, "M")
+        await asyncio.sleep(0)
+        assert not ringing.done()
+        assert bell.printed("M")
+        assert await ringing is True
+
+    run(story())
+
+
+def test_nobody_who_waits_means_certainly_not_written() -> None:
+    """A ring without a monitor is False at once."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        assert not bell.listens(S)
+        assert await bell.ring(S, "M", "a line") is False
+
+    run(story())
+
+
+def test_a_monitor_that_never_begins_may_not_begin_later() -> None:
+    """A line that was not begun in time is certainly not written: its late monitor is told no."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        monitor = await waiting(bell)
+        assert await bell.ring(S, "M", "a line") is False
+        assert (await monitor) is not None
+        assert not bell.printing(S, "M")
+        assert not bell.printed("M")
+
+    run(story())
+
+
+def test_a_monitor_that_began_and_fell_silent_leaves_it_unknown() -> None:
+    """Between the two steps nobody can tell what was written."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        monitor = await waiting(bell)
+        ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
+        await monitor
+        assert bell.printing(S, "M")
+        assert await ringing is None
+        assert not bell.printed("M")
+
+    run(story())
+
+
+def test_a_line_is_begun_by_one_monitor_alone() -> None:
+    """Two monitors of one conversation do not both write the line."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        older, newer = await waiting(bell), await waiting(bell)
+        ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
+        assert await newer is not None
+        assert not older.done()
+        again = await bell.wait(S, 0.05)
+        assert again is not None, "a line whose monitor has not begun is there for one that calls again"
+        assert [bell.printing(S, "M"), bell.printing(S, "M")] == [True, False]
+        assert bell.printed("M")
+        assert await ringing is True
+        older.cancel()
+        await asyncio.gather(older, return_exceptions=True)
+
+    run(story())
+
+
+def test_a_monitor_between_two_calls_still_listens() -> None:
+    """The long poll ends every 25 s; a wake that comes just then waits for the next call."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        assert await bell.wait(S, 0.01) is None
+        assert bell.listens(S)
+        ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
+        await asyncio.sleep(0.02)
+        assert await bell.wait(S, 1) is not None
+        assert bell.printing(S, "M")
+        assert bell.printed("M")
+        assert await ringing is True
+
+    run(story())
+
+
+def test_a_monitor_that_does_not_come_back_does_not_listen() -> None:
+    """Whoever was once heard of is not taken for alive."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        assert await bell.wait(S, 0.01) is None
+        await asyncio.sleep(0.25)
+        assert not bell.listens(S)
+        assert await bell.ring(S, "M", "a line") is False
+
+    run(story())
+
+
+def test_another_conversation_cannot_take_a_line() -> None:
+    """Only the monitor of the conversation itself may write it."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        monitor = await waiting(bell)
+        ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
+        await monitor
+        assert not bell.printing("session-2", "M")
+        assert await ringing is False
+
+    run(story())

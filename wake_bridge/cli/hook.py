@@ -1,0 +1,138 @@
+"""`hook`: what a harness runs at its events, and having that written into its settings (DESIGN §7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.edges.hook.shapes import HARNESSES
+
+if TYPE_CHECKING:
+    from wake_bridge.edges.agent_files import FileChange
+
+_TAKES_EFFECT: Final = {
+    "codex": "Codex asks once whether it trusts them (`/hooks`), and takes them up when it is started again.",
+}
+
+
+def _harness_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("harness", type=click.Choice(HARNESSES))(command)
+
+
+def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+
+
+@click.group(short_help="Serve a harness's hooks, and have them installed.")
+def hook() -> None:
+    """Hand what waits to an agent in the middle of its turn, by its harness's own hooks.
+
+    `wake-bridge hook HARNESS` is what the harness runs: it reads the event on stdin and prints what is handed over, or
+    nothing.
+    """
+
+
+@hook.command(short_help="Write the hooks into a harness's settings.")
+@_harness_argument
+@_dry_run_option
+@pass_run
+def install(run: CommandContext, harness: str, dry_run: bool) -> None:
+    """Write hooks that call this wake-bridge into the user's settings of HARNESS; safe to repeat, as after an update.
+
+    What stands there already stays. For Claude Code it is `wake-bridge claude install`.
+    """
+    from wake_bridge.edges.agent_files import apply
+    from wake_bridge.edges.agent_files.hook_settings import plan_hooks
+    from wake_bridge.edges.own_program import own_program
+    from wake_bridge.edges.service.manager.launch import why_it_will_not_last
+
+    _require_settings(harness, "install")
+    fragile = why_it_will_not_last(os.environ)
+    if fragile:
+        run.console.warn(f"attention: {fragile}")
+    program = own_program(run.config_option, os.environ)
+    change = plan_hooks(harness, program, os.environ, run.settings.state_dir)
+    if not dry_run:
+        apply([change], run.settings.state_dir)
+    run.console.object(
+        {"dryRun": dry_run, "harness": harness, "file": str(change.path), "change": _change_of(change)},
+        _written(change, harness, dry_run=dry_run),
+    )
+
+
+@hook.command(short_help="Take the hooks back.")
+@_harness_argument
+@_dry_run_option
+@pass_run
+def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
+    """Take the hooks out of the settings of HARNESS again: to the byte, where nobody touched the file since."""
+    from wake_bridge.domain.errors import OperationFailed
+    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove
+    from wake_bridge.edges.agent_files.hook_settings import purpose
+
+    _require_settings(harness, "uninstall")
+    ours = purpose(harness)
+    if dry_run:
+        removals = plan_removal([one for one in read_files_record(run.settings.state_dir) if one.what == ours])
+    else:
+        removals = remove(run.settings.state_dir, lambda one: one.what == ours)
+    troubles = [f"{one.path}: {one.trouble}" for one in removals if one.trouble]
+    changed = [str(one.path) for one in removals if one.changes]
+    words = [f"{'would take' if dry_run else 'took'} our hooks out of {file}" for file in changed]
+    run.console.object(
+        {"dryRun": dry_run, "harness": harness, "removed": changed, "troubles": troubles},
+        "\n".join(words) or f"there are no hooks of {harness} to take back",
+    )
+    if troubles:
+        raise OperationFailed("not everything could be removed", "; ".join(troubles), hint="mend it, then run it again")
+
+
+def _serving(harness: str) -> click.Command:
+    """`hook HARNESS [EVENT]`, where it comes through the command line after all: with global options, say."""
+
+    @click.command(harness, short_help=f"Serve one hook of {harness}.", hidden=True)
+    @click.argument("event", required=False)
+    @pass_run
+    def serve(run: CommandContext, event: str | None) -> None:
+        """Read the event on stdin and print what is handed over, or nothing."""
+        from wake_bridge.edges.hook import program
+        from wake_bridge.edges.hook.state_place import CONFIG_VARIABLE
+
+        if run.config_option:
+            os.environ[CONFIG_VARIABLE] = run.config_option
+        program.run([harness, *([event] if event else [])])
+
+    return serve
+
+
+for _harness in HARNESSES:
+    hook.add_command(_serving(_harness))
+
+
+def _require_settings(harness: str, command: str) -> None:
+    from wake_bridge.domain.errors import UsageMistake
+    from wake_bridge.edges.agent_files.hook_settings import INTO
+
+    if harness not in INTO:
+        raise UsageMistake(
+            "Claude Code has its hooks in a plugin", f"hook {command}", hint=f"`wake-bridge claude {command}`"
+        )
+
+
+def _change_of(change: FileChange) -> str:
+    if not change.changes:
+        return "keep"
+    return "write" if change.before is None else "update"
+
+
+def _written(change: FileChange, harness: str, *, dry_run: bool) -> str:
+    if not change.changes:
+        return f"the hooks are there already: {change.path}"
+    if dry_run:
+        return f"would {_change_of(change)} {change.path}"
+    again = _TAKES_EFFECT.get(harness, f"{harness} takes them up when it is started again.")
+    return f"done: {_change_of(change)} {change.path}\n{again}"

@@ -1,0 +1,68 @@
+"""What a hook can tell of the harness that runs it (`wake_bridge.domain.sessions.Caller`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+AGENT_VARIABLE = "WAKE_BRIDGE_AGENT"
+"""Names the identity of the agent that is started with it."""
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "timeout"})
+_PARENT, _GROUP, _TERMINAL, _FOREGROUND, _START = 1, 2, 4, 5, 19
+_DEEPEST = 8
+
+
+def told(harness: str, said: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Session, place, process and environment of the harness, for the daemon to judge.
+
+    Args:
+        harness: which one it is.
+        said: what it wrote on stdin.
+        environment: the hook's own, which is the harness's.
+    """
+    process = _harness_process()
+    in_terminal = process["terminal"] or not process["started"]
+    socket, _, _ = environment.get("TMUX", "").partition(",")
+    return {
+        **process,
+        "harness": harness,
+        "session_id": _first(said, "session_id", "sessionId"),
+        "directory": os.path.realpath(_first(said, "cwd") or os.getcwd()),
+        "agent": _first(said, "agent_id", "agentId"),
+        "claims": environment.get(AGENT_VARIABLE, ""),
+        # the pane of a server that other terminals share is not where this conversation is seen
+        "socket": os.path.realpath(socket) if socket and in_terminal else "",
+        "pane": environment.get("TMUX_PANE", "") if in_terminal else "",
+    }
+
+
+def _first(said: Mapping[str, Any], *names: str) -> str:
+    """The first of these that is a text."""
+    return next((value for name in names if isinstance(value := said.get(name), str)), "")
+
+
+def _harness_process() -> dict[str, Any]:
+    """The process that started the hook, through whatever shell: id, start, group, and the terminal it has in hand."""
+    pid = os.getppid()
+    for _ in range(_DEEPEST):
+        name, fields = _stat(pid)
+        if not fields:
+            break
+        if name not in _SHELLS:
+            group, foreground = int(fields[_GROUP]), int(fields[_FOREGROUND])
+            terminal = int(fields[_TERMINAL]) if group == foreground else 0
+            return {"pid": pid, "started": fields[_START], "group": group, "terminal": terminal}
+        pid = int(fields[_PARENT])
+    return {"pid": os.getppid(), "started": "", "group": os.getpgid(os.getppid()), "terminal": 0}
+
+
+def _stat(pid: int) -> tuple[str, list[str]]:
+    """Name and further fields of `/proc/PID/stat`; empty where there is no such process, or no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            before, _, after = file.read().rpartition(")")
+    except OSError:
+        return "", []
+    return before.partition("(")[2], after.split()

@@ -1,0 +1,27 @@
+"""How this wake-bridge is called by programs that know nothing of the shell it was started from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
+_SCRIPT: Final = "wake-bridge"
+
+
+def own_program(config_option: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The words that start it: the configuration as a variable (`NAME=value`), where one was named, then the command.
+
+    Args:
+        config_option: the value of `--config`, if given.
+        environment: of the person who asks.
+    """
+    config = config_option or environment.get(CONFIG_VARIABLE)
+    named = os.path.abspath(os.path.expanduser(config)) if config else ""  # noqa: PTH100, PTH111 - as typed, links kept
+    script = Path(sys.executable).with_name(_SCRIPT)
+    # -P: a directory of that name where an agent works must not be taken for the program
+    command = (str(script),) if os.access(script, os.X_OK) else (sys.executable, "-P", "-m", "wake_bridge")
+    return (*([f"{CONFIG_VARIABLE}={named}"] if named else []), *command)

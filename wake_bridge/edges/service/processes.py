@@ -1,0 +1,58 @@
+"""What the system says of the processes inside a harness (`engine.sessions.whose.Processes`)."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import psutil
+
+from wake_bridge.engine.sessions.whose import Processes
+
+_STAT_PARENT: Final = 1
+_STAT_TERMINAL: Final = 4
+_STAT_START_TIME: Final = 19
+_DEEPEST: Final = 64
+
+
+def processes() -> Processes:
+    """The system's own answers; on Linux from /proc, which costs microseconds."""
+    return Processes(_group_of, _terminal_of, _started_at, _ancestors_of)
+
+
+def _group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid) if pid else 0
+    except OSError:
+        return 0
+
+
+def _terminal_of(pid: int) -> int:
+    return int(fields[_STAT_TERMINAL]) if (fields := stat_fields(pid)) else 0
+
+
+def _started_at(pid: int) -> str:
+    return fields[_STAT_START_TIME] if (fields := stat_fields(pid)) else ""
+
+
+def _ancestors_of(pid: int) -> list[int]:
+    above: list[int] = []
+    while (fields := stat_fields(pid)) and len(above) < _DEEPEST:
+        pid = int(fields[_STAT_PARENT])
+        above.append(pid)
+    if above or os.path.exists("/proc/self/stat"):  # noqa: PTH110 - a pseudo file
+        return above
+    try:
+        return [one.pid for one in psutil.Process(pid).parents()]
+    except psutil.Error:
+        return []
+
+
+def stat_fields(pid: int) -> list[str]:
+    """The fields of `/proc/PID/stat` from the third on; empty where there is no such process, or no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a pseudo file
+            # the name in parentheses may hold anything, blanks and parentheses included
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []

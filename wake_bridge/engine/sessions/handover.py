@@ -1,0 +1,302 @@
+"""What waits for an identity is handed to the hook of its own conversation, under the lease (DESIGN §7, one driver).
+
+Three steps, as for every driver: the lease is taken with exactly what is shown, the intent is written down before a byte
+is printed, and what was printed is settled. A hook that dies in between leaves a journal that says how far it can have got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
+from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.guards import Candidate, Go, before_lock, switched_off
+from wake_bridge.domain.handover import MOST_SHOWN, compose_block, items_of
+from wake_bridge.domain.heartbeat import is_our_pulse
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.sessions import Caller, Moment
+from wake_bridge.domain.text import harmless
+from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
+from wake_bridge.engine.deliver.survivors import Sorted, sort_out
+from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.sessions.registry import Registry
+from wake_bridge.engine.sessions.whose import Whose
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.adapter import Place
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger, NewId
+
+HOOK: Final = "hook"
+"""What a delivery names as its adapter when a hook took it."""
+
+OFFER_LASTS: Final = 3_000
+"""Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
+
+HANDED_AT: Final = frozenset({Moment.BEGUN, Moment.PROMPT, Moment.TOOL, Moment.STOP})
+"""The moments at which a harness lets a hook add to what its model sees."""
+
+DAY: Final = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A block for one hook to print, if it says that it takes it under this lease."""
+
+    delivery_id: str
+    lease: int
+    block: str
+    shown: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a hook is answered: whose its conversation is, and what is offered to it."""
+
+    identity: Identity | None
+    offer: Offer | None = None
+
+
+class Handover:
+    """Takes the calls of hooks.
+
+    Args:
+        place_of: where the identity lives, as it is watched: a turn that is prolonged counts against that place.
+        poke: something may have been left for another delivery.
+        dry_run: hand nothing over.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        inquiry: Inquiry,
+        registry: Registry,
+        whose: Whose,
+        switchboard: Switchboard,
+        current: Current,
+        clock: Clock,
+        new_id: NewId,
+        *,
+        place_of: Callable[[Identity], Place | None],
+        poke: Callable[[], None],
+        dry_run: bool = False,
+    ) -> None:
+        self._ledger = ledger
+        self._inquiry = inquiry
+        self._registry = registry
+        self._whose = whose
+        self._switchboard = switchboard
+        self._current = current
+        self._clock = clock
+        self._new_id = new_id
+        self._place_of = place_of
+        self._poke = poke
+        self._dry_run = dry_run
+        self._log = structlog.get_logger("deliver")
+
+    def meet(self, caller: Caller) -> Identity | None:
+        """A program inside a harness made its conversation known; answers whose it is."""
+        identity = self._whose.of(caller)
+        self._registry.meet(caller, identity)
+        return identity
+
+    async def called(self, caller: Caller, moment: Moment, marks: Sequence[str], *, drain: bool) -> Called:
+        """A hook calls.
+
+        Args:
+            caller: what it says of itself; a sub-agent's is handed nothing, and says nothing of its conversation.
+            moment: where in its turn the conversation stands.
+            marks: the marks that a submitted prompt carries.
+            drain: whether the hook can print something now.
+        """
+        if caller.agent:
+            return Called(self._whose.of(caller))
+        identity = self.meet(caller)
+        self._acknowledge(identity, marks, caller.harness)
+        if moment is Moment.ENDED:
+            self._registry.part(caller.session_id)
+            return Called(identity)
+        self._registry.note(caller.session_id, moment)
+        if identity is None or not drain or moment not in HANDED_AT or self._dry_run:
+            return Called(identity)
+        try:
+            return Called(identity, await self._offer(identity, caller, moment))
+        except (SourceError, StaleLease) as away:
+            # the graph cannot be asked, or another driver was quicker: it waits, or it is done
+            self._log.debug("stale_lease", agent=identity, reason=str(away))
+            return Called(identity)
+
+    def taking(self, delivery_id: str, lease: int) -> bool:
+        """The hook is about to print its offer: whether it may. On disk when this answers."""
+        now = self._clock.now()
+        delivery = self._held(delivery_id, lease)
+        if delivery is None or (delivery.lease_until or 0) <= now or self._progress(delivery) is not Progress.UNTOUCHED:
+            return False
+        try:
+            # first the time, then the intent: nobody takes over from a hook that prints
+            self._ledger.renew(delivery, Instant(now + self._current.settings.lease), None, now)
+            self._ledger.append(delivery, Step.INTENT_SUBMIT, {"by": HOOK, "where": delivery.where}, now)
+        except (StaleLease, IllegalTransition):
+            return False
+        return True
+
+    def printed(self, delivery_id: str, lease: int) -> bool:
+        """The hook has printed it: settles the delivery, proven as far as the harness having taken the bytes."""
+        now = self._clock.now()
+        delivery = self._held(delivery_id, lease)
+        if delivery is None or self._progress(delivery) is not Progress.MAYBE_SUBMITTED:
+            return False
+        evidence = {"proof": "the hook has printed it"}
+        try:
+            self._ledger.append(delivery, Step.SUBMITTED, evidence, now)
+            self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.ACCEPTED, evidence, now)
+        except (StaleLease, IllegalTransition):
+            return False
+        self._log.info(
+            "delivery_settled",
+            delivery=delivery.id,
+            agent=delivery.identity,
+            pane=delivery.where,
+            outcome=Outcome.SUBMITTED,
+            proof=int(Proof.ACCEPTED),
+            evidence=evidence,
+        )
+        self._poke()
+        return True
+
+    # -- what is offered -----------------------------------------------------------------------------------------
+
+    async def _offer(self, identity: Identity, caller: Caller, moment: Moment) -> Offer | None:
+        vehicle = self._unfrozen(identity)
+        events = self._waiting(identity, vehicle)
+        if not events:
+            return None
+        judged = await sort_out(self._inquiry, self._ledger, identity, events)
+        self._close(judged)
+        place = self._place_of(identity) if moment is Moment.STOP else None
+        free = self._let_through(identity, judged, vehicle, moment, place)
+        items = items_of(free)
+        if not items:
+            return None
+        shown = items[:MOST_SHOWN]
+        told = [event for item in shown for event in item.events]
+        allowed = allowed_senders(self._current, identity)
+        delivery_id = vehicle.id if vehicle else self._new_id()
+        block = compose_block(
+            shown,
+            len(items),
+            identity=identity,
+            delivery_id=delivery_id,
+            now=self._clock.now(),
+            known=judged.identities.keys(),
+            style=self._current.settings.digest,
+            bodies=await bodies_of(self._inquiry, told, allowed),
+            allow_from=allowed,
+        )
+        now = self._clock.now()
+        where = f"{harmless(caller.harness, 20)} ({moment})"
+        locked = self._ledger.hand_over(
+            identity,
+            vehicle,
+            delivery_id=delivery_id,
+            digest=block,
+            events=[one.id for one in told],
+            adapter=HOOK,
+            where=where,
+            pane_key=_counted_against(identity, moment, place),
+            until=Instant(now + OFFER_LASTS),
+            now=now,
+        )
+        self._log.info("delivery_locked", delivery=locked.id, agent=identity, pane=where, events=len(told))
+        self._poke()
+        return Offer(locked.id, locked.owner_lease, block, len(shown), len(items))
+
+    def _unfrozen(self, identity: Identity) -> Delivery | None:
+        open_ones = (one for one in self._ledger.unsettled() if one.identity == identity and not one.state.is_frozen)
+        return next(open_ones, None)
+
+    def _waiting(self, identity: Identity, vehicle: Delivery | None) -> list[WakeEvent]:
+        """What may be handed over: the held delivery's, once its window has closed, and what waits for the next turn.
+
+        A nudge of the heartbeat is left to it: it speaks of how much is unread, not of anything that arrived.
+        """
+        is_held = vehicle is not None and (vehicle.state, vehicle.due_at <= self._clock.now()) == (
+            DeliveryState.DISPATCHED,
+            True,
+        )
+        members = self._ledger.events_of(vehicle.id) if vehicle is not None and is_held else []
+        waiting = [*members, *self._ledger.next_turn_events(identity)]
+        return [one for one in waiting if one.status is EventStatus.OPEN and not is_our_pulse(one)]
+
+    def _let_through(
+        self, identity: Identity, judged: Sorted, vehicle: Delivery | None, moment: Moment, place: Place | None
+    ) -> tuple[WakeEvent, ...]:
+        """What the guards let pass: a turn that runs anyway costs nothing more, one that is prolonged counts as a wake."""
+        now = self._clock.now()
+        row = judged.identities.get(identity)
+        switches = self._switchboard.of(identity, row.participation if row else "active")
+        if moment is not Moment.STOP:
+            off = switched_off(switches, now, self._switchboard.local_minutes())
+            return () if off else tuple(one for one in judged.surviving if one.not_before <= now)
+        verdict = before_lock(
+            Candidate(
+                identity=identity,
+                events=judged.surviving,
+                due_at=vehicle.due_at if vehicle else now,
+                pane_key=_counted_against(identity, moment, place),
+                where=place.label if place else "",
+                lifted_at=self._ledger.limits_lifted_at(identity),
+            ),
+            self._current.settings.limits,
+            self._ledger.past_wakes(Instant(now - DAY)),
+            switches,
+            now,
+            self._switchboard.local_minutes(),
+        )
+        return verdict.events if isinstance(verdict, Go) else ()
+
+    def _close(self, judged: Sorted) -> None:
+        for event, status, why in judged.closed:
+            self._ledger.mark([event.id], status, why, self._clock.now())
+
+    # -- what is heard -------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, identity: Identity | None, marks: Sequence[str], harness: str) -> None:
+        """A prompt carried our mark: the agent has the wake (proof 3). Another identity's proves nothing."""
+        for mark in marks:
+            delivery = self._ledger.delivery(mark)
+            if delivery is None or (delivery.id, delivery.identity) != (mark, identity):
+                continue
+            if self._progress(delivery) is Progress.UNTOUCHED:
+                continue
+            self._registry.hear([mark])
+            if delivery.proof < Proof.ACKNOWLEDGED:
+                by = f"prompt hook of {harmless(harness, 20)}"
+                self._ledger.raise_proof(mark, Proof.ACKNOWLEDGED, {"by": by}, self._clock.now())
+                self._log.info("delivery_acknowledged", delivery=mark, agent=delivery.identity, by=by)
+
+    # -- the lease -----------------------------------------------------------------------------------------------
+
+    def _held(self, delivery_id: str, lease: int) -> Delivery | None:
+        """The delivery, if it is still locked for a hook under this very lease."""
+        delivery = self._ledger.delivery(delivery_id) if delivery_id else None
+        if delivery is None or delivery.id != delivery_id:
+            return None
+        known = (delivery.state, delivery.adapter, delivery.owner_lease)
+        return delivery if known == (DeliveryState.LOCKED, HOOK, lease) else None
+
+    def _progress(self, delivery: Delivery) -> Progress:
+        return progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
+
+
+def _counted_against(identity: Identity, moment: Moment, place: Place | None) -> str:
+    """Which place's limits a hand-over counts against: none where it costs no turn."""
+    if moment is not Moment.STOP:
+        return ""
+    return place.key if place else f"{HOOK}:{identity}"

@@ -1,0 +1,146 @@
+"""Which identity a conversation belongs to; none, or several, is nobody (DESIGN §7, one driver)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wake_bridge.domain.names import Identity, Instant, is_identity
+from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.sessions import Caller, Session
+from wake_bridge.engine.sessions.registry import NOBODY, Registry
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.clock import Clock
+
+SILENT_FOR: Final = 24 * 3_600_000
+"""Milliseconds without a sign after which a conversation that never said goodbye counts as over."""
+
+APART: Final = frozenset({"codex"})
+"""Harnesses whose hooks may run in a server of their own, which has no terminal, or the environment of another one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """What the system says of processes: three questions, each answered by 0, empty or None where it cannot tell.
+
+    Args:
+        group_of: the process group.
+        terminal_of: the controlling terminal's number.
+        started_at: the kernel's start time, which tells a process from a later one of the same id.
+        ancestors_of: parent, its parent, and so on.
+    """
+
+    group_of: Callable[[int], int]
+    terminal_of: Callable[[int], int]
+    started_at: Callable[[int], str]
+    ancestors_of: Callable[[int], Sequence[int]]
+
+
+class Whose:
+    """Answers whose a conversation is, from what its caller says and what is known besides.
+
+    Args:
+        registry: the conversations that called in.
+        recorded: what was written down of one earlier.
+        current: the settings in force.
+        clock: how long ago one was heard of.
+        fences: where the identities live now, as they are watched.
+        reachable: the identities there are.
+        processes: what the system says.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        recorded: Callable[[str], Session | None],
+        current: Current,
+        clock: Clock,
+        *,
+        fences: Callable[[], Mapping[Identity, Binding]],
+        reachable: Callable[[], Container[Identity]],
+        processes: Processes,
+    ) -> None:
+        self._registry = registry
+        self._recorded = recorded
+        self._current = current
+        self._clock = clock
+        self._fences = fences
+        self._reachable = reachable
+        self._processes = processes
+
+    def of(self, caller: Caller) -> Identity | None:
+        """The one identity; None where none fits, or several do.
+
+        The first that speaks decides: the environment, the pane, what was recorded, the directory. An agent that another
+        agent has started in one of its tools inherits environment and directory, and is nobody.
+        """
+        fences = self._fences()
+        if self._is_nested(caller, fences):
+            return None
+        if caller.claims:
+            claimed = Identity(caller.claims)
+            return claimed if is_identity(claimed) and claimed in self._reachable() else None
+        here = [identity for identity, fence in fences.items() if self._is_in(caller, fence)]
+        if here:
+            return here[0] if len(here) == 1 else None
+        known = self._recorded(caller.session_id)
+        if known is not None and known.identity != NOBODY:
+            return known.identity if self._may_be(caller, known.identity, fences) else None
+        return self._by_directory(caller, fences)
+
+    def _by_directory(self, caller: Caller, fences: Mapping[Identity, Binding]) -> Identity | None:
+        room = _spelled(caller.directory)
+        if not room or any(_spelled(one.directory) == room for one in self._others(caller)):
+            return None
+        fitting = [
+            identity
+            for identity, target in self._current.settings.targets.items()
+            if target.directory and _spelled(target.directory) == room
+        ]
+        if len(fitting) != 1:
+            return None
+        wanted = self._current.settings.targets[fitting[0]].agent
+        fits = wanted in {"", caller.harness} and self._may_be(caller, fitting[0], fences)
+        return fitting[0] if fits else None
+
+    def _others(self, caller: Caller) -> list[Session]:
+        """The other conversations that are still going on, as far as can be told."""
+        since = Instant(self._clock.now() - SILENT_FOR)
+        return [
+            one
+            for one in self._registry.live()
+            if one.session_id != caller.session_id and one.seen_at >= since and self._is_alive(one)
+        ]
+
+    def _is_alive(self, session: Session) -> bool:
+        return not session.started or self._processes.started_at(session.pid) == session.started
+
+    def _is_in(self, caller: Caller, fence: Binding) -> bool:
+        """Whether the caller's harness has the terminal of that pane: its environment alone says little."""
+        if not caller.pane or (caller.socket, caller.pane) != (fence.socket, fence.pane_id):
+            return False
+        if caller.terminal:
+            return self._processes.terminal_of(fence.pane_pid) == caller.terminal
+        return bool(caller.group) and self._processes.group_of(fence.agent_pid) == caller.group
+
+    def _may_be(self, caller: Caller, identity: Identity, fences: Mapping[Identity, Binding]) -> bool:
+        """Whether nothing speaks against it: who lives in one pane does not live in another terminal as well."""
+        fence = fences.get(identity)
+        runs_apart = caller.harness in APART and not caller.terminal
+        return fence is None or runs_apart or self._is_in(caller, fence)
+
+    def _is_nested(self, caller: Caller, fences: Mapping[Identity, Binding]) -> bool:
+        above = set(self._processes.ancestors_of(caller.pid)) - {0, 1, caller.pid} if caller.pid else set()
+        if not above:
+            return False
+        if any(one.pid in above and self._is_alive(one) for one in self._others(caller)):
+            return True
+        agents = {fence.agent_pid for fence in fences.values()} & above
+        return any(self._processes.group_of(pid) != caller.group for pid in agents)
+
+
+def _spelled(directory: str) -> str:
+    """One spelling for one directory."""
+    return os.path.realpath(os.path.expanduser(directory)) if directory else ""  # noqa: PTH111 - strings in, strings out

@@ -1,0 +1,174 @@
+"""A Claude Code session as far as outsiders see one: its record, its transcript, and a monitor that waits in it.
+
+Nothing runs but a process that stands for it. What a monitor writes is noted as the real program notes it (measured on
+2.1.332): at once in its queue, then as a message of the conversation, while a turn runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.sessions import Session
+
+Hearing = Literal["tells", "queues", "swallows", "says nothing of it", "dies with it"]
+"""What comes of a line: the agent is given it, it stays in the queue, it never comes in, it may or may not have."""
+
+_SCENES: Final[dict[str, dict[str, str]]] = {
+    "idle": {"status": "idle"},
+    "shell": {"status": "shell"},
+    "busy": {"status": "busy"},
+    "approval": {"status": "waiting", "waitingFor": "permission prompt"},
+}
+
+
+class PlayedClaude:
+    """One session below `directory` (what `CLAUDE_CONFIG_DIR` names); a context manager that ends its process."""
+
+    def __init__(self, directory: Path, room: Path, session_id: str = "5cba19df-1111-4222-8333-444455556666") -> None:
+        self.directory = directory
+        self.session_id = session_id
+        self.room = room
+        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        self.pid = self.process.pid
+        self.started = _started(self.pid)
+        self.draft = ""
+        self._stamp = 1_795_816_628_572
+        (directory / "sessions").mkdir(parents=True, exist_ok=True)
+        self.shows("shell")
+
+    def __enter__(self) -> PlayedClaude:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dies()
+
+    @property
+    def file(self) -> Path:
+        """Its record."""
+        return self.directory / "sessions" / f"{self.pid}.json"
+
+    @property
+    def transcript(self) -> Path:
+        """What it writes down of the conversation."""
+        folder = re.sub(r"[^A-Za-z0-9]", "-", str(self.room))
+        return self.directory / "projects" / folder / f"{self.session_id}.jsonl"
+
+    def record(self, **changes: Any) -> dict[str, Any]:
+        """The record as the real program writes it, with other values where the test wants some."""
+        return {
+            "pid": self.pid,
+            "sessionId": self.session_id,
+            "cwd": str(self.room),
+            "startedAt": 1_795_816_621_912,
+            "procStart": self.started,
+            "version": "2.1.332",
+            "peerProtocol": 1,
+            "kind": "interactive",
+            "entrypoint": "cli",
+            "status": "idle",
+            "updatedAt": self._stamp,
+            "statusUpdatedAt": self._stamp,
+            **changes,
+        }
+
+    def shows(self, scene: str, **changes: Any) -> None:
+        """Write the record of a scene."""
+        self._stamp += 1
+        self.writes(json.dumps(self.record(**_SCENES[scene], **changes)))
+
+    def writes(self, text: str) -> None:
+        """Put any text in the record's place."""
+        self.file.write_text(text, encoding="utf-8")
+
+    def notes(self, kind: str, line: str) -> None:
+        """Add a row with a monitor's line to the transcript."""
+        said = f"<task-notification>\n<event>{line}</event>\n</task-notification>"
+        row: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": said}}
+        if kind == "queue-operation":
+            row = {"type": kind, "operation": "enqueue", "content": said}
+        self.transcript.parent.mkdir(parents=True, exist_ok=True)
+        with self.transcript.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({**row, "sessionId": self.session_id}) + "\n")
+
+    def suspends(self) -> None:
+        """As Ctrl-Z does."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def dies(self) -> None:
+        """As by `kill -9`: the record stays behind."""
+        self.process.kill()
+        self.process.wait()
+
+
+class PlayedSessions:
+    """`Sessions` for played sessions, by their ids. `hearing` is what comes of the next line.
+
+    Args:
+        claude: who is rung.
+        identity: whose it made itself known as; empty where it never did.
+    """
+
+    def __init__(self, claude: PlayedClaude, identity: str = "") -> None:
+        self._claude = claude
+        self._identity = identity
+        self.listening = {claude.session_id}
+        self.hearing: Hearing = "tells"
+        self.lines: list[str] = []
+        self.marks: set[str] = set()
+
+    def session(self, session_id: str) -> Session | None:
+        """See `Sessions.session`."""
+        if not self._identity or session_id != self._claude.session_id:
+            return None
+        return Session("claude", session_id, Identity(self._identity), pid=self._claude.pid)
+
+    def listens(self, session_id: str) -> bool:
+        """See `Sessions.listens`."""
+        return session_id in self.listening
+
+    async def ring(self, session_id: str, mark: str, line: str) -> bool | None:
+        """See `Sessions.ring`."""
+        del mark
+        if session_id not in self.listening:
+            return False
+        if self.hearing == "swallows":
+            return None
+        self.lines.append(line)
+        if self.hearing in {"tells", "queues"}:
+            self._claude.notes("queue-operation", line)
+        if self.hearing == "tells":
+            self._claude.shows("busy")
+            self._claude.notes("user", line)
+            self._claude.shows("shell")
+        if self.hearing == "dies with it":
+            self._claude.dies()
+        return True
+
+    async def heard(self, mark: str, patience: float) -> bool:
+        """See `Sessions.heard`."""
+        if mark not in self.marks:
+            await asyncio.sleep(patience)
+        return mark in self.marks
+
+
+def _started(pid: int) -> str:
+    """The process' start in the harness's words."""
+    stat = Path(f"/proc/{pid}/stat")
+    if stat.exists():
+        return stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    answer = subprocess.run(
+        ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
+        env={"LC_ALL": "C", "TZ": "UTC"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return answer.stdout.strip()

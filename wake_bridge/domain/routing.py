@@ -60,7 +60,8 @@ class Address:
     application come from the newest active subscription's metadata; `binding` from an earlier `bind`. `pane_written`
     and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
     only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one. `sessions` are
-    the conversations of harnesses that are known to be the identity's, the newest first.
+    the conversations of harnesses that are known to be the identity's, the newest first. No other identity is expected
+    with the same harness in the same directory where it `has_directory_to_itself`.
     """
 
     identity: Identity
@@ -74,6 +75,7 @@ class Address:
     details: tuple[tuple[str, str], ...] = ()
     expected: Expected = Expected()
     sessions: tuple[Session, ...] = ()
+    has_directory_to_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)

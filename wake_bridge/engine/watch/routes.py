@@ -99,6 +99,13 @@ class Routes:
             return target.adapter
         return (newest.adapter if newest else "") or self._current.settings.default_adapter
 
+    def _is_alone(self, target: TargetSettings | None) -> bool:
+        """Whether no other target expects the same harness in the same directory."""
+        if target is None or not target.directory:
+            return False
+        alike = (target.agent, target.directory)
+        return [(one.agent, one.directory) for one in self._current.settings.targets.values()].count(alike) == 1
+
     def _address(self, identity: Identity) -> Address:
         settings = self._current.settings
         target, newest = self._target(identity), self._newest(identity)
@@ -118,6 +125,7 @@ class Routes:
             suggested_written=suggested_written,
             details=newest.details if newest else (),
             sessions=tuple(self._sessions_of(identity)),
+            has_directory_to_itself=self._is_alone(target),
         )
 
 

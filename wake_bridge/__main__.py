@@ -1,5 +1,5 @@
 """`python -m wake_bridge`."""
 
-from wake_bridge.cli.app import main
+from wake_bridge.cli.start import main
 
 main()

@@ -15,7 +15,9 @@ SLOW = {"adapters", "apscheduler", "asyncio", "libtmux", "logging", "psutil", "r
 JUDGING = {"pydantic", "pydantic_core", "importlib.metadata"}
 """What judges the whole configuration."""
 
-LOADED = "import sys; from wake_bridge.cli.start import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+LOADED = (
+    "import sys; from wake_bridge.cli.start import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+)
 
 SOMETHING_TO_DO = {
     "--help": SLOW | JUDGING | {"sqlite3", "wake_bridge.edges", "wake_bridge.engine"},
@@ -33,7 +35,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """A HOME with an embedded graph and one agent without mail."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     for command in (["init"], ["agent", "add", "@agent"]):
-        subprocess.run([sys.executable, "-m", "wake_bridge", *command], env=environment, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "wake_bridge", *command], env=environment, check=True, capture_output=True
+        )
     return environment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.routing import Address, Route
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -31,52 +31,6 @@ from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
 from wake_bridge.wiring import engine_settings, make_adapters
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do.
-
-    `nudged` counts the identities that are left to the heartbeat; 0 where that is switched off.
-    """
-
-    tip: int | None = None
-    active_routes: int = 0
-    nudged: int = 0
-    embedded: bool = False
-    journal_mode: str = ""
-    trouble: str = ""
-    hint: str = ""
-
-
-def standing(settings: Settings, bound: Iterable[Identity] = ()) -> Standing:
-    """Where the graph's log ends and who can be woken, `bound` ones included; never raises."""
-    try:
-        with GraphFile(settings.graph_path) as graph:
-            book = _book(graph, settings)
-            return Standing(
-                tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
-                active_routes=book.active_routes,
-                nudged=_nudged(book, settings, bound),
-                embedded=graph.is_embedded,
-                journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
-            )
-    except SourceError as error:
-        return Standing(trouble=str(error), hint=error.hint)
-
-
-def _nudged(book: SubscriptionBook, settings: Settings, bound: Iterable[Identity]) -> int:
-    if not settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True):
-        return 0
-    known = drivers(book, {*bound, *map(Identity, settings.config.targets)})
-    return sum(driver is Driver.HEARTBEAT for driver in known.values())
-
-
-def _book(graph: GraphFile, settings: Settings) -> SubscriptionBook:
-    book = SubscriptionBook(embedded=graph.is_embedded, serve=settings.config.graph.serve)
-    for node in graph.nodes(SUBSCRIPTION_LABEL):
-        book.put(parse_subscription(node.id, node.properties))
-    return book
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +74,7 @@ class Viewpoint:
     def _read_graph(self) -> bool:
         try:
             with GraphFile(self._settings.graph_path) as graph:
-                book = _book(graph, self._settings)
+                book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
                 for one in book.all():
@@ -195,7 +149,7 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
     ledger.close()
     with GraphFile(settings.graph_path) as graph:
-        found = drivers(_book(graph, settings), bound)
+        found = drivers(book_of(graph, settings), bound)
     skipped = {Driver.PUSH}
     if daemon_is_running(settings.state_dir):
         nudges = settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True)

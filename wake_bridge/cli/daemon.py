@@ -69,12 +69,12 @@ def status(run: CommandContext, is_watched: bool) -> None:
 def status_record(settings: Settings) -> dict[str, Any]:
     """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
     from wake_bridge.cli.absence import since_you_left
+    from wake_bridge.edges.graph.glance import standing
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import hold_record, time_or_none
     from wake_bridge.edges.service.instance_lock import holder, liveness
     from wake_bridge.edges.service.last_look import last_look
     from wake_bridge.edges.steady_clock import SteadyClock
-    from wake_bridge.viewpoint import standing
 
     running = liveness(settings.state_dir)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)

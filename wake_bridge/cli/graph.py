@@ -18,8 +18,7 @@ from wake_bridge.domain.subscriptions import BRIDGE_TARGET
 from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
 from wake_bridge.edges.configuration.first_config import write_first_config
 from wake_bridge.edges.configuration.matching_rules import matching_rules
-from wake_bridge.edges.configuration.paths import expanded, make_private_directory
-from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
+from wake_bridge.edges.configuration.paths import ConfigPlace, expanded, locate_config, make_private_directory
 from wake_bridge.edges.graph import subscription_nodes
 from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER
 from wake_bridge.edges.graph.graph_file import GraphFile

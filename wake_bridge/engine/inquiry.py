@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.ports.change_log import ChangeLog, EdgeRow, IdentityRow, Json, MailState
 
 Answer = TypeVar("Answer")
@@ -40,6 +40,10 @@ class Inquiry:
     async def node(self, node_id: str) -> Json | None:
         """Properties of one node; None if it is gone."""
         return await self._ask(lambda log: log.node(node_id))
+
+    async def touched(self, after: LogId, upto: LogId) -> set[str]:
+        """What those rows of the log are about; see `ChangeLog.touched`."""
+        return await self._ask(lambda log: log.touched(after, upto))
 
     async def unread_mail(self, identity: Identity, since: Instant) -> list[tuple[str, Json, EdgeRow]]:
         """Unread messages for an identity that were sent since then, with the edge that addressed each."""

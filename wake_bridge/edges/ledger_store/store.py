@@ -20,6 +20,7 @@ from wake_bridge.edges.ledger_store.reading import DeliveryReading
 from wake_bridge.edges.ledger_store.second_chances import SecondChances
 from wake_bridge.edges.ledger_store.switches import Switches
 from wake_bridge.edges.ledger_store.tail import TailRecord
+from wake_bridge.edges.ledger_store.wake_history import WakeHistory
 
 
 class LedgerStore(
@@ -30,6 +31,7 @@ class LedgerStore(
     SecondChances,
     EventRecord,
     Switches,
+    WakeHistory,
     HeartbeatRecord,
     NoticeRecord,
     Upkeep,

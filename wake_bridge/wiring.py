@@ -276,7 +276,9 @@ def wire(
             adapter.serve_sessions(sessions)
     gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
-    acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, look_again=deliverer.look_at)
+    acknowledge = Acknowledge(
+        ledger, inquiry, current, clock, place=lambda: (tail.epoch, tail.cursor), look_again=deliverer.look_at
+    )
     heartbeat = Heartbeat(
         ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )

@@ -268,13 +268,20 @@ def _brakes(
     part of the loop: a broadcast to twenty agents reaches all twenty.
     """
     spoken_to_by_people = {one.thread for one in events if one.from_human}
+    threads = {one.thread for one in events if one.thread} - spoken_to_by_people
+    heard: dict[str, Instant] = {}
+    turns: dict[str, list[PastWake]] = {}
+    for wake in past:
+        for thread in threads.intersection(wake.human_threads):
+            heard[thread] = max(wake.at, heard.get(thread, EPOCH_START))
+        for thread in threads.intersection(wake.threads):
+            turns.setdefault(thread, []).append(wake)
     brakes: dict[str, Instant] = {}
-    for thread in {one.thread for one in events if one.thread} - spoken_to_by_people:
-        heard = max((wake.at for wake in past if thread in wake.human_threads), default=EPOCH_START)
-        since = max(heard, candidate.lifted_at, now - HOUR)
-        turns = [wake for wake in past if thread in wake.threads and wake.at > since]
-        frees_at = _frees_at([wake.at for wake in turns], limits.thread_wakes, HOUR, now)
-        if frees_at is not None and any(wake.identity == candidate.identity for wake in turns):
+    for thread, all_turns in turns.items():
+        since = max(heard.get(thread, EPOCH_START), candidate.lifted_at, now - HOUR)
+        recent = [wake for wake in all_turns if wake.at > since]
+        frees_at = _frees_at([wake.at for wake in recent], limits.thread_wakes, HOUR, now)
+        if frees_at is not None and any(wake.identity == candidate.identity for wake in recent):
             brakes[thread] = frees_at
     return brakes
 

@@ -7,7 +7,7 @@ the same ledger at once (the daemon and the commands). Instants are UTC millisec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -252,6 +252,9 @@ class Ledger(Protocol):
 
     def unacknowledged(self, since: Instant) -> list[Delivery]:
         """Deliveries settled since then as submitted or unknown whose proof is below 3."""
+
+    def concerned(self, entity_ids: Collection[str], since: Instant) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """The held and the `unacknowledged` deliveries with events about these messages, tasks or edges, and those events."""
 
     def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
         """Raise the proof level of a delivery, terminal or not (journalled `acked`); never lowers it."""

@@ -19,8 +19,8 @@ demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before y
 test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of it waits for panes, so three at a time
 	$(BIN)/pytest -n 3 --dist loadfile
 
-torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
-	$(BIN)/pytest -m torture -s -p no:randomly tests
+torture: $(STAMP)     ## kills, typists, hostile text and all else that goes wrong, one table; LONG=1 ONLY=kills SEED=7
+	$(BIN)/python -m tests.torture $(if $(LONG),--long) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 mutants: $(STAMP)     ## a guard taken out of a copy, one after the other: its test must fail by assertion
 	$(BIN)/python -m tests.mutants $(ONLY)

@@ -8,10 +8,11 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Binding
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import binding_of, binding_to_json
-from wake_bridge.ports.ledger import PastWake, Pause
+from wake_bridge.ports.ledger import PastWake, Pause, SetAside
 
 _ALL = "*"
 
+# of a delivery that was given back nothing was sent: its submits were refused, or are proven absent
 # a wake recorded while the clock ran ahead counts as of the instant `rebase` noticed it
 _SUBMITS = """
     WITH ahead (seq, at) AS (
@@ -27,7 +28,7 @@ _SUBMITS = """
     JOIN delivery ON delivery.id = submit.delivery_id
     LEFT JOIN delivery_event ON delivery_event.delivery_id = delivery.id
     LEFT JOIN wake_event ON wake_event.id = delivery_event.event_id
-    WHERE submit.at >= :since
+    WHERE submit.at >= :since AND delivery.state <> 'DISPATCHED'
     ORDER BY submit.at, delivery.seq, wake_event.epoch, wake_event.log_id
 """
 
@@ -134,3 +135,10 @@ class Switches(LedgerPart):
                 "SELECT adapter, why FROM degraded WHERE identity = ? ORDER BY adapter", (identity,)
             )
         }
+
+    def degraded_routes(self) -> list[SetAside]:
+        """See `Ledger.degraded_routes`."""
+        return [
+            SetAside(row["identity"], row["adapter"], row["why"], row["at"])
+            for row in self._db.rows("SELECT identity, adapter, why, at FROM degraded ORDER BY identity, adapter")
+        ]

@@ -57,6 +57,7 @@ class Viewpoint:
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
         self._sessions = ledger.all_sessions()
+        self.degraded = ledger.degraded_routes()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
@@ -67,6 +68,7 @@ class Viewpoint:
             self.current,
             lambda who: self._subscribed.get(who, ()),
             self._bindings.get,
+            lambda who: {one.adapter for one in self.degraded if one.identity == who},
             sessions_of=lambda who: [one for one in self._sessions if one.identity == who],
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
@@ -108,19 +110,25 @@ class Viewpoint:
 
     async def trouble_with(self, identity: Identity) -> Trouble:
         """Whether exactly one place answers for the identity now."""
-        for route in self.routes.of(identity)[:1]:
+        trouble = Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
+        answered: Trouble | None = None
+        for route in self.routes.of(identity):
             found = await self.watch.locate(route)
             if isinstance(found, Nowhere):
-                return Trouble(why=found.detail, hint=Hold(found.reason, found.detail, found.where).remedy(identity))
-            return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
-        return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
+                remedy = Hold(found.reason, found.detail, found.where).remedy(identity)
+                trouble = Trouble(why=found.detail, hint=remedy)
+            elif route.capabilities.composer_independent:
+                answered = answered or (None if found.only_seen else Trouble(where=found.label, key=found.key))
+            else:
+                # the pane is what a person looks for, also where another door is tried first
+                return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
+        return answered or trouble
 
     async def checks_of_agent(self, identity: Identity) -> Sequence[Check]:
         """What `doctor` asks of the agent that is there now; empty where none is."""
-        for route in self.routes.of(identity)[:1]:
+        for route in self.routes.of(identity):
             adapter = self.routes.adapter(route)
-            place = await self.watch.locate(route)
-            if isinstance(adapter, ScreenWorkshop) and isinstance(place, Place):
+            if isinstance(adapter, ScreenWorkshop) and isinstance(place := await self.watch.locate(route), Place):
                 return await adapter.checks_in(place, route.address)
         return ()
 

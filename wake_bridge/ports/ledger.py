@@ -74,6 +74,16 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A route that failed and has not answered since."""
+
+    identity: Identity
+    adapter: str
+    why: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class GivenNotice:
     """What a person was told, and when."""
 
@@ -287,7 +297,10 @@ class Ledger(Protocol):
     # -- limits and switches -------------------------------------------------------------------------------------
 
     def past_wakes(self, since: Instant) -> list[PastWake]:
-        """Submits begun since then (journal `intent_submit`), oldest first; each delivery counts once, at its latest."""
+        """Submits begun since then (journal `intent_submit`), oldest first; each delivery counts once, at its latest.
+
+        One that was given back does not count: what it began was refused, or is proven absent.
+        """
 
     def limits_lifted_at(self, identity: Identity) -> Instant:
         """When `resume` last lifted the limits of the identity, or of all; 0 if never."""
@@ -336,6 +349,9 @@ class Ledger(Protocol):
 
     def degraded(self, identity: Identity) -> Mapping[str, str]:
         """The adapters set aside for an identity, and why."""
+
+    def degraded_routes(self) -> list[SetAside]:
+        """Every route that is set aside, by identity and adapter."""
 
     # -- the heartbeat -------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.sessions import Session
@@ -44,7 +44,7 @@ class PlayedClaude:
         (directory / "sessions").mkdir(parents=True, exist_ok=True)
         self.shows("shell")
 
-    def __enter__(self) -> PlayedClaude:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Binding
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import binding_of, binding_to_json
-from wake_bridge.ports.ledger import Pause
+from wake_bridge.ports.ledger import Pause, SetAside
 
 _ALL = "*"
 
@@ -96,3 +96,10 @@ class Switches(LedgerPart):
                 "SELECT adapter, why FROM degraded WHERE identity = ? ORDER BY adapter", (identity,)
             )
         }
+
+    def degraded_routes(self) -> list[SetAside]:
+        """See `Ledger.degraded_routes`."""
+        return [
+            SetAside(row["identity"], row["adapter"], row["why"], row["at"])
+            for row in self._db.rows("SELECT identity, adapter, why, at FROM degraded ORDER BY identity, adapter")
+        ]

@@ -33,7 +33,10 @@ class WakeHistory(LedgerPart):
         self._known_since = since
         self._read_on(since)
         self._begun = {key: known for key, known in self._begun.items() if known[1].at >= since}
-        in_order = sorted(self._begun.values(), key=lambda known: (known[1].at, known[0]))
+        # of a delivery that was given back nothing was sent: its submits were refused, or are proven absent
+        given_back = {row["id"] for row in self._db.rows("SELECT id FROM delivery WHERE state = 'DISPATCHED'")}
+        submitted = [known for key, known in self._begun.items() if key not in given_back]
+        in_order = sorted(submitted, key=lambda known: (known[1].at, known[0]))
         return [wake for _, wake in in_order]
 
     def _read_on(self, since: Instant) -> None:

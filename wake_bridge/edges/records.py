@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.events import WakeEvent
@@ -13,8 +13,10 @@ from wake_bridge.domain.presence import Evidence, PresenceState
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.routing import Prospect, hold_because_of
 from wake_bridge.edges.timestamps import timestamp_of_instant
-from wake_bridge.engine.watch.look import Seen
 from wake_bridge.engine.watch.overview import Row
+
+if TYPE_CHECKING:
+    from wake_bridge.engine.watch.look import Seen
 
 Record = Mapping[str, Any]
 

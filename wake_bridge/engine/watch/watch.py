@@ -127,7 +127,7 @@ class Watch:
         What a control plane says of itself comes first; where it knows nothing certain, the screen speaks.
         """
         theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
-        theirs.sort(key=lambda one: not one.route.capabilities.composer_independent)
+        theirs.sort(key=_is_native, reverse=True)
         seen = [self._sighted(one) for one in theirs]
         return next((one for one in seen if one.looks_like is not PresenceState.UNKNOWN), seen[0] if seen else None)
 
@@ -137,12 +137,15 @@ class Watch:
         return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label, track.route.adapter)
 
     def place_of(self, identity: Identity) -> Place | None:
-        """Where the identity lives, as it is watched; None where it is not."""
-        return next((track.place for (who, _), track in self._tracks.items() if who == identity), None)
+        """Where the identity lives, as it is watched: its pane, else where it is reached; None where it is not."""
+        theirs = [track for (who, _), track in self._tracks.items() if who == identity]
+        theirs.sort(key=_is_native)
+        return theirs[0].place if theirs else None
 
     def fences(self) -> dict[Identity, Binding]:
-        """The fences around the places that are watched, each with whose it is."""
-        return {who: track.place.fence for (who, _), track in self._tracks.items() if track.place.fence is not None}
+        """The fences around the panes that are watched, each with whose it is."""
+        panes = ((who, track.place) for (who, _), track in self._tracks.items() if not _is_native(track))
+        return {who: place.fence for who, place in panes if place.fence is not None}
 
     def second_look_at(self, route: Route) -> Instant:
         """When one more look could first prove idle: far enough from the first of the looks that agree by now."""
@@ -258,6 +261,10 @@ class Watch:
             if sample.fingerprint != latest.fingerprint or latest.at - sample.at >= SAMPLES_APART:
                 return sample
         return None
+
+
+def _is_native(track: _Track) -> bool:
+    return track.route.capabilities.composer_independent
 
 
 def _key(route: Route) -> RouteKey:

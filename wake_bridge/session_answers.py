@@ -102,6 +102,7 @@ def caller_of(request: Mapping[str, Any]) -> Caller | None:
         pane=_word(request, "pane"),
         claims=_word(request, "claims"),
         agent=_word(request, "agent"),
+        is_shared=request.get("is_shared") is True,
     )
 
 

@@ -17,25 +17,24 @@ from wake_bridge.ports.clock import Clock
 SILENT_FOR: Final = 24 * 3_600_000
 """Milliseconds without a sign after which a conversation that never said goodbye counts as over."""
 
-APART: Final = frozenset({"codex"})
-"""Harnesses whose hooks may run in a server of their own, which has no terminal, or the environment of another one's."""
-
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """What the system says of processes: three questions, each answered by 0, empty or None where it cannot tell.
+    """What the system says of processes: 0, empty or nothing where it cannot tell.
 
     Args:
         group_of: the process group.
         terminal_of: the controlling terminal's number.
         started_at: the kernel's start time, which tells a process from a later one of the same id.
         ancestors_of: parent, its parent, and so on.
+        terminals_in: the terminals in whose foreground a program of that name works in that directory.
     """
 
     group_of: Callable[[int], int]
     terminal_of: Callable[[int], int]
     started_at: Callable[[int], str]
     ancestors_of: Callable[[int], Sequence[int]]
+    terminals_in: Callable[[str, str], frozenset[int]]
 
 
 class Whose:
@@ -77,6 +76,8 @@ class Whose:
         agent has started in one of its tools inherits environment and directory, and is nobody.
         """
         fences = self._fences()
+        if caller.is_shared:
+            return self._in_shared_server(caller, fences)
         if self._is_nested(caller, fences):
             return None
         if caller.claims:
@@ -88,6 +89,21 @@ class Whose:
         known = self._recorded(caller.session_id)
         if known is not None and known.identity != NOBODY:
             return known.identity if self._may_be(caller, known.identity, fences) else None
+        return self._by_directory(caller, fences)
+
+    def _in_shared_server(self, caller: Caller, fences: Mapping[Identity, Binding]) -> Identity | None:
+        """A shared server's environment is somebody's, not this conversation's: it is seen where its program works."""
+        terminals = self._processes.terminals_in(caller.harness, _spelled(caller.directory))
+        known = self._recorded(caller.session_id)
+        if known is not None and known.identity != NOBODY:
+            fence = fences.get(known.identity)
+            lives_there = fence is None or not terminals or self._processes.terminal_of(fence.pane_pid) in terminals
+            return known.identity if lives_there else None
+        if len(terminals) > 1:
+            return None
+        here = [one for one, fence in fences.items() if self._processes.terminal_of(fence.pane_pid) in terminals]
+        if here:
+            return here[0] if len(here) == 1 else None
         return self._by_directory(caller, fences)
 
     def _by_directory(self, caller: Caller, fences: Mapping[Identity, Binding]) -> Identity | None:
@@ -128,8 +144,7 @@ class Whose:
     def _may_be(self, caller: Caller, identity: Identity, fences: Mapping[Identity, Binding]) -> bool:
         """Whether nothing speaks against it: who lives in one pane does not live in another terminal as well."""
         fence = fences.get(identity)
-        runs_apart = caller.harness in APART and not caller.terminal
-        return fence is None or runs_apart or self._is_in(caller, fence)
+        return fence is None or self._is_in(caller, fence)
 
     def _is_nested(self, caller: Caller, fences: Mapping[Identity, Binding]) -> bool:
         above = set(self._processes.ancestors_of(caller.pid)) - {0, 1, caller.pid} if caller.pid else set()

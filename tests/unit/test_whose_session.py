@@ -31,6 +31,7 @@ class World:
         self.ledger = LedgerStore.open(directory / "state")
         self.registry = Registry(self.ledger, self.clock)
         self.fences: dict[Identity, Binding] = {}
+        self.conversations: list[tuple[Identity, Binding]] = []
         self.groups: dict[int, int] = {110: 110, 210: 210}
         self.terminals: dict[int, int] = {100: 34817, 200: 34818}
         self.started: dict[int, str] = {110: "6", 210: "6"}
@@ -42,7 +43,7 @@ class World:
             self.ledger.session,
             self.current,
             self.clock,
-            fences=lambda: self.fences,
+            fences=lambda: [*self.fences.items(), *self.conversations],
             reachable=lambda: {A, B},
             processes=Processes(
                 lambda pid: self.groups.get(pid, 0),
@@ -90,6 +91,19 @@ def test_the_pane_is_whose_it_is(world: World) -> None:
 def test_a_pane_of_two_identities_is_nobodys(world: World) -> None:
     """Several is nobody, never a guess."""
     world.fences = {A: FENCE, B: FENCE}
+    assert world.whose.of(IN_PANE) is None
+
+
+def test_a_conversation_that_a_native_channel_found_is_its_own_place(world: World) -> None:
+    """The pane of its terminal, and what the control plane names, must not speak for two."""
+    found = replace(FENCE, socket="claude", pane_id="", session_id="s1")
+    world.conversations = [(A, found)]
+    elsewhere = replace(IN_PANE, socket="", pane="", terminal=0, group=0)
+    assert world.whose.of(elsewhere) == A
+    assert world.whose.of(replace(elsewhere, session_id="s2")) is None
+    world.fences = {A: FENCE}
+    assert world.whose.of(IN_PANE) == A
+    world.fences = {B: FENCE}
     assert world.whose.of(IN_PANE) is None
 
 

@@ -278,6 +278,7 @@ MAY_IMPORT = {
     "wake_bridge",
     "wake_bridge.cli",
     "wake_bridge.cli.start",
+    "wake_bridge.cli.streams",
     "wake_bridge.edges",
     "wake_bridge.edges.hook",
     "wake_bridge.edges.hook.caller",
@@ -288,7 +289,17 @@ MAY_IMPORT = {
     "wake_bridge.edges.service",
     "wake_bridge.edges.service.peer",
 }
-SLOW = {"asyncio", "dataclasses", "inspect", "pathlib", "tomllib", "subprocess", "importlib.metadata", "logging"}
+SLOW = {
+    "asyncio",
+    "typing",
+    "dataclasses",
+    "inspect",
+    "pathlib",
+    "tomllib",
+    "subprocess",
+    "importlib.metadata",
+    "logging",
+}
 
 
 def test_it_imports_nothing_that_takes_its_time() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # importing `typing` would take its time
+if TYPE_CHECKING:
+    from typing import Any
 
 AGENT_VARIABLE = "WAKE_BRIDGE_AGENT"
 """Names the identity of the agent that is started with it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +16,7 @@ from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refuse
 from wake_bridge.ports.sessions import Sessions
 
 LOOKS_APART: Final = 0.1
-"""Seconds between two looks into the transcript."""
+"""Seconds between two looks into the transcript, in which a hook may say the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +24,15 @@ class Patience:
     """How long an attempt waits, in seconds; all of it together stays below a lease.
 
     Args:
-        seen: for a line that was written, to be seen; measured: 0.2 s until the harness has it, 0.5 s until the agent.
         queued: for what the harness has in its queue, to reach the agent.
-        rest: how long a harness must have been at rest without the wake before the wake counts as never come in.
+        rest: how long a harness must have been at rest without the wake before the wake counts as never come in; measured:
+            it has a line in its queue 0.3 s after that was written, and the agent has it 0.3 s later.
         proof: for that rest to come about.
     """
 
-    seen: float = 8.0
     queued: float = 25.0
-    rest: float = 8.0
-    proof: float = 20.0
+    rest: float = 10.0
+    proof: float = 25.0
 
 
 class Bell:
@@ -64,20 +62,25 @@ class Bell:
             await journal(Step.REFUSED, {"why": "the monitor took nothing"})
             return Refused(HoldReason.UNREACHABLE, "its monitor did not take the line", where)
         fence = fence_of(session)
-        await self._listen(wake.mark, await self._conversations(fence, listening), self._patience.seen)
-        return await self.look_for(wake, fence, journal, where, listening)
+        outcome = await self.look_for(wake, fence, journal, where, listening)
+        if isinstance(outcome, Unknown) and written and await self._had_an_unseen_turn(fence):
+            await journal(Step.SUBMITTED, {"seen": "a turn began after the line was written"})
+            return Delivered(Proof.SUBMITTED, {"by": "session record"})
+        return outcome
 
     async def look_for(
         self, wake: Wake, fence: Binding, journal: Journal, where: str, listening: str = ""
     ) -> AttemptOutcome:
         """What became of a wake that may have been sent; sends nothing."""
         began = _now()
+        search = self._transcripts.search(wake.mark)
         rests_since: float | None = None
         while True:
             # whether the process lives is asked before the transcript: what it wrote last is then there
             life = life_of(fence.agent_pid, fence.agent_started)
-            found = await self._listen(wake.mark, await self._conversations(fence, listening), LOOKS_APART)
-            if found is Echo.TOLD:
+            conversations = await self._conversations(fence, listening)
+            found = await asyncio.to_thread(search.look, conversations)
+            if found is Echo.TOLD or await self._sessions.heard(wake.mark, LOOKS_APART):
                 await journal(Step.SUBMITTED, {"seen": "the agent was given it"})
                 return Delivered(Proof.ACKNOWLEDGED, {"by": "echo of the mark"})
             if life is Life.ENDED:
@@ -97,29 +100,18 @@ class Bell:
         await journal(Step.ABSENT, {"why": why})
         return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {why}", where)
 
-    async def _listen(self, mark: str, conversations: Sequence[str], patience: float) -> Echo:
-        """The first sight of the mark as told, by hook or transcript; else the furthest that was seen in time."""
-        hook = asyncio.ensure_future(self._sessions.heard(mark, patience))
-        try:
-            while True:
-                found = await self._echo(mark, conversations)
-                if found is Echo.TOLD or (hook.done() and hook.result()):
-                    return Echo.TOLD
-                if hook.done():
-                    return found
-                await asyncio.wait({hook}, timeout=LOOKS_APART)
-        finally:
-            hook.cancel()
-
-    async def _echo(self, mark: str, conversations: Sequence[str]) -> Echo:
-        looks = [asyncio.to_thread(self._transcripts.echo_of, mark, one) for one in conversations]
-        return max(await asyncio.gather(*looks), default=Echo.NONE)
-
     async def _conversations(self, fence: Binding, listening: str) -> tuple[str, ...]:
         """Those of that process in which the mark may stand: `/clear` begins another."""
         session = await self._live.one(fence.agent_pid, fence.agent_started)
         now = session.record.session_id if session is not None else ""
         return tuple(dict.fromkeys(one for one in (fence.session_id, now, listening) if one))
+
+    async def _had_an_unseen_turn(self, fence: Binding) -> bool:
+        """Whether a turn began, in a session that writes nothing down of its conversation."""
+        session = await self._live.one(fence.agent_pid, fence.agent_started)
+        if session is None or session.record.stamp == fence.pane_started:
+            return False
+        return not self._transcripts.can_be_read(session.record.session_id)
 
     async def _proves_rest(self, fence: Binding, listening: str) -> bool:
         """Whether the harness rests now, could tell if it had the wake, and nobody is there who could still write it.

@@ -17,7 +17,7 @@ from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
 
-QUICK = Patience(seen=0.3, queued=1.0, rest=0.3, proof=1.0)
+QUICK = Patience(queued=1.0, rest=0.3, proof=1.0)
 
 
 class ClaudeStage:

@@ -1,6 +1,7 @@
-"""The console script: a harness's hook takes the short way, everything else the command line.
+"""The console script: a harness's hook or monitor takes the short way, everything else the command line.
 
-A hook stands in the way of every tool that its agent uses: it must not wait for what only commands need.
+A hook stands in the way of every tool that its agent uses, and a monitor stays as long as its agent: neither must have
+what only commands need.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ def main() -> NoReturn:
             from wake_bridge.edges.hook.program import run
 
             run(arguments[1:])
+    if arguments == ["claude", "monitor"]:
+        from wake_bridge.edges.hook.monitor import run as wait
+
+        wait()
     from wake_bridge.cli import app
 
     app.main()

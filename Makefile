@@ -19,8 +19,8 @@ demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before y
 test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of it waits for panes, so three at a time
 	$(BIN)/pytest -n 3 --dist loadfile
 
-torture: $(STAMP)     ## full counts: kills, typists, hostile text; prints trials and violations
-	$(BIN)/pytest -m torture -s -p no:randomly tests
+torture: $(STAMP)     ## kills, typists, hostile text and all else that goes wrong, one table; LONG=1 ONLY=kills SEED=7
+	$(BIN)/python -m tests.torture $(if $(LONG),--long) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 mutants: $(STAMP)     ## a guard taken out of a copy, one after the other: its test must fail by assertion
 	$(BIN)/python -m tests.mutants $(ONLY)
@@ -31,8 +31,8 @@ harnesses: $(STAMP)   ## the real programs that test-harness drives, into .harne
 test-harness: $(STAMP) ## the real programs, offline, in every state; ONLY=codex for one of them
 	WAKE_BRIDGE_TEST_ONLY="$(ONLY)" $(BIN)/pytest -m harness -s -p no:randomly tests/harness
 
-bench: $(STAMP)       ## figures, as ratios and counts
-	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks
+bench: $(STAMP)       ## figures, as ratios and counts, into docs/performance.md; AGAINST='…' times another waker beside ours
+	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks --against '$(AGAINST)'
 
 lint: $(STAMP)        ## ruff, mypy, floors, dependencies
 	$(BIN)/ruff check .

@@ -78,7 +78,8 @@ class Answers:
     async def _presence(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
         identity = Identity(str(request.get("identity", "")))
-        return presence_record(identity, await presence_of(identity, parts.routes, parts.watch, parts.clock))
+        seen = await presence_of(identity, parts.routes, parts.watch, parts.current, parts.clock)
+        return presence_record(identity, seen)
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts

@@ -173,6 +173,7 @@ class Daemon:
             "tail": parts.tail.run,
             "deliver": parts.deliverer.run,
             "watch": self._watch,
+            "way back": self._way_back,
             "acknowledge": parts.acknowledge.run,
         }
         try:
@@ -189,6 +190,11 @@ class Daemon:
         """Look at the panes as soon as it is known whose they are."""
         await self.parts.tail.begun.wait()
         await self.parts.watch.run()
+
+    async def _way_back(self) -> None:
+        """Ask the routes that failed, those of an earlier daemon too, as soon as it is known whose they are."""
+        await self.parts.tail.begun.wait()
+        await self.parts.way_back.run()
 
     async def once(self) -> bool:
         """To the tip, then each delivery as far as it goes; True unless one failed in this run."""

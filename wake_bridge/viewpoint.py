@@ -12,11 +12,11 @@ from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.routing import Address, Route
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -31,40 +31,6 @@ from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
 from wake_bridge.wiring import engine_settings, make_adapters
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do."""
-
-    tip: int | None = None
-    active_routes: int = 0
-    embedded: bool = False
-    journal_mode: str = ""
-    trouble: str = ""
-    hint: str = ""
-
-
-def standing(settings: Settings) -> Standing:
-    """Where the graph's log ends and how many routes are active; never raises."""
-    try:
-        with GraphFile(settings.graph_path) as graph:
-            book = _book(graph, settings)
-            return Standing(
-                tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
-                active_routes=book.active_routes,
-                embedded=graph.is_embedded,
-                journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
-            )
-    except SourceError as error:
-        return Standing(trouble=str(error), hint=error.hint)
-
-
-def _book(graph: GraphFile, settings: Settings) -> SubscriptionBook:
-    book = SubscriptionBook(embedded=graph.is_embedded, serve=settings.config.graph.serve)
-    for node in graph.nodes(SUBSCRIPTION_LABEL):
-        book.put(parse_subscription(node.id, node.properties))
-    return book
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +57,7 @@ class Viewpoint:
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
         self._sessions = ledger.all_sessions()
+        self.degraded = ledger.degraded_routes()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
@@ -101,6 +68,7 @@ class Viewpoint:
             self.current,
             lambda who: self._subscribed.get(who, ()),
             self._bindings.get,
+            lambda who: {one.adapter for one in self.degraded if one.identity == who},
             sessions_of=lambda who: [one for one in self._sessions if one.identity == who],
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
@@ -108,7 +76,7 @@ class Viewpoint:
     def _read_graph(self) -> bool:
         try:
             with GraphFile(self._settings.graph_path) as graph:
-                book = _book(graph, self._settings)
+                book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
                 for one in book.all():
@@ -142,19 +110,25 @@ class Viewpoint:
 
     async def trouble_with(self, identity: Identity) -> Trouble:
         """Whether exactly one place answers for the identity now."""
-        for route in self.routes.of(identity)[:1]:
+        trouble = Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
+        answered: Trouble | None = None
+        for route in self.routes.of(identity):
             found = await self.watch.locate(route)
             if isinstance(found, Nowhere):
-                return Trouble(why=found.detail, hint=Hold(found.reason, found.detail, found.where).remedy(identity))
-            return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
-        return Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
+                remedy = Hold(found.reason, found.detail, found.where).remedy(identity)
+                trouble = Trouble(why=found.detail, hint=remedy)
+            elif route.capabilities.composer_independent:
+                answered = answered or (None if found.only_seen else Trouble(where=found.label, key=found.key))
+            else:
+                # the pane is what a person looks for, also where another door is tried first
+                return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
+        return answered or trouble
 
     async def checks_of_agent(self, identity: Identity) -> Sequence[Check]:
         """What `doctor` asks of the agent that is there now; empty where none is."""
-        for route in self.routes.of(identity)[:1]:
+        for route in self.routes.of(identity):
             adapter = self.routes.adapter(route)
-            place = await self.watch.locate(route)
-            if isinstance(adapter, ScreenWorkshop) and isinstance(place, Place):
+            if isinstance(adapter, ScreenWorkshop) and isinstance(place := await self.watch.locate(route), Place):
                 return await adapter.checks_in(place, route.address)
         return ()
 
@@ -183,7 +157,7 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
     ledger.close()
     with GraphFile(settings.graph_path) as graph:
-        found = drivers(_book(graph, settings), bound)
+        found = drivers(book_of(graph, settings), bound)
     skipped = {Driver.PUSH}
     if daemon_is_running(settings.state_dir):
         nudges = settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True)

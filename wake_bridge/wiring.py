@@ -42,6 +42,7 @@ from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable, SessionServed
 
 Value = TypeVar("Value")
@@ -122,6 +123,8 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
                 harness=table.harness,
                 agent=table.agent,
                 directory=table.directory,
+                steer=table.steer,
+                may_start_thread=table.may_start_thread,
                 wants_bodies=table.digest == "full",
                 allow_from=frozenset(table.allow_from),
             )
@@ -196,6 +199,7 @@ class Parts:
     tail: Tail
     routes: Routes
     watch: Watch
+    way_back: WayBack
     deliverer: Deliverer
     acknowledge: Acknowledge
     heartbeat: Heartbeat
@@ -274,9 +278,19 @@ def wire(
     for adapter in bench.adapters.values():
         if isinstance(adapter, SessionServed):
             adapter.serve_sessions(sessions)
-    gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
+    way_back = WayBack(
+        ledger,
+        routes,
+        watch,
+        current,
+        clock,
+        restored=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
+    )
+    gate = Gate(ledger, inquiry, routes, watch, way_back, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
-    acknowledge = Acknowledge(ledger, inquiry, current, clock, cursor=lambda: tail.cursor, look_again=deliverer.look_at)
+    acknowledge = Acknowledge(
+        ledger, inquiry, current, clock, place=lambda: (tail.epoch, tail.cursor), look_again=deliverer.look_at
+    )
     heartbeat = Heartbeat(
         ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )
@@ -324,6 +338,7 @@ def wire(
         tail=tail,
         routes=routes,
         watch=watch,
+        way_back=way_back,
         deliverer=deliverer,
         acknowledge=acknowledge,
         heartbeat=heartbeat,

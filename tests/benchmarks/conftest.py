@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.office import Office
+from tests.benchmarks.record import Run, keep
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 
@@ -26,9 +26,17 @@ def office(tmp_path: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> Itera
 
 @pytest.fixture
 def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """A table that is printed when the benchmark ends."""
-    figures = Figures()
+    """A table that is printed when the benchmark ends, and kept in docs/performance if it came to its end."""
+    name = re.sub(r"[_\[\]]+", " ", request.node.name.removeprefix("test_")).strip()
+    figures, run = Figures(), Run(name)
+    failed_before = request.session.testsfailed
     yield figures
-    load = ", ".join(f"{one:.2f}" for one in os.getloadavg())
-    title = f"{request.node.name.removeprefix('test_').replace('_', ' ')} ({psutil.cpu_count()} cores, load {load})"
-    print(figures.table(title))
+    facts = run.facts(figures.rows)
+    print(figures.table(f"{name} (load {facts['load'][0]} → {facts['load'][1]}, one loop {facts['loop_ms']} ms)"))
+    if figures.rows and request.session.testsfailed == failed_before:
+        keep(facts)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--against CMD`: another waker, to be timed on the same graph and pane (docs/performance.md says what it is given)."""
+    parser.addoption("--against", metavar="CMD", default="", help="time another waker beside wake-bridge")

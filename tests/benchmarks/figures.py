@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Self
 
 MEGABYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row: what was measured, how often, and the bound of the issue that one of its quantiles is held to."""
+    """One row: what was measured, how often, and the bound that one of its quantiles is held to."""
 
     name: str
     values: tuple[float, ...]
@@ -21,7 +21,23 @@ class Figure:
     at_most: float | None
     quantile: float
 
+    def record(self) -> dict[str, Any]:
+        """As JSON, with every value."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "bound": self.at_most,
+            "quantile": self.quantile,
+            "values": [round(value, 4) for value in self.values],
+        }
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """Back from JSON."""
+        return cls(record["name"], tuple(record["values"]), record["unit"], record["bound"], record["quantile"])
+
     def row(self) -> tuple[str, ...]:
+        """The row of a table, in the order of `Figures.HEAD`."""
         at_quantile = quantile_of(self.values, self.quantile)
         return (
             self.name,
@@ -30,7 +46,7 @@ class Figure:
             shown(quantile_of(self.values, 0.99)),
             shown(max(self.values)),
             self.unit,
-            "" if self.at_most is None else f"{_called(self.quantile)} ≤ {shown(self.at_most)}",
+            "" if self.at_most is None else f"{called(self.quantile)} ≤ {shown(self.at_most)}",
             "" if self.at_most is None else ("met" if at_quantile <= self.at_most else "MISSED"),
         )
 
@@ -76,5 +92,6 @@ def shown(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _called(quantile: float) -> str:
+def called(quantile: float) -> str:
+    """How a quantile is called in a table."""
     return {0.5: "median", 1.0: "max"}.get(quantile, f"p{quantile * 100:.0f}")

@@ -15,6 +15,17 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 PATIENCE: Final = 60.0
 """Seconds to wait for what must come."""
 
+LIMITS: Final = """
+[coalesce]
+refractory = 0
+[limits]
+storm = 1000
+wakes_per_hour = 1000
+wakes_per_day = 1000
+thread_wakes = 1000
+"""
+"""Settings under which nothing but the wakes themselves takes time."""
+
 
 class Office:
     """One person's set-up: agents in panes, a foreign graph written by its own server, a daemon."""
@@ -26,6 +37,8 @@ class Office:
         self.sandbox.graph.parent.mkdir(parents=True)
         self.sandbox.state_dir.mkdir(parents=True, mode=0o700)
         MemoryCore.create(self.sandbox.graph).close()
+        self.panes: dict[str, str] = {}
+        """The pane of each agent by its name."""
 
     def core(self) -> MemoryCore:
         """The graph's writer; close it."""
@@ -35,6 +48,7 @@ class Office:
         """An idle agent `@name` in a window of its own, subscribed to its mail with window 0; `options` as it takes."""
         harness = FakeHarness(self.directory, name)
         pane = self.tmux.new_pane(harness.command(*options), session="agents", width=100, height=30)
+        self.panes[name] = str(pane.pane_id)
         self.tmux.run("set-option", "-p", "-t", str(pane.pane_id), "@wake_identity", f"@{name}")
         harness.waits_for("started", timeout=PATIENCE)
         with self.core() as core:

@@ -1,4 +1,4 @@
-"""What the daemon costs while nothing happens (issue 2, "Speed and size")."""
+"""What the daemon costs while nothing happens (issue 6, part 6)."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Account:
 
 
 def test_idle_cost(office: Office, figures: Figures) -> None:
-    """Idle with 5 bound panes: ≤ 0.5 % of one core, children included, and RSS ≤ 70 MB; with 50 ≤ 1 %; beside it none."""
+    """Idle with 5 bound panes: ≤ 0.3 % of one core, children included, and RSS ≤ 70 MB; with 50 ≤ 1 %; beside it none."""
     office.sandbox.configure()
     _measure(office, figures, "no panes")
     office.agents(5)
-    _measure(office, figures, "5 idle panes", cpu=0.5, memory=70)
+    _measure(office, figures, "5 idle panes", cpu=0.3, memory=70)
     for number in range(5, 50):
         office.agent(f"agent{number}")
     _measure(office, figures, "50 idle panes", cpu=1.0)

@@ -1,4 +1,4 @@
-"""From the commit of a row to the first byte in a pane, and on to Enter (issue 2, "Speed and size")."""
+"""From the commit of a row to the first byte in a pane, and on to Enter (issue 6, part 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from tests.benchmarks.figures import Figures
-from tests.benchmarks.office import Office
+from tests.benchmarks.office import LIMITS, Office
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -40,15 +40,6 @@ APART: Final = 0.5
 GAP: Final = 300.0
 """Milliseconds between paste and Enter in the fake harness's profile."""
 
-LIMITS: Final = """
-[coalesce]
-refractory = 0
-[limits]
-storm = 1000
-wakes_per_hour = 1000
-wakes_per_day = 1000
-thread_wakes = 1000
-"""
 STEPS: Final = (Step.OPENED, Step.DISPATCHED, Step.LOCKED, Step.PROBED, Step.INTENT_STAGE)
 
 
@@ -83,7 +74,7 @@ class Wake:
 
 
 def test_row_committed_to_first_byte(office: Office, figures: Figures) -> None:
-    """Row committed → first byte in a pane idle and unchanged for 3 s: p50 ≤ 100 ms, p99 ≤ 500 ms over 200 wakes."""
+    """Row committed → first byte in a pane idle and unchanged for 3 s: p50 ≤ 50 ms, p99 ≤ 250 ms over 200 wakes."""
     office.sandbox.configure(LIMITS)
     agents = office.agents(PANES, "--reply-after", TURN)
     daemon, _ = office.daemon()
@@ -97,11 +88,11 @@ def test_row_committed_to_first_byte(office: Office, figures: Figures) -> None:
 
     wakes = _wakes(office, agents, messages)
     total = [wake.first_byte - wake.committed for wake in wakes]
-    figures.add("commit → first byte", total, "ms", at_most=100)
-    figures.add("commit → first byte", total, "ms", at_most=500, quantile=0.99)
-    figures.add("first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 100)
+    figures.add("commit → first byte", total, "ms", at_most=50)
+    figures.add("commit → first byte", total, "ms", at_most=250, quantile=0.99)
+    figures.add("first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 50)
     figures.add(
-        "first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 100, quantile=0.99
+        "first byte → Enter", [wake.enter - wake.first_byte for wake in wakes], "ms", at_most=GAP + 50, quantile=0.99
     )
     figures.add("wakes held at first", [sum(bool(wake.holds) for wake in wakes)], "")
     for hold in (hold for wake in wakes for hold in wake.holds):

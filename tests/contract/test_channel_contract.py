@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Final
 
 import pytest
 
+from adapters.codex import CodexAdapter, CodexConfig
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Address
+from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene, ChannelStage
+from wake_bridge.testing.fake_app_server import FakeAppServer
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryConfig
 from wake_bridge.testing.memory_channel import ImaginedLine, MemoryChannel
 
@@ -47,9 +52,43 @@ class MemoryChannelStage:
         return self.line.agent.composer
 
 
-@pytest.fixture
-def stage() -> ChannelStage:
-    return MemoryChannelStage()
+class CodexStage:
+    """The codex adapter and the fake app-server in a process of its own."""
+
+    THREAD: Final = "01a220c2-df1b-7ba2-9dbf-12cb1539168c"
+
+    def __init__(self, server: FakeAppServer) -> None:
+        self._server = server
+        self.adapter = CodexAdapter(CodexConfig(home=str(server.home)), CONTEXT)
+        self.address = Address(AGENT, sessions=(Session("codex", self.THREAD, AGENT),))
+        self.nowhere = Address(AGENT, sessions=(Session("codex", "01a220c2-0000-7000-8000-000000000000", AGENT),))
+        self._changes: list[str] = []
+
+    def shows(self, scene: ChannelScene) -> None:
+        if scene == "gone":
+            self._server.is_killed()
+            return
+        self._server.starts()
+        self._server.thread(self.THREAD, scene="idle" if scene == "draft" else scene)
+        self._changes = self._server.changes_asked_for()
+
+    def submitted(self) -> list[str]:
+        return self._server.recorded(self.THREAD)
+
+    def was_touched(self) -> bool:
+        return bool(self._server.pid) and self._server.changes_asked_for() != self._changes
+
+    def composer(self) -> str:
+        return ""
+
+
+@pytest.fixture(params=["memory", "codex"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChannelStage]:
+    if request.param == "memory":
+        yield MemoryChannelStage()
+        return
+    with FakeAppServer(tmp_path / "codex") as server:
+        yield CodexStage(server)
 
 
 @pytest.mark.parametrize("promise", CHANNEL_PROMISES, ids=lambda promise: promise.__name__)

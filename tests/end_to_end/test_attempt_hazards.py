@@ -1,4 +1,4 @@
-"""What can happen to an attempt between its look and its proof, each once; `make torture` does it five times."""
+"""What can happen to an attempt between its look and its proof, each once; `make torture LONG=1` does it twenty times."""
 
 from __future__ import annotations
 

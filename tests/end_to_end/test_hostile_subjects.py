@@ -1,10 +1,12 @@
-"""Hostile subjects through the whole of it into real panes, forty of them; `make torture` sends 300."""
+"""Hostile subjects through the whole of it into real panes, forty of them; `make torture` sends thousands."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.torture.hostility import HARMLESS, NOT_A_BYTE, send_subjects
+from tests.torture.hostility import HARMLESS, NOT_A_BYTE, Mailbox, Subject, run_subject, send_subjects
+from tests.torture.report import Table
+from tests.torture.rig import Rig
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
@@ -20,3 +22,18 @@ def test_a_hostile_subject_is_one_harmless_paste_and_one_enter(
     table.show()
     assert table.violations == []
     assert (table.count(HARMLESS), table.count(NOT_A_BYTE)) == (40, 4)
+
+
+def test_a_letter_under_many_marks_does_not_leave_its_wake_unsent(
+    tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """DESIGN §6.6: tmux drops marks, and what the screen shows would never be what was pasted."""
+    table = Table("marks", "", "subject", (HARMLESS, "harm"))
+    with Rig(tmp_path_factory.mktemp("marks"), tmux, ["marks"], before_shell=True) as rig:
+        rig.daemon()
+        box = Mailbox(rig, rig.agents[0])
+        for marks in (12, 60):
+            table.add(*run_subject(box, Subject("Z" + "\u0300\u0489" * marks, f"{marks} pairs")))
+    table.show()
+    assert table.violations == []
+    assert table.count(HARMLESS) == 2

@@ -1,4 +1,4 @@
-"""kill -9 right before and right after every journalled step, each once; `make torture` does it twenty times."""
+"""kill -9 right before and right after every journalled step, each once; `make torture LONG=1` does it over a thousand times."""
 
 from __future__ import annotations
 

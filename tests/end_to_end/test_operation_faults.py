@@ -1,4 +1,4 @@
-"""Some of the operations of one wake fail, in every way they can; `make torture` has each of them fail."""
+"""Some of the operations of one wake fail, in every way they can; `make torture LONG=1` has each of them fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.torture.operation_faults import FaultRig, Series, every_series, run_trial, show
+from tests.torture.operation_faults import FaultRig, Series, every_series, run_trial
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(240)
@@ -31,6 +31,5 @@ def test_an_operation_that_fails_costs_no_wake(rig: FaultRig, series: Series) ->
     """README, the promise: the wake arrives once or is reported unknown, and the bridge recovers by itself."""
     for nth in SOME[series.kind]:
         run_trial(rig, series, nth)
-    show([series])
     assert series.violations == []
     assert series.operations

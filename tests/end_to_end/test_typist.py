@@ -1,4 +1,4 @@
-"""A real client's keys at any moment of a wake: the draft rule of DESIGN §11, word for word; `make torture` has 200 trials."""
+"""A real client's keys at any moment of a wake: the draft rule of DESIGN §11, word for word; `make torture LONG=1` has over 500 trials."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Paper, Place, Refused, Wake
 from wake_bridge.ports.ledger import Harvest, Position
 from wake_bridge.testing.ledger_samples import sample_event
@@ -65,6 +66,7 @@ class Rig:
         adapters = {"memory": self.adapter}
         self.routes = Routes(adapters, self.current, lambda _: (), lambda _: None)
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+        self.way_back = WayBack(self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None)
         self.inquiry = Inquiry(lambda: SqliteGraph(directory / "graph.sqlite"))
         self.gate = self.new_gate()
         self._rows = 0
@@ -75,6 +77,7 @@ class Rig:
             self.inquiry,
             self.routes,
             self.watch,
+            self.way_back,
             self.current,
             self.clock,
             other_driver=str,

@@ -264,6 +264,17 @@ def test_agents_are_added_named_and_listed(ready: Bridge) -> None:
     assert "@tobi     Tobi  human  active" in ready.run("agent", "list").stdout
 
 
+def test_without_the_daemon_status_counts_whom_the_heartbeat_nudges(ready: Bridge) -> None:
+    """CONTRACT `status`: who is left to the heartbeat can be woken, also when the ledger alone is asked."""
+    assert "nobody can be woken" in ready.run("status").stdout
+    ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--harness-target", "disabled")
+    told = ready.run("status").stdout
+    assert "0 active, 1 left to the heartbeat" in told
+    assert "nobody can be woken" not in told
+    ready.config.write_text(ready.config.read_text() + "\n[adapters.heartbeat]\nenabled = false\n")
+    assert "nobody can be woken" in ready.run("status").stdout
+
+
 @pytest.mark.parametrize("name", ["ada", "@", "@a b", "@-x", "@" + "a" * 65])
 def test_what_is_no_identity_is_a_usage_mistake(ready: Bridge, name: str) -> None:
     """DESIGN §4: identities match `@[A-Za-z0-9][A-Za-z0-9_.-]{0,63}`."""

@@ -243,6 +243,21 @@ def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewI
     assert cost_of(ledger, live_through) <= when_new[1] * 1.2
 
 
+def test_what_was_told_within_a_day_is_read_once(ledger: LedgerStore, new_id: NewId) -> None:
+    """Issue "Prove the promise", Load: a guard asks for a day of wakes before each; a flood told thousands of events."""
+    for first in range(0, 2000, 100):
+        opened = open_delivery(ledger, *(sample_event(first + at, thread=f"T{at}") for at in range(100)), new_id=new_id)
+        frozen = lock_with_its_events(ledger, ledger.dispatch(opened, START), START)
+        ledger.append(frozen, Step.INTENT_SUBMIT, {}, later(first))
+        ledger.settle(frozen, Outcome.SUBMITTED, Proof.SUBMITTED, {}, later(first))
+
+    first_time = cost_of(ledger, lambda: ledger.past_wakes(START))
+    again = cost_of(ledger, lambda: ledger.past_wakes(later(1)))
+
+    assert len(ledger.past_wakes(START)) == 20
+    assert again * 100 < first_time
+
+
 def test_pruning_costs_as_much_as_there_is_to_prune(ledger: LedgerStore, new_id: NewId) -> None:
     """DESIGN §3: a year's ledger is pruned like a week's, only longer."""
     end_some(ledger, new_id, range(100, 400))

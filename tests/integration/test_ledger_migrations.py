@@ -265,3 +265,20 @@ def test_a_ledger_of_version_3_opens_with_whose_each_conversation_is(tmp_path: P
         )
         ledger.part_from_session("5f4d0c3e-thread")
         assert ledger.all_sessions() == []
+
+
+def test_a_subscription_that_is_written_is_no_failure_because_the_ledger_cannot_be_read(
+    tmp_path: Path, program: tuple[str, ...]
+) -> None:
+    """CONTRACT exit codes: 0 is done; what cannot be looked at besides is said."""
+    with Sandbox(tmp_path, command=program) as sandbox:
+        sandbox.run("init")
+        sandbox.run("agent", "add", "@ada")
+        LedgerStore.open(sandbox.state_dir).close()
+        with closing(sqlite3.connect(sandbox.state_dir / "state.sqlite")) as connection:
+            connection.execute("PRAGMA user_version = 99")
+
+        told = sandbox.run("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "agents:1.0")
+
+        assert "note: whether @ada can be reached is not known: the ledger has version 99" in told.stderr
+        assert told.stdout.startswith("@ada is woken for SENT_TO_ME")

@@ -12,7 +12,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Pro
 from wake_bridge.domain.events import EventStatus, PulseDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.ports.ledger import Harvest, NewId, PastWake, Pause, Position, Quarantined, Tally
+from wake_bridge.ports.ledger import Harvest, NewId, PastWake, Pause, Position, Quarantined, SetAside, Tally
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     FENCE,
@@ -114,6 +114,23 @@ def test_a_wake_counts_from_its_intent_with_its_pane_and_its_threads(ledger: Led
     assert [wake.identity for wake in ledger.past_wakes(later(1))] == ["@other"]
 
 
+def test_a_submit_that_was_given_back_with_nothing_sent_is_no_wake(ledger: LedgerStore, new_id: NewId) -> None:
+    """DESIGN §7: what a channel refused before sending must not keep the next route waiting for a rest."""
+    frozen = lock_with_its_events(
+        ledger, ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START), START
+    )
+    ledger.append(frozen, Step.INTENT_SUBMIT, {}, START)
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [START]
+
+    ledger.append(frozen, Step.REFUSED, {}, later(1))
+    given_back = ledger.release(frozen, Hold(HoldReason.UNREACHABLE), later(1), is_attempt=False)
+    assert ledger.past_wakes(EPOCH_START) == []
+
+    again = lock_with_its_events(ledger, given_back, later(2))
+    ledger.append(again, Step.INTENT_SUBMIT, {}, later(3))
+    assert [wake.at for wake in ledger.past_wakes(EPOCH_START)] == [later(3)]
+
+
 def test_an_enter_that_is_repeated_is_one_wake(ledger: LedgerStore, new_id: NewId) -> None:
     """DESIGN §6.6: Enter again (≤ 3) is still the same wake; one that was never begun is none."""
     frozen = lock_with_its_events(
@@ -176,6 +193,7 @@ def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:
     ledger.restore(AGENT, "codex")
     assert ledger.degraded(AGENT) == {"webhook": "410"}
     assert ledger.degraded(Identity("@other")) == {}
+    assert ledger.degraded_routes() == [SetAside(AGENT, "webhook", "410", START)]
 
 
 # -- upkeep --------------------------------------------------------------------------------------------------------

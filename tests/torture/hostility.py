@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent, Rig, since
 from wake_bridge.domain.delivery import Outcome
+from wake_bridge.domain.text import SUBJECT_LIMIT, harmless
 from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
 from wake_bridge.testing.hostile import HAZARDS, LONG, hostile_subjects
 from wake_bridge.testing.memory_core import MemoryCore
@@ -27,7 +29,20 @@ ABOUT: Final = (
     " without any control, format, private or unassigned character but line feeds, then exactly one Enter; what it submits is"
     " the digest of the ledger; no command leaves a trace. Agents that have left to their shells must not receive one byte."
 )
+ABOUT_BODIES: Final = (
+    "Messages with hostile bodies and subjects are committed ten at a time, to agents whose wakes quote bodies; counted is"
+    " each body that stood in a pane. Judged byte by byte as above; no body may make a second line."
+)
+ABOUT_RENDERER: Final = "Each text must become one line of at most 200 characters without any control, format, private or unassigned character."
 LANES: Final = 8
+PER_WAKE: Final = 10
+LONGEST_BODY: Final = 160
+"""Characters; ten of them must find room in one wake."""
+
+GIVES_UP: Final = 50
+"""Violations after which more of them teach nothing."""
+
+QUOTE: Final = f"> {SENDER}: "
 LOOKS: Final = 2.5
 """Seconds in which a hold is looked at again at least once."""
 
@@ -94,6 +109,60 @@ def run_subject(box: Mailbox, subject: Subject) -> tuple[str, Verdict]:
         wrongs.append(f"submitted was not the digest but {box.agent.fake.submits()[-1:]!r}")
     shown = tuple(f"{one}\n  subject {subject.text[:400]!r}" for one in wrongs)
     return str(subject), Verdict("harm" if wrongs else HARMLESS, shown)
+
+
+def send_bodies(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
+    """Hostile bodies to agents whose wakes quote them, ten to a wake, until `count` of them have stood in a pane."""
+    table = Table("Hostile bodies through a pane", ABOUT_BODIES, "bodies", (HARMLESS, "harm"))
+    full = f'digest = "full"\nallow_from = ["{SENDER}"]'
+    with Rig(directory / "bodies", tmux, [f"bodies{at}" for at in range(LANES)], target=full, height=70) as rig:
+        boxes = [Mailbox(rig, agent) for agent in rig.agents]
+        rig.daemon()
+        bodies = hostile_subjects(10 * count, seed)
+        # long ones leave the others no room
+        rounds = iter(lambda: tuple(one[:LONGEST_BODY] for one in itertools.islice(bodies, PER_WAKE)), ())
+        while (missing := count - table.trials) > 0 and len(table.violations) < GIVES_UP:
+            # bodies of which nothing is seen are quoted nowhere, and do not count
+            run_in_lanes(table, boxes, itertools.islice(rounds, -(-missing // PER_WAKE)), run_bodies)
+    return table
+
+
+def run_bodies(box: Mailbox, bodies: Sequence[str]) -> tuple[str, Verdict, int]:
+    """Send some bodies at once, and judge the wake that quotes them; counted are those that it quotes."""
+    start = len(box.agent.fake.records())
+    with EscapingCore(box.rig.plain.graph) as core:
+        core.sql("BEGIN IMMEDIATE")
+        messages = [core.send(SENDER, box.agent.identity, body[:200], bodyText=body) for body in bodies]
+        core.sql("COMMIT")
+    box.rig.waits_until_settled(messages[-1], 40)
+    standings = [box.rig.standing(message) for message in messages]
+    wrongs = list(_wrongs(box, start))
+    digests = {one.delivery.digest for one in standings if one is not None and one.delivery is not None}
+    outcomes = {one.delivery.outcome if one and one.delivery else None for one in standings}
+    submits = [one["text"] for one in since(box.agent.fake.records(), start, "submit")]
+    quoted = sum(line.startswith(QUOTE) for text in submits for line in text.split("\n"))
+    if outcomes != {Outcome.SUBMITTED} or {*submits} != digests:
+        wrongs.append(f"not submitted as the ledger says: {outcomes}, {submits!r}\n{box.rig.story(messages[0])}")
+    if quoted > len(bodies):
+        wrongs.append(f"{quoted} lines quote {len(bodies)} bodies: {submits!r}")
+    shown = tuple(f"{one}\n  bodies {[body[:200] for body in bodies]!r}" for one in wrongs)
+    if wrongs:
+        box.agent.clear()
+    return "quoted, up to ten to a wake", Verdict("harm" if wrongs else HARMLESS, shown), quoted
+
+
+def render(*, count: int, seed: int) -> Table:
+    """Hostile texts through the renderer alone, which is all that stands between graph and pane."""
+    table = Table("Hostile texts through the renderer", ABOUT_RENDERER, "texts", ("one harmless line", "harm"))
+    began = time.monotonic()
+    for text in hostile_subjects(count, seed):
+        line = harmless(text)
+        found = {f"U+{ord(one):04X}" for one in line if unicodedata.category(one) in _INVISIBLE}
+        is_harmless = not found and len(line) <= SUBJECT_LIMIT
+        wrong = (f"{text[:300]!r} became {line!r}: {sorted(found)}",)
+        table.add("subjects", Verdict("one harmless line") if is_harmless else Verdict("harm", wrong))
+    table.seconds = time.monotonic() - began
+    return table
 
 
 def run_after_exit(box: Mailbox, subject: Subject) -> tuple[str, Verdict]:

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.torture.oracle import RESULTS as RESULTS_UNDER_LOAD
+from tests.torture.oracle import reckon, waits_until_at_rest
+from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table, Verdict, run_in_lanes
-from tests.torture.rig import POLL, Agent, Rig, since
+from tests.torture.rig import POLL, SENDER, Agent, Rig, since
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.testing.crash_points import WHENS, Halt, Point
 from wake_bridge.testing.memory_core import MemoryCore
@@ -30,8 +33,8 @@ LANES: Final = 8
 LONGEST_LIFE: Final = 4.0
 """Seconds that a daemon under load lives at most: twice what a wake takes."""
 
-PAUSE: Final = 0.8
-"""Seconds between two messages under load, on average."""
+PER_SECOND: Final = 50
+"""Messages under load."""
 
 DRAFT: Final = "half a thought"
 LIFE: Final = (
@@ -64,8 +67,9 @@ ABOUT_STEPS: Final = (
     " lost the event, or says submitted and it was not. Two rows take away what could decide it: there unknown is the answer."
 )
 ABOUT_LOAD: Final = (
-    "Messages keep coming for four agents while one daemon after the other is killed within 4 s, every other one of them"
-    " within 4 s of its reaching the tip; then one is left alone until everything has ended. Each message is a trial, judged as above."
+    "A writer process commits 50 messages a second for four agents while one daemon after the other is killed within 4 s,"
+    " every other one of them within 4 s of its reaching the tip; then one is left alone until everything has ended. Each"
+    " message is a trial: graph, panes and ledger are compared."
 )
 
 Scene = Callable[[Rig, Agent, Point], list[str]]
@@ -100,14 +104,14 @@ def every_kill() -> list[Kill]:
     ]
 
 
-def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) -> Table:
+def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int, lanes: int = LANES) -> Table:
     """Every kill so many times, in any order."""
     table = Table("kill -9 at each journalled step", ABOUT_STEPS, "step", RESULTS, map(str, every_kill()))
     kills = every_kill() * times
     random.Random(seed).shuffle(kills)
     with ExitStack() as stack:
         rigs = [
-            stack.enter_context(Rig(directory / f"kill{at}", tmux, [f"kill{at}"], lease=LEASE)) for at in range(LANES)
+            stack.enter_context(Rig(directory / f"kill{at}", tmux, [f"kill{at}"], lease=LEASE)) for at in range(lanes)
         ]
         run_in_lanes(table, rigs, kills, run_kill)
     return table
@@ -115,26 +119,29 @@ def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) 
 
 def kill_at_random(directory: Path, tmux: PrivateTmux, *, kills: int, seed: int) -> Table:
     """Daemons killed at random moments of their lives, while messages keep coming for four agents."""
-    table = Table("kill -9 at random moments under load", ABOUT_LOAD, "messages", RESULTS)
+    table = Table("kill -9 at random moments under load", ABOUT_LOAD, "messages", RESULTS_UNDER_LOAD)
     chance = random.Random(seed)
     start = time.monotonic()
     with Rig(directory / "load", tmux, [f"load{at}" for at in range(4)], lease=LEASE) as rig:
-        sent: list[tuple[Agent, str]] = []
-        for number in range(kills):
-            # every other one is let start first: on a busy machine its life would be over before it has begun
-            daemon = rig.starting() if number % 2 else rig.daemon()
-            dies_at = time.monotonic() + chance.uniform(0.0, LONGEST_LIFE)
-            while time.monotonic() < dies_at:
-                agent = chance.choice(rig.agents)
-                sent.append((agent, rig.send(agent, f"under load, life {number}")))
-                time.sleep(min(chance.expovariate(1 / PAUSE), max(0.0, dies_at - time.monotonic())))
-            daemon.kill()
-        rig.daemon()
-        for _, message in sent:
-            rig.waits_until_settled(message, 60)
+        names = [one.identity for one in rig.agents]
+        plan = Plan(SENDER, names, messages=1_000_000, per_second=PER_SECOND, seed=seed, subject="under load")
+        with Pen(rig.plain.graph, plan) as pen:
+            for number in range(kills):
+                # every other one is let start first: on a busy machine its life would be over before it has begun
+                daemon = rig.starting() if number % 2 else rig.daemon()
+                time.sleep(chance.uniform(0.0, LONGEST_LIFE))
+                daemon.kill()
+            sent = pen.stop()
+        last = rig.daemon()
+        rests = waits_until_at_rest(rig, 120)
         table.seconds = time.monotonic() - start
-        for agent, message in sent:
-            table.add(f"{kills} kills", judged(rig, agent, [message], 0))
+        row = f"{kills} kills"
+        reckon(rig, sent).into(table, row)
+        table.demand(rests, row, f"it never comes to rest\n{last.log()[-3000:]}")
+        table.measures |= {
+            "messages a second, as they came": f"{len(sent) / table.seconds:.0f}",
+            "wakes submitted": str(sum(len(one.fake.submits()) for one in rig.agents)),
+        }
     return table
 
 

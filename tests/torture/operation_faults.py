@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.torture.kills import judged
+from tests.torture.report import Table
 from tests.torture.rig import POLL, Agent, Rig
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -238,10 +239,20 @@ def _becomes(condition: Callable[[], bool], within: float) -> bool:
 # -- many at once ----------------------------------------------------------------------------------------------------
 
 
-def fail_everything(directory: Path, tmux: PrivateTmux, *, lanes: int, stripes: int) -> list[Series]:
-    """All series in some lanes side by side, each in stripes: N = 1, 1 + stripes, … is one of them."""
+def fail_everything(directory: Path, tmux: PrivateTmux, *, lanes: int, stripes: int, stride: int, first: int) -> Table:
+    """All series in some lanes side by side, each in stripes.
+
+    Args:
+        directory: an empty directory.
+        tmux: the server of all agents.
+        lanes: daemons at a time.
+        stripes: parts of a series that may run at a time.
+        stride: 1 for every operation, more for every so-manieth.
+        first: the first one that fails, from 1 to `stride`.
+    """
     series = every_series()
-    waiting = iter([(one, first) for one in series for first in range(1, stripes + 1)])
+    began = time.monotonic()
+    waiting = iter([(one, first + stride * at) for one in series for at in range(stripes)])
     taking = threading.Lock()
 
     def work(number: int) -> None:
@@ -251,9 +262,9 @@ def fail_everything(directory: Path, tmux: PrivateTmux, *, lanes: int, stripes: 
                     taken = next(waiting, None)
                 if taken is None:
                     return
-                one, first = taken
+                one, nth = taken
                 try:
-                    run_series(rig, one, stripes, first)
+                    run_series(rig, one, stripes * stride, nth)
                 except Exception as broken:  # noqa: BLE001 - one series' trouble must not hide what the others find
                     one.violations.append(f"{one}: broken: {type(broken).__name__}: {broken}\n{rig.log()}")
 
@@ -262,41 +273,20 @@ def fail_everything(directory: Path, tmux: PrivateTmux, *, lanes: int, stripes: 
         worker.start()
     for worker in workers:
         worker.join()
-    return series
+    return as_table(series, time.monotonic() - began)
 
 
 OUTCOMES: Final = ("submitted once", "submitted once, after a restart", "unknown", "unknown, after a restart")
 
 
-def markdown(series: Sequence[Series]) -> str:
-    """The table of a run: operation kind → N faults → outcomes."""
-    others = {outcome for one in series for outcome in one.outcomes} - set(OUTCOMES)
-    columns = [*OUTCOMES, *sorted(others)]
-    head = ["operation", "faults", *columns, "violations", "slowest"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+def as_table(series: Sequence[Series], seconds: float) -> Table:
+    """A row a series; which operations failed is among the details."""
+    table = Table("The N-th operation of one wake fails", ABOUT, "operation · way", OUTCOMES, map(str, series))
     for one in series:
-        counts = [str(one.outcomes[column] or "·") for column in columns]
-        cells = [str(one), str(len(one.operations)), *counts, str(len(one.violations)), f"{one.slowest:.1f} s"]
-        lines.append("| " + " | ".join(cells) + " |")
-    total = Counter[str]()
-    for one in series:
-        total += one.outcomes
-    faults = sum(len(one.operations) for one in series)
-    wrongs = sum(len(one.violations) for one in series)
-    sums = [str(total[column] or "·") for column in columns]
-    slowest = max((one.slowest for one in series), default=0.0)
-    lines.append("| " + " | ".join(["**all**", str(faults), *sums, str(wrongs), f"{slowest:.1f} s"]) + " |")
-    return "\n".join(lines)
-
-
-def show(series: Sequence[Series]) -> None:
-    """Print the table and every violation."""
-    print(f"\n{markdown(series)}\n")
-    for one in series:
-        for violation in one.violations:
-            print(f"VIOLATION {violation}")
-
-
-def as_json(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """The run's raw figures."""
-    return [one.record() for one in series]
+        table.rows[str(one)] += one.outcomes
+        table.violations += one.violations
+        table.demand(one.operations, str(one), "a way to fail that never failed")
+    table.seconds = seconds
+    table.measures["slowest wake"] = f"{max((one.slowest for one in series), default=0.0):.1f} s"
+    table.details = [one.record() for one in series]
+    return table

@@ -1,19 +1,16 @@
-"""What came of the trials: a table for each question, and the file that all of them end in."""
+"""What came of the trials: a table for each question, which is data as well."""
 
 from __future__ import annotations
 
-import json
-import platform
-import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 Lane = TypeVar("Lane")
 Trial = TypeVar("Trial")
@@ -39,6 +36,8 @@ class Table:
         label: what the rows are.
         results: the columns, in order; also those that stay empty.
         names: the rows, in order.
+        measures: figures that are no counts, by what they are of.
+        details: what else is kept of the run, as JSON.
     """
 
     title: str
@@ -49,16 +48,35 @@ class Table:
     rows: dict[str, Counter[str]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    measures: dict[str, str] = field(default_factory=dict)
+    details: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self, names: Iterable[str]) -> None:
         self.rows |= {name: Counter() for name in names}
 
-    def add(self, row: str, verdict: Verdict) -> None:
-        """Count one trial; may be called from any thread."""
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """The table of such a `record`."""
+        table = cls(record["title"], record["about"], record["label"], record["results"])
+        table.rows = {name: Counter(row) for name, row in record["rows"].items()}
+        table.violations = list(record["violations"])
+        table.seconds = record["seconds"]
+        table.measures = dict(record["measures"])
+        table.details = record.get("details")
+        return table
+
+    def add(self, row: str, verdict: Verdict, trials: int = 1) -> None:
+        """Count one trial, or several of one result; may be called from any thread."""
         with self._lock:
-            self.rows.setdefault(row, Counter())[verdict.result] += 1
+            self.rows.setdefault(row, Counter())[verdict.result] += trials
             self.violations += [f"{row}: {one}" for one in verdict.violations]
+
+    def demand(self, holds: object, row: str, broken: str) -> None:
+        """Something that must hold of the trials together: it is a violation of that row if it does not."""
+        if not holds:
+            with self._lock:
+                self.violations.append(f"{row}: {broken}")
 
     @property
     def trials(self) -> int:
@@ -86,17 +104,23 @@ class Table:
         ]
         rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
         summary = f"{self.trials} trials in {self.seconds:.0f} s, {len(self.violations)} violations."
-        return "\n".join([f"## {self.title}", "", self.about, "", summary, "", head, rule, *body])
+        measures = [f"- {name}: {measured}" for name, measured in self.measures.items()]
+        after = ["", *measures] if measures else []
+        return "\n".join([f"### {self.title}", "", self.about, "", summary, "", head, rule, *body, *after])
 
     def record(self) -> dict[str, Any]:
         """The table as JSON."""
         return {
             "title": self.title,
             "about": self.about,
+            "label": self.label,
+            "results": list(self.results),
             "trials": self.trials,
             "seconds": round(self.seconds, 1),
             "violations": self.violations,
             "rows": {name: dict(row) for name, row in self.rows.items()},
+            "measures": self.measures,
+            **({} if self.details is None else {"details": self.details}),
         }
 
     def show(self) -> None:
@@ -107,11 +131,14 @@ class Table:
 
 
 def run_in_lanes(
-    table: Table, lanes: Sequence[Lane], trials: Iterable[Trial], run: Callable[[Lane, Trial], tuple[str, Verdict]]
+    table: Table,
+    lanes: Sequence[Lane],
+    trials: Iterable[Trial],
+    run: Callable[[Lane, Trial], tuple[str, Verdict] | tuple[str, Verdict, int]],
 ) -> None:
     """Run every trial, in all lanes at once, each lane one after the other; a trial that breaks is a violation.
 
-    `run` runs one trial in one lane, and answers its row and its verdict.
+    `run` runs one trial in one lane, and answers its row and its verdict, and how many trials it was if not one.
     """
     waiting: SimpleQueue[Trial] = SimpleQueue()
     for trial in trials:
@@ -135,58 +162,5 @@ def run_in_lanes(
     table.seconds += time.monotonic() - start
 
 
-@dataclass(slots=True)
-class Record:
-    """All tables of one run of the torture, with what is needed to run it again."""
-
-    seed: int
-    began: float = field(default_factory=time.time)
-    tables: list[Table] = field(default_factory=list)
-
-    def keep(self, table: Table) -> None:
-        """Print a table and keep it for the files."""
-        table.show()
-        self.tables.append(table)
-
-    def facts(self) -> dict[str, Any]:
-        """The run as JSON."""
-        return {
-            "seed": self.seed,
-            "commit": _output("git", "rev-parse", "HEAD"),
-            "uncommitted_changes": bool(_output("git", "status", "--porcelain", "--untracked-files=no")),
-            "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.began)),
-            "duration_seconds": round(time.time() - self.began),
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "tmux": _output("tmux", "-V"),
-            "trials": sum(table.trials for table in self.tables),
-            "violations": sum(len(table.violations) for table in self.tables),
-            "tables": [table.record() for table in self.tables],
-        }
-
-    def write(self, directory: Path = DOCS) -> None:
-        """Leave the figures in `torture.json` and `torture.md`."""
-        facts = self.facts()
-        (directory / "torture.json").write_text(
-            json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        head = (
-            "# Torture\n\n"
-            "What `make torture` last found; the same figures as data are in [torture.json](torture.json). "
-            "What each table asks, and how it is judged, stands in the tests of `tests/torture`.\n\n"
-            f"{facts['trials']} trials, **{facts['violations']} violations**, {facts['duration_seconds']} s; "
-            f"began {facts['began']}, seed {facts['seed']}, commit `{facts['commit'][:12]}`"
-            f"{' with uncommitted changes' if facts['uncommitted_changes'] else ''}, {facts['tmux']}, "
-            f"Python {facts['python']}, {facts['system']}.\n\n"
-        )
-        text = head + "\n\n".join(table.markdown() for table in self.tables) + "\n"
-        (directory / "torture.md").write_text(text, encoding="utf-8")
-
-
 def _shown(number: int) -> str:
     return str(number) if number else "·"
-
-
-def _output(*command: str) -> str:
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=DOCS.parent)
-    return answer.stdout.strip()

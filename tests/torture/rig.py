@@ -107,6 +107,9 @@ class Rig:
         options: how the fake harnesses are started.
         before_shell: they are started so that a shell takes over when they end.
         guests: agents of another rig that this one is to wake as well.
+        settings: more of the configuration, tables of their own.
+        target: more keys of each agent's target.
+        height: rows of the panes.
     """
 
     def __init__(
@@ -119,17 +122,21 @@ class Rig:
         options: Sequence[str] = (),
         before_shell: bool = False,
         guests: Sequence[Agent] = (),
+        settings: str = "",
+        target: str = "",
+        height: int = 24,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.work = directory / "work"
         self.work.mkdir()
         self.tmux = tmux
+        self._height = height
         self.plain = Sandbox(directory, tmux.socket_name)
         self.watched = Sandbox(directory, tmux.socket_name, (sys.executable, *COMMAND))
         self.agents = [*(self._agent(name, options, before_shell=before_shell) for name in names), *guests]
-        targets = "\n".join(f'[targets."{one.identity}"]\npane = "{one.pane_id}"\n' for one in self.agents)
-        self.plain.configure(IMPATIENT.format(lease=lease, timeout=min(10, lease - 1)) + targets)
+        targets = "\n".join(f'[targets."{one.identity}"]\npane = "{one.pane_id}"\n{target}\n' for one in self.agents)
+        self.plain.configure(IMPATIENT.format(lease=lease, timeout=min(10, lease - 1)) + settings + targets)
         self.plain.run("init")
         with MemoryCore(self.plain.graph) as core:
             core.identity(SENDER, accountType="human")
@@ -144,7 +151,7 @@ class Rig:
         fake = FakeHarness(self.directory, name)
         command = fake.command_before_shell(*options) if before_shell else f"exec {shlex.join(fake.command(*options))}"
         line = f"cd {shlex.quote(str(self.work))}; {command}"
-        pane = self.tmux.new_pane(line, session=name, width=100, height=24)
+        pane = self.tmux.new_pane(line, session=name, width=100, height=self._height)
         return Agent(f"@{name}", name, fake, pane)
 
     def __enter__(self) -> Self:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.torture.report import Table, Verdict
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.domain.guards import DAY, HOUR
 from wake_bridge.domain.names import Instant
@@ -24,6 +26,12 @@ DAY_SECONDS: Final = 24 * 3600
 OVER_NIGHT: Final = 0.1
 """The part of a day's mail that is in the graph when the lid is opened."""
 
+MEGABYTE: Final = 1024 * 1024
+ABOUT: Final = (
+    "Five agents, the engine with a real graph and a real ledger, time turned by hand: the lid is open fifteen hours a day,"
+    " a tenth of a day's mail is there when it opens. No message may be lost, the budgets hold, there is one digest for each"
+    " agent in the morning, and with two days of retention the ledger grows no more after the third."
+)
 RETENTION: Final = 2 * DAY
 PRUNED_EVERY: Final = 6 * 3600
 MAIL_ON_ITS_WAY: Final = 1800
@@ -47,6 +55,31 @@ class Week:
     sizes: list[int] = field(default_factory=list)
     """Bytes of the ledger at the end of each day."""
     rows: list[int] = field(default_factory=list)
+
+
+def live_a_week(directory: Path, *, days: int, messages: int, seed: int) -> Table:
+    """So many days of fifteen hours, with `messages` in all; each message is a trial."""
+    table = Table("A laptop that sleeps every night, on the turned clock", ABOUT, "messages", ("told", "lost"))
+    began = time.monotonic()
+    found = week(directory, days=days, hours=15, messages=messages, seed=seed)
+    table.seconds = time.monotonic() - began
+    row = f"{days} days"
+    table.add(row, Verdict("told"), found.sent - len(found.lost))
+    for message in found.lost:
+        table.add(row, Verdict("lost", (f"{message} is lost",)))
+    table.demand(found.unknown == 0, row, f"{found.unknown} are unknown")
+    table.demand(max(found.morning_wakes) <= 1, row, f"wakes in the first two minutes of a day: {found.morning_wakes}")
+    for most, limit in ((found.most_per_minute, 8), (found.most_per_hour, 20), (found.most_per_day, 150)):
+        table.demand(most <= limit, row, f"{most} wakes of a pane where {limit} are allowed")
+    # two days are kept: from the third on it grows no more
+    table.demand(max(found.rows[3:], default=0) <= 1.25 * found.rows[2], row, f"rows of the ledger: {found.rows}")
+    grown = max(found.sizes[3:], default=0) - 1.25 * found.sizes[2]
+    table.demand(grown <= MEGABYTE, row, f"bytes of the ledger: {found.sizes}")
+    table.measures |= {
+        "wakes of a pane at most": f"{found.most_per_minute}/min, {found.most_per_hour}/h, {found.most_per_day}/d",
+        "ledger after each day": ", ".join(f"{size / MEGABYTE:.1f}" for size in found.sizes) + " MB",
+    }
+    return table
 
 
 def week(directory: Path, *, days: int, hours: float, messages: int, seed: int) -> Week:

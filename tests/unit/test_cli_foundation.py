@@ -81,7 +81,7 @@ def test_version_is_one_line() -> None:
 def test_version_and_help_import_no_command_and_nothing_slow() -> None:
     """Issue, speed: `--version` ≤ 250 ms; it can only be so while neither commands nor libraries are imported."""
     code = (
-        "import sys; from wake_bridge.cli.app import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+        "import sys; from wake_bridge.cli.start import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
     for option in ("--version", "--help"):
         done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)

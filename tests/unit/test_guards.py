@@ -245,10 +245,18 @@ def test_a_rider_with_window_zero_does_not_hurry() -> None:
 
 
 def test_limits_are_the_panes_whoever_is_woken_in_it() -> None:
-    """DESIGN §6: two identities may share a pane: limits counted per pane; other panes do not count."""
+    """DESIGN §6: two identities may share a pane: limits counted per pane; what others get elsewhere does not count."""
     assert held(judge(mail(), past=[woken(0, identity=OTHER)]))[0] is HoldReason.REFRACTORY
-    assert isinstance(judge(mail(), past=[woken(0, pane="elsewhere")] * 500), Go)
-    assert isinstance(judge(mail(), past=[woken(0, pane="")] * 500, pane=""), Go)
+    assert isinstance(judge(mail(), past=[woken(0, identity=OTHER, pane="elsewhere")] * 500), Go)
+    assert isinstance(judge(mail(), past=[woken(0, identity=OTHER, pane="")] * 500, pane=""), Go)
+
+
+def test_limits_are_the_agents_by_whatever_route_it_is_woken() -> None:
+    """DESIGN §7: native and screen wakes of one agent share rest, storm and budget."""
+    for pane in ("codex:thread", PANE, ""):
+        assert held(judge(mail(), past=[woken(0, pane=pane)]))[0] is HoldReason.REFRACTORY
+        assert held(judge(mail(window=0), past=[woken(60_001, pane=pane)] * 20))[0] is HoldReason.BUDGET
+    assert held(judge(mail(), past=[woken(0)], pane=""))[0] is HoldReason.REFRACTORY
 
 
 def test_the_storm_guard_holds_even_what_is_urgent() -> None:

@@ -1,20 +1,27 @@
+"""The table of routes, row by row (DESIGN §7, Shape D)."""
+
 from __future__ import annotations
+
+from itertools import product
 
 import pytest
 
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
+from wake_bridge.domain.route_table import TABLE, Part, Verdict, decide
 from wake_bridge.domain.routing import (
     Address,
+    Authority,
     Capabilities,
     Decision,
     Inject,
+    Look,
+    Prospect,
     Route,
     Start,
     Steer,
     StoreOnly,
-    decide,
     hold_because_of,
 )
 
@@ -22,13 +29,13 @@ NOW = Instant(1_800_000_000_000)
 FRESH_FOR = 5_000
 ME = Identity("@neo-gpt")
 
-NATIVE = Route("codex", Address(ME), Capabilities(composer_independent=True, can_start=True, can_steer=True))
-START_ONLY = Route("claude", Address(ME), Capabilities(composer_independent=True, can_start=True))
+NATIVE = Route("codex", Address(ME), Capabilities(composer_independent=True, can_steer=True))
+START_ONLY = Route("claude", Address(ME), Capabilities(composer_independent=True))
 STEER_ONLY = Route("mcp", Address(ME), Capabilities(composer_independent=True, can_start=False, can_steer=True))
+NATIVE_ASIDE = Route("codex", Address(ME), NATIVE.capabilities, degraded=True)
 SCREEN = Route("tmux", Address(ME), Capabilities())
+SCREEN_ASIDE = Route("tmux", Address(ME), Capabilities(), degraded=True)
 HEARTBEAT = Route("heartbeat", Address(ME), Capabilities(last_resort=True))
-SCREEN_DEGRADED = Route("tmux", Address(ME), Capabilities(), degraded=True)
-NATIVE_DEGRADED = Route("codex", Address(ME), Capabilities(composer_independent=True), degraded=True)
 
 IDLE = PresenceState.IDLE
 ACTIVE = PresenceState.ACTIVE
@@ -36,6 +43,15 @@ WAITING = PresenceState.WAITING_ON_APPROVAL
 TYPING = PresenceState.USER_TYPING
 UNKNOWN = PresenceState.UNKNOWN
 ALL_STATES = list(PresenceState)
+
+NO_SOCKET = Hold(HoldReason.UNREACHABLE, "no socket")
+NO_PANE = Hold(HoldReason.UNREACHABLE, "no such pane")
+TWO_PANES = Hold(HoldReason.AMBIGUOUS, "two panes")
+GAVE_BACK = Hold(HoldReason.UNREACHABLE, "the channel would not take it")
+
+NOTHING_MORE = Authority()
+MAY_STEER = Authority(steer=True)
+MAY_OPEN = Authority(may_start_thread=True)
 
 
 def seen(
@@ -45,6 +61,7 @@ def seen(
     turn: str | None = None,
     hold: HoldReason | None = None,
     also: PresenceState | None = None,
+    again: bool = False,
 ) -> Presence:
     """A presence, with evidence for it and perhaps for another state."""
     votes = [state] if also is None else [state, also]
@@ -57,19 +74,133 @@ def seen(
         detail="what was seen",
         where="agents:1.0",
         active_turn_id=turn,
+        wants_second_look=again,
     )
 
 
-def choose(presence: Presence, *routes: Route, policy: WakePolicy = WakePolicy.IMMEDIATE) -> Decision:
-    return decide(policy, presence, routes, NOW, FRESH_FOR)
+def at(
+    route: Route, state: PresenceState, *, only_seen: bool = False, refused: Hold | None = None, **how: object
+) -> Prospect:
+    """A route where that is seen."""
+    return Prospect(route, seen(state, **how), only_seen=only_seen, refused=refused)  # type: ignore[arg-type]
+
+
+def gone(route: Route, why: Hold = NO_SOCKET) -> Prospect:
+    """A route that leads nowhere now."""
+    return Prospect(route, nowhere=why)
+
+
+NOT_LOADED = at(NATIVE, UNKNOWN, hold=HoldReason.NOT_LOADED)
+SCREEN_IDLE = at(SCREEN, IDLE)
+
+
+def choose(
+    *prospects: Prospect, authority: Authority = NOTHING_MORE, policy: WakePolicy = WakePolicy.IMMEDIATE
+) -> Verdict:
+    return decide(policy, prospects, authority, NOW, FRESH_FOR)
+
+
+def expect(verdict: Verdict, row: str, decision: Decision | HoldReason) -> None:
+    """The row that decides, and what it says."""
+    assert verdict.row == row, verdict
+    if isinstance(decision, HoldReason):
+        assert isinstance(verdict.decision, Hold), verdict
+        assert verdict.decision.reason is decision
+    else:
+        assert verdict.decision == decision
+
+
+CASES: list[tuple[str, Authority, tuple[Prospect, ...], Decision | HoldReason]] = [
+    ("no-route", NOTHING_MORE, (), HoldReason.NO_ADAPTER),
+    ("all-set-aside", NOTHING_MORE, (at(NATIVE_ASIDE, IDLE), at(SCREEN_ASIDE, IDLE)), HoldReason.NO_ADAPTER),
+    ("look", NOTHING_MORE, (Prospect(NATIVE), Prospect(SCREEN)), Look(NATIVE)),
+    ("look", NOTHING_MORE, (gone(NATIVE), Prospect(SCREEN)), Look(SCREEN)),
+    ("native-idle", NOTHING_MORE, (at(NATIVE, IDLE), Prospect(SCREEN)), Start(NATIVE)),
+    ("native-idle", NOTHING_MORE, (at(NATIVE, TYPING), SCREEN_IDLE), Start(NATIVE)),
+    ("native-idle", NOTHING_MORE, (at(NATIVE, TYPING, also=IDLE), SCREEN_IDLE), Start(NATIVE)),
+    ("native-busy", NOTHING_MORE, (at(NATIVE, TYPING, also=ACTIVE), SCREEN_IDLE), HoldReason.USER_TYPING),
+    ("native-busy", NOTHING_MORE, (at(NATIVE, TYPING, also=WAITING), SCREEN_IDLE), HoldReason.USER_TYPING),
+    ("native-busy", NOTHING_MORE, (at(NATIVE, ACTIVE, turn="t1"), SCREEN_IDLE), HoldReason.ACTIVE),
+    ("native-busy", NOTHING_MORE, (at(NATIVE, WAITING), SCREEN_IDLE), HoldReason.WAITING_ON_APPROVAL),
+    ("native-busy", MAY_STEER, (at(NATIVE, WAITING, turn="t1"), SCREEN_IDLE), HoldReason.WAITING_ON_APPROVAL),
+    ("native-steer", MAY_STEER, (at(NATIVE, ACTIVE, turn="t1"), SCREEN_IDLE), Steer(NATIVE, "t1")),
+    ("native-steer", MAY_STEER, (at(STEER_ONLY, ACTIVE, turn="t1"),), Steer(STEER_ONLY, "t1")),
+    ("native-busy", MAY_STEER, (at(NATIVE, ACTIVE),), HoldReason.ACTIVE),
+    ("native-busy", MAY_STEER, (at(START_ONLY, ACTIVE, turn="t1"),), HoldReason.ACTIVE),
+    ("native-busy", MAY_STEER, (at(NATIVE, ACTIVE, turn="t1", only_seen=True), SCREEN_IDLE), HoldReason.ACTIVE),
+    ("native-second-look", NOTHING_MORE, (at(NATIVE, UNKNOWN, again=True), SCREEN_IDLE), HoldReason.UNKNOWN),
+    ("screen-idle", NOTHING_MORE, (at(NATIVE, IDLE, only_seen=True), SCREEN_IDLE), Inject(SCREEN)),
+    ("screen-waits", NOTHING_MORE, (at(NATIVE, IDLE, only_seen=True), at(SCREEN, TYPING)), HoldReason.USER_TYPING),
+    ("screen-idle", NOTHING_MORE, (at(STEER_ONLY, IDLE), SCREEN_IDLE), Inject(SCREEN)),
+    ("native-open", MAY_OPEN, (NOT_LOADED, SCREEN_IDLE), Start(NATIVE)),
+    ("screen-idle", NOTHING_MORE, (NOT_LOADED, SCREEN_IDLE), Inject(SCREEN)),
+    ("screen-waits", NOTHING_MORE, (NOT_LOADED, at(SCREEN, ACTIVE)), HoldReason.ACTIVE),
+    ("not-loaded", NOTHING_MORE, (NOT_LOADED,), HoldReason.NOT_LOADED),
+    ("not-loaded", NOTHING_MORE, (NOT_LOADED, gone(SCREEN, NO_PANE)), HoldReason.NOT_LOADED),
+    ("not-loaded", NOTHING_MORE, (gone(START_ONLY), NOT_LOADED, gone(SCREEN, NO_PANE)), HoldReason.NOT_LOADED),
+    ("nothing-left", NOTHING_MORE, (NOT_LOADED, gone(SCREEN, TWO_PANES)), HoldReason.AMBIGUOUS),
+    ("screen-idle", NOTHING_MORE, (at(NATIVE, IDLE, refused=GAVE_BACK), SCREEN_IDLE), Inject(SCREEN)),
+    ("native-busy", NOTHING_MORE, (at(NATIVE, ACTIVE, refused=GAVE_BACK), SCREEN_IDLE), HoldReason.ACTIVE),
+    ("native-busy", MAY_STEER, (at(NATIVE, ACTIVE, turn="t1", refused=GAVE_BACK), SCREEN_IDLE), HoldReason.ACTIVE),
+    ("nothing-left", NOTHING_MORE, (at(NATIVE, IDLE, refused=GAVE_BACK),), HoldReason.UNREACHABLE),
+    ("screen-idle", NOTHING_MORE, (gone(NATIVE), SCREEN_IDLE), Inject(SCREEN)),
+    ("screen-idle", NOTHING_MORE, (at(NATIVE, UNKNOWN), SCREEN_IDLE), Inject(SCREEN)),
+    ("screen-idle", NOTHING_MORE, (Prospect(NATIVE_ASIDE), SCREEN_IDLE), Inject(SCREEN)),
+    ("screen-waits", NOTHING_MORE, (gone(NATIVE), at(SCREEN, WAITING)), HoldReason.WAITING_ON_APPROVAL),
+    ("nothing-left", NOTHING_MORE, (gone(NATIVE), gone(SCREEN, TWO_PANES)), HoldReason.AMBIGUOUS),
+    ("nothing-left", NOTHING_MORE, (at(NATIVE, UNKNOWN),), HoldReason.UNKNOWN),
+    ("nothing-left", NOTHING_MORE, (at(NATIVE, IDLE, only_seen=True),), HoldReason.UNREACHABLE),
+    ("screen-idle", NOTHING_MORE, (at(HEARTBEAT, IDLE),), Inject(HEARTBEAT)),
+    ("screen-waits", NOTHING_MORE, (at(HEARTBEAT, ACTIVE, turn="t1"),), HoldReason.ACTIVE),
+    ("screen-idle", NOTHING_MORE, (SCREEN_IDLE, Prospect(HEARTBEAT)), Inject(SCREEN)),
+    ("screen-idle", NOTHING_MORE, (at(SCREEN_ASIDE, IDLE), at(HEARTBEAT, IDLE)), Inject(HEARTBEAT)),
+    ("nothing-left", NOTHING_MORE, (gone(SCREEN, NO_PANE), at(HEARTBEAT, IDLE)), HoldReason.UNREACHABLE),
+    ("native-busy", NOTHING_MORE, (at(NATIVE, ACTIVE), at(HEARTBEAT, IDLE)), HoldReason.ACTIVE),
+]
+
+
+@pytest.mark.parametrize(("row", "authority", "prospects", "decision"), CASES)
+def test_each_row_decides_what_it_says(
+    row: str, authority: Authority, prospects: tuple[Prospect, ...], decision: Decision | HoldReason
+) -> None:
+    """DESIGN §7: native control plane before bridge before heartbeat; the first row that applies wins."""
+    expect(choose(*prospects, authority=authority), row, decision)
+
+
+PASSED = [
+    ("set-aside", (Prospect(NATIVE_ASIDE), SCREEN_IDLE)),
+    ("nowhere", (gone(NATIVE), SCREEN_IDLE)),
+    ("native-refused", (at(NATIVE, IDLE, refused=GAVE_BACK), SCREEN_IDLE)),
+    ("native-seen", (at(NATIVE, IDLE, only_seen=True), SCREEN_IDLE)),
+    ("native-not-loaded", (NOT_LOADED, SCREEN_IDLE)),
+    ("native-unsure", (at(NATIVE, UNKNOWN), SCREEN_IDLE)),
+    ("last-resort", (at(HEARTBEAT, IDLE), SCREEN_IDLE)),
+]
+
+
+@pytest.mark.parametrize(("row", "prospects"), PASSED)
+def test_each_row_that_passes_a_route_over_says_so(row: str, prospects: tuple[Prospect, ...]) -> None:
+    """DESIGN §7: a route that cannot serve the moment falls to the next, and `--explain` tells by which row."""
+    verdict = choose(*prospects)
+    assert verdict.passed == ((prospects[0].route, row),)
+    assert verdict.decision == Inject(SCREEN)
+
+
+def test_no_row_of_the_table_is_without_a_case() -> None:
+    """DESIGN §7: tested row by row."""
+    tried = {row for row, *_ in CASES} | {row for row, _ in PASSED}
+    assert {row.name for row in TABLE} - tried == {"silent", "next-turn", "stale"}
+    assert len({row.name for row in TABLE}) == len(TABLE)
 
 
 @pytest.mark.parametrize("state", ALL_STATES)
-@pytest.mark.parametrize("policy", [WakePolicy.SILENT, WakePolicy.NEXT_TURN])
-def test_silent_and_next_turn_are_stored_whatever_is_seen(policy: WakePolicy, state: PresenceState) -> None:
-    """DESIGN §7: `silent` is recorded only; `next_turn` is picked up at the turn's start."""
-    assert isinstance(choose(seen(state), NATIVE, SCREEN, policy=policy), StoreOnly)
-    assert isinstance(choose(seen(state), policy=policy), StoreOnly)
+@pytest.mark.parametrize(("policy", "row"), [(WakePolicy.SILENT, "silent"), (WakePolicy.NEXT_TURN, "next-turn")])
+def test_silent_and_next_turn_are_stored_whatever_is_seen(policy: WakePolicy, row: str, state: PresenceState) -> None:
+    """DESIGN §7: `silent` is recorded only, no heartbeat either; `next_turn` is picked up at the turn's start."""
+    for prospects in ((at(NATIVE, state), at(SCREEN, state)), (at(HEARTBEAT, state),), ()):
+        verdict = choose(*prospects, policy=policy)
+        assert isinstance(verdict.decision, StoreOnly)
+        assert verdict.row == row
 
 
 @pytest.mark.parametrize(
@@ -83,114 +214,88 @@ def test_silent_and_next_turn_are_stored_whatever_is_seen(policy: WakePolicy, st
 )
 def test_a_screen_is_typed_into_only_when_the_agent_is_proven_idle(state: PresenceState, reason: HoldReason) -> None:
     """DESIGN §7: `immediate` is live if provably safe, else a hold that says what was seen and where."""
-    assert choose(seen(IDLE), SCREEN) == Inject(SCREEN)
-    assert choose(seen(state), SCREEN) == Hold(reason, detail="what was seen", where="agents:1.0")
-
-
-@pytest.mark.parametrize(
-    ("presence", "route", "decision"),
-    [
-        (seen(IDLE), NATIVE, Start(NATIVE)),
-        (seen(TYPING), NATIVE, Start(NATIVE)),
-        (seen(TYPING, also=IDLE), NATIVE, Start(NATIVE)),
-        (seen(TYPING, also=ACTIVE), NATIVE, HoldReason.USER_TYPING),
-        (seen(TYPING, also=WAITING), NATIVE, HoldReason.USER_TYPING),
-        (seen(TYPING, also=UNKNOWN), NATIVE, HoldReason.USER_TYPING),
-        (seen(ACTIVE, turn="t1"), NATIVE, Steer(NATIVE, "t1")),
-        (seen(ACTIVE), NATIVE, HoldReason.ACTIVE),
-        (seen(ACTIVE, turn="t1"), START_ONLY, HoldReason.ACTIVE),
-        (seen(WAITING, turn="t1"), NATIVE, HoldReason.WAITING_ON_APPROVAL),
-        (seen(UNKNOWN, turn="t1"), NATIVE, HoldReason.UNKNOWN),
-        (seen(IDLE), STEER_ONLY, HoldReason.UNKNOWN),
-        (seen(TYPING), STEER_ONLY, HoldReason.USER_TYPING),
-        (seen(ACTIVE, turn="t1"), STEER_ONLY, Steer(STEER_ONLY, "t1")),
-    ],
-)
-def test_a_channel_past_the_composer_starts_or_steers_by_what_it_can(
-    presence: Presence, route: Route, decision: Decision | HoldReason
-) -> None:
-    """DESIGN §§5, 7: a draft blocks only screens; a running turn is steered by its id or left alone."""
-    chosen = choose(presence, route)
-    if isinstance(decision, HoldReason):
-        assert isinstance(chosen, Hold)
-        assert chosen.reason is decision
-    else:
-        assert chosen == decision
-
-
-def test_routes_are_taken_in_their_order_and_fall_through() -> None:
-    """DESIGN §7: native control plane before bridge; a route that cannot serve the moment or is degraded falls to the next."""
-    assert choose(seen(IDLE), NATIVE, SCREEN) == Start(NATIVE)
-    assert choose(seen(IDLE), SCREEN, NATIVE) == Inject(SCREEN)
-    assert choose(seen(IDLE), STEER_ONLY, SCREEN) == Inject(SCREEN)
-    assert choose(seen(IDLE), NATIVE_DEGRADED, SCREEN) == Inject(SCREEN)
-    assert choose(seen(TYPING), SCREEN, NATIVE) == Start(NATIVE)
-    held = choose(seen(ACTIVE), NATIVE_DEGRADED, SCREEN)
-    assert isinstance(held, Hold)
-    assert held.reason is HoldReason.ACTIVE
+    held = choose(gone(NATIVE), at(SCREEN, state)).decision
+    assert held == Hold(reason, detail="what was seen", where="agents:1.0")
 
 
 @pytest.mark.parametrize("state", ALL_STATES)
 @pytest.mark.parametrize("route", [NATIVE, SCREEN])
 def test_an_old_look_proves_nothing(route: Route, state: PresenceState) -> None:
     """DESIGN §5: older than `fresh_for` is not fresh: neither idle nor a reason to wait for; anything unknown holds."""
-    stale = seen(state, ago=FRESH_FOR + 1, turn="t1")
-    assert choose(stale, route) == Hold(HoldReason.UNKNOWN, detail="the last look is too old", where="agents:1.0")
+    verdict = choose(at(route, state, ago=FRESH_FOR + 1, turn="t1"), SCREEN_IDLE, authority=MAY_STEER)
+    assert verdict.row == "stale"
+    assert verdict.decision == Hold(HoldReason.UNKNOWN, detail="the last look is too old", where="agents:1.0")
+    assert choose(at(route, IDLE, ago=FRESH_FOR)).row in {"native-idle", "screen-idle"}
 
 
-def test_a_look_is_fresh_to_the_millisecond() -> None:
-    """DESIGN §5: `fresh_for` is inclusive."""
-    assert choose(seen(IDLE, ago=FRESH_FOR), SCREEN) == Inject(SCREEN)
-
-
-@pytest.mark.parametrize(
-    ("presence", "routes", "decision"),
-    [
-        (seen(IDLE), (HEARTBEAT,), Inject(HEARTBEAT)),
-        (seen(ACTIVE, turn="t1"), (HEARTBEAT,), HoldReason.ACTIVE),
-        (seen(WAITING), (HEARTBEAT,), HoldReason.WAITING_ON_APPROVAL),
-        (seen(TYPING), (HEARTBEAT,), HoldReason.USER_TYPING),
-        (seen(UNKNOWN), (HEARTBEAT,), HoldReason.UNKNOWN),
-        (seen(IDLE), (SCREEN, HEARTBEAT), Inject(SCREEN)),
-        (seen(IDLE), (SCREEN_DEGRADED, HEARTBEAT), Inject(HEARTBEAT)),
-        (seen(IDLE), (NATIVE_DEGRADED, SCREEN_DEGRADED, HEARTBEAT), Inject(HEARTBEAT)),
-        (seen(IDLE), (STEER_ONLY, HEARTBEAT), HoldReason.UNKNOWN),
-        (seen(ACTIVE), (NATIVE, HEARTBEAT), HoldReason.ACTIVE),
-        (seen(IDLE), (NATIVE_DEGRADED, SCREEN, HEARTBEAT), Inject(SCREEN)),
-    ],
-)
-def test_the_heartbeat_serves_only_where_no_other_route_is_usable(
-    presence: Presence, routes: tuple[Route, ...], decision: Decision | HoldReason
+@pytest.mark.parametrize("authority", [Authority(one, other) for one, other in product([False, True], repeat=2)])
+@pytest.mark.parametrize("natively", [ACTIVE, WAITING])
+@pytest.mark.parametrize("refused", [None, GAVE_BACK])
+@pytest.mark.parametrize("only_seen", [False, True])
+@pytest.mark.parametrize("turn", [None, "t1"])
+def test_no_screen_is_typed_into_while_the_agent_itself_says_that_it_is_busy(
+    authority: Authority, natively: PresenceState, refused: Hold | None, only_seen: bool, turn: str | None
 ) -> None:
-    """DESIGN §7, seed rule E56: the last row of the table, through the same gate; never two drivers for one identity."""
-    chosen = choose(presence, *routes)
-    if isinstance(decision, HoldReason):
-        assert isinstance(chosen, Hold)
-        assert chosen.reason is decision
-    else:
-        assert chosen == decision
+    """DESIGN §§5, 7: any fresh veto wins; what a control plane says of itself is the strongest there is."""
+    native = at(NATIVE, natively, refused=refused, only_seen=only_seen, turn=turn)
+    assert not isinstance(choose(native, SCREEN_IDLE, authority=authority).decision, Inject | Start)
 
 
-@pytest.mark.parametrize("policy", [WakePolicy.SILENT, WakePolicy.NEXT_TURN])
-def test_the_heartbeat_speaks_of_nothing_silent_and_of_nothing_for_the_next_turn(policy: WakePolicy) -> None:
-    """DESIGN §7: `silent`: no heartbeat either."""
-    assert isinstance(choose(seen(IDLE), HEARTBEAT, policy=policy), StoreOnly)
+def test_what_nobody_has_open_is_begun_only_with_authority_and_where_it_can_be() -> None:
+    """The seed's "explicit authority": `[targets].may_start_thread`."""
+    assert choose(at(START_ONLY, UNKNOWN, hold=HoldReason.NOT_LOADED), authority=MAY_OPEN).decision == Start(START_ONLY)
+    for prospect in (
+        at(NATIVE, UNKNOWN, hold=HoldReason.NOT_LOADED, only_seen=True),
+        at(STEER_ONLY, UNKNOWN, hold=HoldReason.NOT_LOADED),
+        at(NATIVE, UNKNOWN, hold=HoldReason.NOT_LOADED, refused=GAVE_BACK),
+        gone(NATIVE, Hold(HoldReason.NOT_LOADED, "its thread is closed")),
+    ):
+        assert isinstance(choose(prospect, authority=MAY_OPEN).decision, Hold)
 
 
-def test_no_route_and_only_degraded_routes_say_what_to_change() -> None:
-    """DESIGN §1: a hold carries a remedy a person can act on, the right one of two."""
-    nobody = choose(seen(IDLE))
-    assert isinstance(nobody, Hold)
-    assert nobody.reason is HoldReason.NO_ADAPTER
-    assert "give it a target" in nobody.remedy(ME)
-    broken = choose(seen(IDLE), NATIVE_DEGRADED, SCREEN_DEGRADED)
-    assert isinstance(broken, Hold)
-    assert broken.reason is HoldReason.NO_ADAPTER
-    assert "degraded (codex, tmux)" in broken.remedy(ME)
+def test_a_hold_says_what_to_change() -> None:
+    """DESIGN §1: a hold carries a remedy a person can act on, the right one of several."""
+    remedies = {
+        (): "give it a target",
+        (Prospect(NATIVE_ASIDE), Prospect(SCREEN_ASIDE)): "degraded (codex, tmux)",
+        (at(NATIVE, IDLE, only_seen=True),): "`wake-bridge bind @neo-gpt`",
+        (gone(NATIVE), gone(SCREEN, NO_PANE)): "`wake-bridge bind @neo-gpt`",
+    }
+    for prospects, words in remedies.items():
+        held = choose(*prospects).decision
+        assert isinstance(held, Hold)
+        assert words in held.remedy(ME)
 
 
 def test_a_hold_names_the_more_exact_reason_where_the_evidence_has_one() -> None:
     """DESIGN §6: copy mode, a dead pane or a shell are told apart from plain doubt."""
-    held = choose(seen(UNKNOWN, hold=HoldReason.COPY_MODE), SCREEN)
+    held = choose(at(SCREEN, UNKNOWN, hold=HoldReason.COPY_MODE)).decision
     assert held == Hold(HoldReason.COPY_MODE, detail="what was seen", where="agents:1.0")
     assert hold_because_of(seen(IDLE)).reason is HoldReason.UNKNOWN
+
+
+def test_whatever_is_seen_the_table_has_an_answer() -> None:
+    """DESIGN §7: never raises; and whatever goes out goes to a route where that was seen."""
+    routes = (NATIVE, START_ONLY, STEER_ONLY, NATIVE_ASIDE, SCREEN, SCREEN_ASIDE, HEARTBEAT)
+    kinds = [Prospect(route) for route in routes] + [gone(route) for route in routes]
+    kinds += [
+        at(route, state, turn="t1", only_seen=only_seen)
+        for route, state, only_seen in product(routes, ALL_STATES, (False, True))
+    ]
+    for first, second in product(kinds, repeat=2):
+        if first.route == second.route:
+            continue
+        for authority in (NOTHING_MORE, Authority(steer=True, may_start_thread=True)):
+            verdict = choose(first, second, authority=authority)
+            assert verdict.row in {row.name for row in TABLE}
+            if isinstance(verdict.decision, Start | Steer | Inject):
+                chosen = next(one for one in (first, second) if one.route == verdict.decision.route)
+                assert chosen.presence is not None
+                assert not chosen.route.degraded
+
+
+def test_the_last_row_of_each_part_leaves_nothing_undecided() -> None:
+    """DESIGN §7: a table a person can read ends with what holds for the rest."""
+    for part in (Part.ROUTE, Part.END):
+        last = [row for row in TABLE if row.part is part][-1]
+        assert last.decides is not None

@@ -101,9 +101,17 @@ def test_a_cut_never_parts_what_is_read_as_one_character(grapheme: str) -> None:
             assert kept == whole * (len(kept) // len(whole)), (limit, cut)
 
 
+def test_marks_that_a_terminal_would_drop_are_dropped_before() -> None:
+    """DESIGN §6.6: our text stands alone only if the screen shows what was pasted; tmux keeps 21 bytes of a character."""
+    assert (
+        harmless("Z" + "\u0300\u0489" * 40 + "q\u0327\u0323") == "Z" + "\u0300\u0489" * 4 + "\u0300" + "q\u0327\u0323"
+    )
+    assert harmless("Z" + "\u0300\u0489" * 300) == "Z" + "\u0300\u0489" * 4 + "\u0300"
+
+
 def test_one_grapheme_too_long_to_show_leaves_only_the_ellipsis() -> None:
-    """DESIGN §4: a base under 600 marks is not cut in its middle."""
-    assert harmless("Z" + "\u0300\u0489" * 300) == "…"
+    """DESIGN §4: a base under a mark is not cut in its middle."""
+    assert harmless("Z\u0489\u0489\u0489 and more", 3) == "…"
 
 
 def test_what_lies_behind_a_flood_of_hidden_characters_is_not_waited_for() -> None:

@@ -69,6 +69,12 @@ class OneRoute:
     def of(self, identity: Identity) -> list[Route]:
         return [Route("memory", Address(identity, suggested=identity.removeprefix("@")), self._adapter.capabilities)]
 
+    def names(self, _: Identity) -> list[str]:
+        return ["memory"]
+
+    def by(self, identity: Identity, _: str) -> Route:
+        return self.of(identity)[0]
+
     def adapter(self, _: Route) -> CountingAdapter:
         return self._adapter
 
@@ -165,7 +171,7 @@ def test_a_second_look_comes_as_soon_as_it_can_prove_idle() -> None:
 
     first = asyncio.run(scene.watch.look(route, place))
     assert first.wants_second_look
-    assert scene.watch.second_look_at(ADA) == came_to_rest + SAMPLES_APART
+    assert scene.watch.second_look_at(route) == came_to_rest + SAMPLES_APART
     scene.clock.at = came_to_rest + SAMPLES_APART
     assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.IDLE
 
@@ -179,7 +185,7 @@ def test_a_look_that_does_not_agree_counts_from_now() -> None:
     place = asyncio.run(scene.watch.locate(route))
     assert isinstance(place, Place)
     asyncio.run(scene.watch.look(route, place))
-    assert scene.watch.second_look_at(ADA) == scene.clock.at + SAMPLES_APART
+    assert scene.watch.second_look_at(route) == scene.clock.at + SAMPLES_APART
 
 
 def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
@@ -194,7 +200,7 @@ def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
     for _ in range(100):
         scene.clock.at += 10
         asyncio.run(scene.watch.look(route, place))
-    assert scene.watch.second_look_at(ADA) == came_to_rest + SAMPLES_APART
+    assert scene.watch.second_look_at(route) == came_to_rest + SAMPLES_APART
     scene.clock.at = came_to_rest + SAMPLES_APART
     assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.IDLE
 

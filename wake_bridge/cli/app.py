@@ -6,26 +6,21 @@ Commands are imported when they are called, so that `--version` and `--help` sta
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
-import io
-import os
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 import click
 from click.exceptions import Abort, Exit, NoArgsIsHelpError
 
-from wake_bridge import __version__
 from wake_bridge.cli.context import CommandContext
 from wake_bridge.cli.output import complaint, harmless, problems_of
+from wake_bridge.cli.start import PROGRAM, VERSION
+from wake_bridge.cli.streams import NOBODY_READS, stop_writing
 from wake_bridge.domain.errors import WakeBridgeError
 
-PROGRAM: Final = "wake-bridge"
 INTERRUPTED: Final = 130
-NOBODY_READS: Final = 141
 
 
 class Place(NamedTuple):
@@ -110,6 +105,8 @@ class LazyGroup(click.Group):
             return name, command, args[1:]
         if ctx.resilient_parsing:
             return None, None, args
+        import difflib
+
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
@@ -143,7 +140,7 @@ class LazyGroup(click.Group):
         except Exit as exit_:
             return exit_.exit_code
         except BrokenPipeError:
-            _stop_writing()
+            stop_writing()
             return NOBODY_READS
         except (Abort, KeyboardInterrupt):
             return INTERRUPTED
@@ -198,33 +195,11 @@ def _global_options() -> list[click.Parameter]:
     epilog="Begin with `panes`, `setup` and `run`; `doctor` says what is missing.",
 )
 @click.option("--config", "config_file", metavar="FILE", help="Read this configuration file.")
-@click.version_option(__version__, message=f"{PROGRAM} %(version)s")
+@click.version_option(VERSION, message="%(version)s")
 @click.pass_context
 def cli(context: click.Context, config_file: str | None) -> None:
     """Wake idle terminal coding agents when something arrives for them."""
     context.ensure_object(CommandContext).config_option = config_file
-
-
-def main() -> NoReturn:
-    """The console script."""
-    _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        # a narrow locale must not turn a message into a fault
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    cli.main()
-    raise SystemExit
-
-
-def _open_closed_streams() -> None:
-    """Let a stream that was closed (`>&-`) lead to nowhere: else its number goes to the next file that is opened."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            if nowhere != number:
-                os.dup2(nowhere, number)
-                os.close(nowhere)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _clause(message: str) -> str:
@@ -247,6 +222,9 @@ def _explain(error: WakeBridgeError) -> None:
 
 
 def _internal(broken: Exception, verbosity: int) -> int:
+    import os.path
+    import traceback
+
     if verbosity > 1:
         click.echo(harmless("".join(traceback.format_exception(broken))), err=True)
     place = traceback.extract_tb(broken.__traceback__)[-1]
@@ -254,9 +232,3 @@ def _internal(broken: Exception, verbosity: int) -> int:
     message = " ".join(f"{type(broken).__name__} {broken}".split())
     _complain(f"internal: {message}", where, "this is a fault of wake-bridge; -vv shows where, please report it")
     return 1
-
-
-def _stop_writing() -> None:
-    """Give the interpreter somewhere to flush what nobody reads."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())

@@ -16,6 +16,7 @@ from wake_bridge.domain.text import WIDE_AT
 
 if TYPE_CHECKING:
     from wake_bridge.edges.configuration.config import Settings
+    from wake_bridge.edges.configuration.whereabouts import Whereabouts
     from wake_bridge.edges.graph.graph_file import GraphFile
     from wake_bridge.edges.graph.graph_writer import GraphWriter
 
@@ -39,6 +40,18 @@ class CommandContext:
 
         return load_settings(self.config_option, os.environ)
 
+    @cached_property
+    def places(self) -> Whereabouts:
+        """Where graph and state lie; the whole configuration is judged only where that is needed to tell.
+
+        Raises:
+            ConfigurationInvalid: with every mistake.
+        """
+        from wake_bridge.edges.configuration.whereabouts import Whereabouts, whereabouts
+
+        known = whereabouts(self.config_option, os.environ)
+        return known or Whereabouts(self.settings.graph_path, self.settings.state_dir)
+
     def open_graph(self) -> GraphFile:
         """The graph, to look at; a context manager. Raises `SourceError`s."""
         from wake_bridge.edges.graph.graph_file import GraphFile
@@ -51,14 +64,22 @@ class CommandContext:
 
         return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
 
+    def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
+        """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
+        from wake_bridge.edges.graph.graph_file import GraphFile
+        from wake_bridge.edges.graph.graph_writer import GraphWriter
+
+        path = self.places.graph_path
+        return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
+
     def poke_daemon(self) -> None:
         """Tell the daemon, if one runs, that something changed; never fails."""
         from wake_bridge.edges.service.instance_lock import daemon_is_running
 
-        if daemon_is_running(self.settings.state_dir):
+        if daemon_is_running(self.places.state_dir):
             from wake_bridge.edges.service.control_socket import poke
 
-            poke(self.settings.state_dir)
+            poke(self.places.state_dir)
 
 
 pass_run = click.make_pass_decorator(CommandContext)

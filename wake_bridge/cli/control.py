@@ -115,7 +115,7 @@ def ack(run: CommandContext, delivery_id: str) -> None:
     from wake_bridge.edges.records import delivery_record
     from wake_bridge.edges.steady_clock import SteadyClock
 
-    ledger = LedgerStore.open(run.settings.state_dir)
+    ledger = LedgerStore.open(run.places.state_dir)
     delivery = find(ledger, delivery_id)
     after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "ack"}, SteadyClock().now())
     record = delivery_record(after, ledger.events_of(after.id))

@@ -69,22 +69,23 @@ def status(run: CommandContext, is_watched: bool) -> None:
 def status_record(settings: Settings) -> dict[str, Any]:
     """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
     from wake_bridge.cli.absence import since_you_left
+    from wake_bridge.edges.graph.glance import standing
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import hold_record, time_or_none
     from wake_bridge.edges.service.instance_lock import holder, liveness
     from wake_bridge.edges.service.last_look import last_look
     from wake_bridge.edges.steady_clock import SteadyClock
-    from wake_bridge.viewpoint import standing
 
     running = liveness(settings.state_dir)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
+    bound = ledger.bindings()
     absence = since_you_left(ledger, last_look(settings.state_dir))
     notices = ledger.standing_notices(NOTICES)
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
-    seen = standing(settings)
+    seen = standing(settings, bound)
     cursor = told.get("cursor", position.cursor if position else None)
     tip = told.get("tip", seen.tip)
     who = holder(settings.state_dir) if running == "yes" else None
@@ -95,7 +96,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "tip": tip,
         "lag": max(0, tip - cursor) if tip is not None and cursor is not None else None,
         "active_routes": told.get("active_routes", seen.active_routes),
-        "nudged": told.get("nudged", 0),
+        "nudged": told.get("nudged", seen.nudged),
         "open": tally.open,
         "held": tally.held,
         "unknown": tally.unknown,

@@ -35,7 +35,7 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
     from wake_bridge.edges.records import delivery_record
 
     run = context.ensure_object(CommandContext)
-    ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
+    ledger = LedgerStore.open(run.places.state_dir, read_only=True)
     whose = Identity(target) if target else None
     if state == HELD:
         waiting = [one for one in reversed(ledger.unsettled()) if one.hold and whose in {None, one.identity}]
@@ -66,7 +66,7 @@ def show(run: CommandContext, delivery_id: str) -> None:
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import delivery_record, journal_record
 
-    ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
+    ledger = LedgerStore.open(run.places.state_dir, read_only=True)
     delivery = find(ledger, delivery_id)
     record = delivery_record(delivery, ledger.events_of(delivery.id))
     record["journal"] = [journal_record(entry) for entry in ledger.journal_of(delivery.id)]
@@ -85,7 +85,7 @@ def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
     from wake_bridge.edges.steady_clock import SteadyClock
     from wake_bridge.edges.ulids import new_ulid
 
-    ledger = LedgerStore.open(run.settings.state_dir)
+    ledger = LedgerStore.open(run.places.state_dir)
     delivery = find(ledger, delivery_id)
     again = ledger.retry(delivery.id, new_ulid, SteadyClock().now(), looked=i_looked)
     record = delivery_record(again, ledger.events_of(again.id))

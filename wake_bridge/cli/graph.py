@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.domain.errors import OperationFailed, UsageMistake
+from wake_bridge.domain.errors import OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET
 from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
 from wake_bridge.edges.configuration.first_config import write_first_config
 from wake_bridge.edges.configuration.matching_rules import matching_rules
-from wake_bridge.edges.configuration.paths import expanded, make_private_directory
-from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
+from wake_bridge.edges.configuration.paths import ConfigPlace, expanded, locate_config, make_private_directory
 from wake_bridge.edges.graph import subscription_nodes
 from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER
 from wake_bridge.edges.graph.graph_file import GraphFile
@@ -175,7 +174,12 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
     from wake_bridge.viewpoint import Viewpoint
 
-    trouble = asyncio.run(Viewpoint(run.settings).trouble_with(identity))
+    try:
+        trouble = asyncio.run(Viewpoint(run.settings).trouble_with(identity))
+    except WakeBridgeError as blind:
+        # the subscription is written: what cannot be looked at is no failure of this command
+        run.console.warn(f"note: whether {identity} can be reached is not known: {blind}")
+        return
     if trouble.why:
         run.console.warn(f"note: {identity} cannot be reached now: {trouble.why}")
     elif trouble.overruled:

@@ -28,7 +28,6 @@ from wake_bridge.edges.graph.mailbox import (
     unread_mail_of,
 )
 from wake_bridge.edges.graph.mailbox import send as send_message
-from wake_bridge.edges.graph.outlook import Outlook
 from wake_bridge.edges.graph.task_moves import grant as give_right
 from wake_bridge.edges.graph.task_moves import move_task
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -143,10 +142,10 @@ def inbox(
     run: CommandContext, identity: str, floor: str, limit: int, bodies: bool, consume: bool, foreign: bool
 ) -> None:
     """Show unread mail, oldest first. What is shown counts as announced: it wakes nobody again."""
-    with run.open_graph_to_write(foreign=foreign) if consume else run.open_graph() as graph:
+    with run.open_mail(foreign=foreign, marking=consume) as graph:
         require_identity(graph, identity)
-        outlook = Outlook(graph, run.settings, _now())
-        judged = [(mail, outlook.policy(mail.message, Identity(identity))) for mail in unread_mail_of(graph, identity)]
+        unread = unread_mail_of(graph, identity)
+        judged = list(zip(unread, _policies(run, graph, identity, unread), strict=True))
         wanted = [(mail, policy) for mail, policy in judged if policy in FLOORS[floor]]
         shown = [mail for mail, _ in wanted[:limit]]
         for mail, policy in wanted[:limit]:
@@ -169,12 +168,11 @@ def inbox(
 @pass_run
 def read(run: CommandContext, identity: str, message_ids: tuple[str, ...], keep: bool, foreign: bool) -> None:
     """Show messages with their text, and mark them read."""
-    with run.open_graph() if keep else run.open_graph_to_write(foreign=foreign) as graph:
+    with run.open_mail(foreign=foreign, marking=not keep) as graph:
         require_identity(graph, identity)
         mails = [require_mail(graph, identity, message_id) for message_id in dict.fromkeys(message_ids)]
-        outlook = Outlook(graph, run.settings, _now())
-        for mail in mails:
-            _show(run, mail, outlook.policy(mail.message, Identity(identity)), with_body=True)
+        for mail, policy in zip(mails, _policies(run, graph, identity, mails), strict=True):
+            _show(run, mail, policy, with_body=True)
         _count_as_announced(run, identity, mails)
         if isinstance(graph, GraphWriter):
             mark_read(graph, mails, timestamp_now())
@@ -199,8 +197,21 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
 
 def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
     recipients = audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
+    from wake_bridge.edges.graph.outlook import Outlook
+
     outlook = Outlook(graph, run.settings, _now())
     return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["nobody receives it"]
+
+
+def _policies(run: CommandContext, graph: GraphFile, identity: str, mails: list[Mail]) -> list[WakePolicy]:
+    """How insistent the wake of each is."""
+    if not mails:
+        # most looks into an inbox find nothing, and need no setting to say so
+        return []
+    from wake_bridge.edges.graph.outlook import Outlook
+
+    outlook = Outlook(graph, run.settings, _now())
+    return [outlook.policy(mail.message, Identity(identity)) for mail in mails]
 
 
 def _show(run: CommandContext, mail: Mail, policy: WakePolicy, *, with_body: bool) -> None:

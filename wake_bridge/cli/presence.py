@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def presence(run: CommandContext, identity: str, explain: bool) -> None:
     """Say what is known about an identity's agent now, and why."""
     record = _presence(run, identity)
-    lines = [f"{identity} is {record['state']}" + (f" in {record['where']}" if record["where"] else "")]
+    where = f" in {record['where']}" if record["where"] else ""
+    route = f" (route {record['route']})" if record["route"] else ""
+    lines = [f"{identity} is {record['state']}{where}{route}"]
     if record["why"]:
         lines.append(f"because: {record['why']}")
     if record["remedy"]:
@@ -40,7 +42,8 @@ def _piece(one: dict[str, Any]) -> str:
     vote = one["vote"] if one["weighs"] else "(note)"
     region = f" in {one['region']}" if one["region"] else ""
     saw = f"  saw {one['saw']!r}" if one["saw"] else ""
-    return f" {mark} {vote:<18} {one['rule']}{region}{saw}  [{one['source']}]"
+    route = f"{one['route']}, " if one["route"] else ""
+    return f" {mark} {vote:<18} {one['rule']}{region}{saw}  [{route}{one['source']}]"
 
 
 def _waiting(run: CommandContext, identity: str) -> list[str]:
@@ -77,7 +80,7 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
         view = Viewpoint(run.settings)
         who = Identity(identity)
         view.require(who)
-        return presence_record(who, asyncio.run(presence_of(who, view.routes, view.watch, view.clock)))
+        return presence_record(who, asyncio.run(presence_of(who, view.routes, view.watch, view.current, view.clock)))
 
 
 @click.group()

@@ -38,7 +38,7 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     from wake_bridge.domain.errors import OperationFailed, UsageMistake
     from wake_bridge.edges import agent_files
     from wake_bridge.edges.configuration.config import load_settings_at
-    from wake_bridge.edges.configuration.sources import ConfigPlace, locate_config
+    from wake_bridge.edges.configuration.paths import ConfigPlace, locate_config
     from wake_bridge.panes import report_panes
     from wake_bridge.setup import carry_out, proposed, standing
 

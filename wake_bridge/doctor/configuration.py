@@ -48,5 +48,5 @@ def quiet_hours(settings: Settings) -> Finding:
     left = span.minutes_left(local.hour * 60 + local.minute) if span else 0
     if left:
         hint = "nothing is lost; policy.quiet_hours says when"
-        return ill("quiet hours", f"every wake is held for {left} more minutes ({text}, it is {local:%H:%M})", hint)
+        return untold("quiet hours", f"every wake is held for {left} more minutes ({text}, it is {local:%H:%M})", hint)
     return well("quiet hours", f"not now ({text})" if text else "none")

@@ -11,8 +11,8 @@ from wake_bridge.doctor.file_systems import network_file_system
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.edges.change_log.inotify_signal import why_it_cannot_be_watched
 from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.graph.glance import standing
 from wake_bridge.edges.service.cursor_file import CURSOR_FILE
-from wake_bridge.viewpoint import standing
 
 UPSTREAM_DATA: Final = ".neo-ai-data"
 PRUNERS_VARIABLES: Final = ("NEO_BRIDGE_LAST_SYNC_ID_PATH", "NEO_AI_DAEMON_DIR")
@@ -32,6 +32,8 @@ def graph(settings: Settings) -> list[Finding]:
         findings.append(ill("graph journal", f"journal_mode={seen.journal_mode}", hint))
     if seen.active_routes:
         return [*findings, well("active routes", str(seen.active_routes))]
+    if seen.nudged:
+        return [*findings, well("active routes", f"0, and {seen.nudged} left to the heartbeat")]
     return [
         *findings,
         ill(

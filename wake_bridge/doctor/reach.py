@@ -98,7 +98,8 @@ def _budget(view: Viewpoint, settings: Settings, identity: Identity, place: Plac
     now = view.clock.now()
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     lifted_at = ledger.limits_lifted_at(identity)
-    here = [one.at for one in ledger.past_wakes(Instant(now - DAY)) if one.pane_key == place.key and one.at > lifted_at]
+    past = ledger.past_wakes(Instant(now - DAY))
+    here = [one.at for one in past if one.counts_for(identity, place.key) and one.at > lifted_at]
     ledger.close()
     spent = spent_budget(here, view.current.settings.limits, now)
     check = f"budget {identity}"

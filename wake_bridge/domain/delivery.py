@@ -232,6 +232,7 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         HoldReason.UNKNOWN,
         "synchronized",
     ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes off`",
+    (HoldReason.UNKNOWN, "it may have been sent"): "nothing to do: whether {where} took it is looked for again",
     (HoldReason.UNKNOWN, "looks idle"): "nothing to do: {where} looks idle, and a second look follows",
     (HoldReason.UNKNOWN, "the last look is"): "nothing to do: {where} is looked at again",
     (HoldReason.UNKNOWN, "taken up again"): "nothing to do: {where} is looked at again",
@@ -250,6 +251,10 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         "no tmux server",
     ): "start the agent in tmux, or name its server in [adapters.tmux], then run"
     " `wake-bridge bind {identity}` inside its pane",
+    (
+        HoldReason.UNREACHABLE,
+        "it is only seen",
+    ): "`wake-bridge doctor` says what is missing to wake it there; or run `wake-bridge bind {identity}` inside its pane",
     (HoldReason.UNREACHABLE, "nothing says"): "run `wake-bridge bind {identity}` inside its pane, or subscribe it with"
     " --tmux PANE",
     (HoldReason.NO_ADAPTER, "every route"): "{detail}",

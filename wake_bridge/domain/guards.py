@@ -52,6 +52,10 @@ class PastWake:
     threads: tuple[str, ...] = ()
     human_threads: tuple[str, ...] = ()
 
+    def counts_for(self, identity: Identity, pane_key: str) -> bool:
+        """Whether it counts against the limits of a wake of that identity there: one agent on all its routes, one pane."""
+        return self.identity == identity or bool(pane_key and self.pane_key == pane_key)
+
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
@@ -103,7 +107,8 @@ class Candidate:
         identity: who is to be woken.
         events: what it would announce, with the statuses they have now; `next_turn` ones ride along.
         due_at: when its window closes.
-        pane_key: where; limits are counted by it, so that two identities in one pane share them. Empty if unknown.
+        pane_key: where; limits are counted by it and by the identity: two identities in one pane share them, and so do
+            the routes to one agent. Empty if unknown.
         where: the pane as a person reads it.
         lifted_at: when `resume` last lifted budget and loop brake for the identity.
     """
@@ -224,8 +229,8 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
 def _limits_reached(
     events: Sequence[WakeEvent], candidate: Candidate, limits: Limits, past: Sequence[PastWake], now: Instant
 ) -> Iterator[Hold]:
-    """Refractory, storm, budget: all of one pane, whoever is woken there."""
-    here = [wake.at for wake in past if wake.pane_key == candidate.pane_key and candidate.pane_key]
+    """Refractory, storm, budget: all of one pane, whoever is woken there, and of one agent, wherever it is."""
+    here = [wake.at for wake in past if wake.counts_for(candidate.identity, candidate.pane_key)]
     since_lifted = [at for at in here if at > candidate.lifted_at]
     is_urgent = any(one.window == 0 and _wakes([one]) for one in events)
     rested_at = None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now)
@@ -268,13 +273,20 @@ def _brakes(
     part of the loop: a broadcast to twenty agents reaches all twenty.
     """
     spoken_to_by_people = {one.thread for one in events if one.from_human}
+    threads = {one.thread for one in events if one.thread} - spoken_to_by_people
+    heard: dict[str, Instant] = {}
+    turns: dict[str, list[PastWake]] = {}
+    for wake in past:
+        for thread in threads.intersection(wake.human_threads):
+            heard[thread] = max(wake.at, heard.get(thread, EPOCH_START))
+        for thread in threads.intersection(wake.threads):
+            turns.setdefault(thread, []).append(wake)
     brakes: dict[str, Instant] = {}
-    for thread in {one.thread for one in events if one.thread} - spoken_to_by_people:
-        heard = max((wake.at for wake in past if thread in wake.human_threads), default=EPOCH_START)
-        since = max(heard, candidate.lifted_at, now - HOUR)
-        turns = [wake for wake in past if thread in wake.threads and wake.at > since]
-        frees_at = _frees_at([wake.at for wake in turns], limits.thread_wakes, HOUR, now)
-        if frees_at is not None and any(wake.identity == candidate.identity for wake in turns):
+    for thread, all_turns in turns.items():
+        since = max(heard.get(thread, EPOCH_START), candidate.lifted_at, now - HOUR)
+        recent = [wake for wake in all_turns if wake.at > since]
+        frees_at = _frees_at([wake.at for wake in recent], limits.thread_wakes, HOUR, now)
+        if frees_at is not None and any(wake.identity == candidate.identity for wake in recent):
             brakes[thread] = frees_at
     return brakes
 

@@ -1,13 +1,12 @@
-"""How to wake one target: a table a person can read (DESIGN §7, Shape D)."""
+"""The words of routing: where an identity can be reached, how things stand there, what is done (DESIGN §7, Shape D)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.delivery import Hold, HoldReason
-from wake_bridge.domain.names import Identity, Instant, WakePolicy
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Presence, PresenceState
 from wake_bridge.domain.sessions import Session
 
@@ -60,7 +59,8 @@ class Address:
     application come from the newest active subscription's metadata; `binding` from an earlier `bind`. `pane_written`
     and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
     only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one. `sessions` are
-    the conversations of harnesses that are known to be the identity's, the newest first.
+    the conversations of harnesses that are known to be the identity's, the newest first. No other identity is expected
+    with the same harness in the same directory where it `has_directory_to_itself`.
     """
 
     identity: Identity
@@ -74,6 +74,7 @@ class Address:
     details: tuple[tuple[str, str], ...] = ()
     expected: Expected = Expected()
     sessions: tuple[Session, ...] = ()
+    has_directory_to_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,38 @@ class StoreOnly:
     why: str
 
 
-Decision = Start | Steer | Inject | StoreOnly | Hold
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Nobody has looked there yet: look, and decide anew."""
+
+    route: Route
+
+
+Decision = Start | Steer | Inject | StoreOnly | Hold | Look
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """One route, and how things stand there now; with neither `presence` nor `nowhere` nobody has looked yet.
+
+    `nowhere` says why the route leads to no place, `refused` why it gave this very wake back a moment ago. What is
+    `only_seen` can be looked at there and not woken.
+    """
+
+    route: Route
+    presence: Presence | None = None
+    nowhere: Hold | None = None
+    only_seen: bool = False
+    refused: Hold | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """What the identity's target allows besides: adding to a running turn, opening a conversation that nobody has open."""
+
+    steer: bool = False
+    may_start_thread: bool = False
+
 
 _HOLD_OF: Final = {
     PresenceState.ACTIVE: HoldReason.ACTIVE,
@@ -129,43 +161,3 @@ def hold_because_of(presence: Presence) -> Hold:
     """A hold with the reason the presence gives; the more exact one where the evidence has it."""
     reason = presence.hold or _HOLD_OF.get(presence.state, HoldReason.UNKNOWN)
     return Hold(reason, detail=presence.detail, where=presence.where)
-
-
-def decide(policy: WakePolicy, presence: Presence, routes: Sequence[Route], now: Instant, fresh_for: int) -> Decision:
-    """Choose how to wake one target; the first line that applies wins (DESIGN §7).
-
-    `routes` come in Shape D order, `fresh_for` is in milliseconds. Never raises. A `Hold` always carries a reason a
-    person can act on.
-    """
-    if policy is WakePolicy.SILENT:
-        return StoreOnly("policy is silent")
-    if policy is WakePolicy.NEXT_TURN:
-        return StoreOnly("picked up at the next turn")
-    if not routes:
-        return Hold(HoldReason.NO_ADAPTER, detail="no adapter serves this identity: give it a target or enable one")
-    usable = [route for route in routes if not route.degraded]
-    if not usable:
-        names = ", ".join(route.adapter for route in routes)
-        return Hold(HoldReason.NO_ADAPTER, detail=f"every route of this identity is degraded ({names}): see `doctor`")
-    if not presence.is_fresh(now, fresh_for):
-        return Hold(HoldReason.UNKNOWN, detail="the last look is too old", where=presence.where)
-    # one driver at a time: whoever has another route is left alone by the heartbeat, also while that one must wait
-    for route in [one for one in usable if not one.capabilities.last_resort] or usable:
-        if route.capabilities.composer_independent:
-            move = _native_move(route, presence)
-            if move is not None:
-                return move
-        elif presence.state is PresenceState.IDLE:
-            return Inject(route)
-    return hold_because_of(presence)
-
-
-def _native_move(route: Route, presence: Presence) -> Start | Steer | None:
-    """What a channel past the composer may do; a person's draft does not concern it, a running turn does."""
-    can = route.capabilities
-    if presence.state is PresenceState.ACTIVE and can.can_steer and presence.active_turn_id:
-        return Steer(route, presence.active_turn_id)
-    # typing outranks activity in `fuse`, so a turn may be running behind the draft
-    only_typing = all(one.vote in {PresenceState.IDLE, PresenceState.USER_TYPING} for one in presence.evidence)
-    is_free = presence.state is PresenceState.IDLE or (presence.state is PresenceState.USER_TYPING and only_typing)
-    return Start(route) if is_free and can.can_start else None

@@ -20,6 +20,9 @@ APP_METADATA: Final = ("appName", "tabShortcut", "userDataDir")
 
 APP_ADAPTER: Final = "osascript"
 
+THREAD_METADATA: Final = ("threadId",)
+"""Names that say which conversation of a harness is meant, whichever way leads to it."""
+
 IGNORED_METADATA: Final = (
     "focusSeedKey",
     "focusSeedSequence",
@@ -191,9 +194,9 @@ def _pane(metadata: Mapping[str, Any]) -> str:
 
 
 def _details(metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    if text_of(metadata.get("adapter")) != APP_ADAPTER:
-        return ()
-    return tuple((name, text) for name in APP_METADATA if (text := text_of(metadata.get(name))))
+    is_app = text_of(metadata.get("adapter")) == APP_ADAPTER
+    names = (*APP_METADATA, *THREAD_METADATA) if is_app else THREAD_METADATA
+    return tuple((name, text) for name in names if (text := text_of(metadata.get(name))))
 
 
 def _ignored(metadata: Mapping[str, Any]) -> tuple[str, ...]:

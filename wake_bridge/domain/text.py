@@ -29,6 +29,9 @@ _LOOKED_AT: Final = 64
 _COMPOSED_FROM: Final = 4
 """More characters than NFC ever makes one of, so that a cut before it leaves enough for the cut after it."""
 
+_CELL_BYTES: Final = 20
+"""UTF-8 bytes of one character with its marks: what tmux keeps of one; the rest it drops, and the text is not what it was."""
+
 _SEQUENCES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor moves, both ends of a paste; also one that was cut off
     r"|\x9b20[01]~"  # the ends of a paste behind the one-character CSI
@@ -64,13 +67,13 @@ def harmless(text: str, limit: int = SUBJECT_LIMIT) -> str:
     """Make free text safe to type, on one line (DESIGN §4).
 
     NFC. Whole control sequences, control, bidi, zero-width, tag, private and unassigned characters go; line breaks, tabs,
-    NUL and runs of blanks become one space; a lone surrogate becomes U+FFFD, `@` becomes `＠`. What is longer than
-    `limit` characters (at least 1) is cut between two graphemes and ends in `…`. Idempotent; never raises; takes no
+    NUL and runs of blanks become one space; a lone surrogate becomes U+FFFD, `@` becomes `＠`; marks beyond what a
+    terminal keeps of one character go. What is longer than `limit` characters (at least 1) is cut between two graphemes and ends in `…`. Idempotent; never raises; takes no
     longer for 100 kB than for 13.
     """
     seen = _one_line(text[: limit * _LOOKED_AT])
     cut_short = len(text) > limit * _LOOKED_AT or len(seen) > limit * _COMPOSED_FROM
-    composed = unicodedata.normalize("NFC", seen[: limit * _COMPOSED_FROM])
+    composed = _as_kept(unicodedata.normalize("NFC", seen[: limit * _COMPOSED_FROM]))
     if len(composed) <= limit and not cut_short:
         return composed
     end = min(limit - 1, len(composed))
@@ -111,6 +114,24 @@ def _as_seen(character: str) -> str:
     if character.isspace() or character == "\0":
         return " "
     return "\N{REPLACEMENT CHARACTER}" if "\ud800" <= character <= "\udfff" else ""
+
+
+def _as_kept(text: str) -> str:
+    """Without the marks that a terminal would drop."""
+    if text.isascii():
+        return text
+    kept: list[str] = []
+    room = 0
+    for character in text:
+        takes = len(character.encode())
+        is_mark = unicodedata.category(character).startswith("M")
+        if not is_mark:
+            room = _CELL_BYTES
+        elif takes > room:
+            continue
+        room -= takes
+        kept.append(character)
+    return "".join(kept)
 
 
 def _joins_on(character: str) -> bool:

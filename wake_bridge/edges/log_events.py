@@ -56,6 +56,8 @@ EVENTS: Final = frozenset(
         "lane_failed",
         "limit_reached",
         "stale_lease",
+        "route_degraded",
+        "route_restored",
         "would_deliver",
         # a word to the human
         "notice_given",

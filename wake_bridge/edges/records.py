@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Presence, PresenceState
+from wake_bridge.domain.presence import Evidence, PresenceState
 from wake_bridge.domain.reasons import held_because
-from wake_bridge.domain.routing import hold_because_of
+from wake_bridge.domain.routing import Prospect, hold_because_of
 from wake_bridge.edges.timestamps import timestamp_of_instant
 from wake_bridge.engine.watch.overview import Row
+
+if TYPE_CHECKING:
+    from wake_bridge.engine.watch.look import Seen
 
 Record = Mapping[str, Any]
 
@@ -67,6 +70,7 @@ def overview_record(row: Row) -> dict[str, Any]:
         "presence": row.sighted.state if row.sighted else None,
         "looksLike": row.sighted.looks_like if row.sighted else None,
         "since": time_or_none(row.sighted.since) if row.sighted else None,
+        "route": (row.sighted.adapter if row.sighted else "") or None,
         "where": (row.sighted.where if row.sighted else "") or (row.hold.where if row.hold else "") or None,
         "waiting": row.waiting,
         "holdReason": row.hold.reason if row.hold else None,
@@ -78,8 +82,9 @@ def overview_record(row: Row) -> dict[str, Any]:
     }
 
 
-def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:
+def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
     """What `presence` prints. Evidence that does not weigh is only a note; the one that decides is marked."""
+    presence = seen.presence
     held = presence.state is not PresenceState.IDLE
     return {
         "agentIdentity": identity,
@@ -88,20 +93,36 @@ def presence_record(identity: Identity, presence: Presence) -> dict[str, Any]:
         "source": presence.source,
         "lastSeenAt": time_or_none(presence.seen_at),
         "capabilities": list(presence.capabilities),
+        "route": seen.adapter or None,
         "where": presence.where or None,
         "why": presence.detail,
         "holdReason": presence.hold,
         "remedy": hold_because_of(presence).told(identity) if held else None,
         "evidence": [
-            {
-                "source": one.source,
-                "rule": one.rule,
-                "region": one.region,
-                "saw": one.saw,
-                "vote": one.vote,
-                "weighs": one.weighs,
-                "decides": one == presence.decided_by,
-            }
-            for one in presence.evidence
+            *(piece for other in seen.others for piece in _pieces_of(other)),
+            *(_piece(one, seen.adapter, decides=one == presence.decided_by) for one in presence.evidence),
         ],
+    }
+
+
+def _pieces_of(prospect: Prospect) -> list[dict[str, Any]]:
+    """What another route showed, or why it led nowhere."""
+    adapter = prospect.route.adapter
+    if prospect.nowhere is not None:
+        hold = prospect.nowhere
+        gone = Evidence(hold.reason, PresenceState.UNKNOWN, saw=hold.detail, region="target", weighs=False)
+        return [_piece(gone, adapter, decides=False)]
+    return [_piece(one, adapter, decides=False) for one in (prospect.presence.evidence if prospect.presence else ())]
+
+
+def _piece(one: Evidence, adapter: str, *, decides: bool) -> dict[str, Any]:
+    return {
+        "source": one.source,
+        "route": adapter or None,
+        "rule": one.rule,
+        "region": one.region,
+        "saw": one.saw,
+        "vote": one.vote,
+        "weighs": one.weighs,
+        "decides": decides,
     }

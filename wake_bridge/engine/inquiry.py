@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.ports.change_log import ChangeLog, EdgeRow, IdentityRow, Json, MailState
 
 Answer = TypeVar("Answer")
+
+PAIRS_AT_ONCE: Final = 500
+"""Messages of one question: whoever has thousands must not make the others wait, nor hold them all in memory."""
 
 
 class Inquiry:
@@ -27,7 +31,11 @@ class Inquiry:
 
     async def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
         """How those (message id, identity) stand now."""
-        return await self._ask(lambda log: log.mail_states(pairs)) if pairs else {}
+        states: dict[tuple[str, Identity], MailState] = {}
+        for first in range(0, len(pairs), PAIRS_AT_ONCE):
+            some = pairs[first : first + PAIRS_AT_ONCE]
+            states |= await self._ask(partial(_mail_states, pairs=some))
+        return states
 
     async def edges_present(self, edge_ids: Sequence[str]) -> set[str]:
         """Which of the edges still exist."""
@@ -40,6 +48,10 @@ class Inquiry:
     async def node(self, node_id: str) -> Json | None:
         """Properties of one node; None if it is gone."""
         return await self._ask(lambda log: log.node(node_id))
+
+    async def touched(self, after: LogId, upto: LogId) -> set[str]:
+        """What those rows of the log are about; see `ChangeLog.touched`."""
+        return await self._ask(lambda log: log.touched(after, upto))
 
     async def unread_mail(self, identity: Identity, since: Instant) -> list[tuple[str, Json, EdgeRow]]:
         """Unread messages for an identity that were sent since then, with the edge that addressed each."""
@@ -66,3 +78,7 @@ class Inquiry:
         """Close the log on its own thread and end the thread."""
         self._thread.submit(self._forget)
         self._thread.shutdown(wait=True)
+
+
+def _mail_states(log: ChangeLog, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
+    return log.mail_states(pairs)

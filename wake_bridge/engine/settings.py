@@ -20,6 +20,8 @@ class TargetSettings:
     harness: str = ""
     agent: str = ""
     directory: str = ""
+    steer: bool = False
+    may_start_thread: bool = False
     wants_bodies: bool = False
     allow_from: frozenset[str] = frozenset()
 

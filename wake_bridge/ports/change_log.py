@@ -206,6 +206,9 @@ class ChangeLog(Protocol):
     def traces_of(self, entity_id: str) -> Traces:
         """What is known of one node, or of one edge, and everything that the log still says of it; for `why`."""
 
+    def touched(self, after: LogId, upto: LogId) -> set[str]:
+        """Ids of the nodes and edges that those rows name, and of the messages whose mail edges they name."""
+
     def close(self) -> None:
         """Give up the connection."""
 

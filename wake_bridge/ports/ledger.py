@@ -7,7 +7,7 @@ the same ledger at once (the daemon and the commands). Instants are UTC millisec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -71,6 +71,16 @@ class Pause:
 
     identity: str
     until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A route that failed and has not answered since."""
+
+    identity: Identity
+    adapter: str
+    why: str
+    at: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +263,9 @@ class Ledger(Protocol):
     def unacknowledged(self, since: Instant) -> list[Delivery]:
         """Deliveries settled since then as submitted or unknown whose proof is below 3."""
 
+    def concerned(self, entity_ids: Collection[str], since: Instant) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """The held and the `unacknowledged` deliveries with events about these messages, tasks or edges, and those events."""
+
     def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
         """Raise the proof level of a delivery, terminal or not (journalled `acked`); never lowers it."""
 
@@ -284,7 +297,10 @@ class Ledger(Protocol):
     # -- limits and switches -------------------------------------------------------------------------------------
 
     def past_wakes(self, since: Instant) -> list[PastWake]:
-        """Submits begun since then (journal `intent_submit`), oldest first; each delivery counts once, at its latest."""
+        """Submits begun since then (journal `intent_submit`), oldest first; each delivery counts once, at its latest.
+
+        One that was given back does not count: what it began was refused, or is proven absent.
+        """
 
     def limits_lifted_at(self, identity: Identity) -> Instant:
         """When `resume` last lifted the limits of the identity, or of all; 0 if never."""
@@ -333,6 +349,9 @@ class Ledger(Protocol):
 
     def degraded(self, identity: Identity) -> Mapping[str, str]:
         """The adapters set aside for an identity, and why."""
+
+    def degraded_routes(self) -> list[SetAside]:
+        """Every route that is set aside, by identity and adapter."""
 
     # -- the heartbeat -------------------------------------------------------------------------------------------
 

@@ -23,10 +23,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
 import wake_bridge.daemon
-from wake_bridge.cli.app import main
+from wake_bridge.cli.start import main
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
@@ -201,7 +201,7 @@ def _wait_for(condition: Callable[[], bool], timeout: float, complaint: str) -> 
         time.sleep(_POLL)
 
 
-def run() -> NoReturn:
+def run() -> None:
     """The command line, with its daemon on a watched ledger."""
     Moments.planned(os.environ)
     wake_bridge.daemon.LedgerStore = WatchedLedger  # type: ignore[attr-defined]

@@ -28,12 +28,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import wake_bridge.daemon
 import wake_bridge.edges.logs
 import wake_bridge.wiring
-from wake_bridge.cli.app import main
+from wake_bridge.cli.start import main
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.database import Database
 from wake_bridge.testing.fault_plan import AWAY, FaultPlan
@@ -203,7 +203,7 @@ def _faulty_call(name: str, call: Callable[..., Awaitable[Any]], plan: FaultPlan
     return asked
 
 
-def run() -> NoReturn:
+def run() -> None:
     """The command line, with a daemon whose operations may fail."""
     plan = FaultPlan(os.environ[FAULTS])
     wake_bridge.daemon.LedgerStore = FaultyLedger  # type: ignore[attr-defined]

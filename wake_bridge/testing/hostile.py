@@ -101,6 +101,7 @@ HAZARDS: Final = (
     # what is hard to cut or to measure
     "\u0301\u0302leading marks",
     "Z" + "\u0300\u0489" * 300,
+    "Z" + "\u0300\u0489" * 40,
     "e\u0301" * 150,
     "\U0001f1e9\U0001f1ea" * 120,
     "\U0001f469\u200d\U0001f469\u200d\U0001f467" * 60,

@@ -26,8 +26,10 @@ from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
+from wake_bridge.testing.memory_channel import ImaginedLine, MemoryChannel
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.turned_clock import TurnedClock
 
@@ -42,6 +44,7 @@ class Office:
         directory: an empty one.
         identities: who there is in the graph.
         carried: adapters without a surface of their own, by name.
+        channels: names of native adapters; who has a line in one is woken there first.
         targets: who has a `[targets]` entry, for the agent of that name.
         start: UTC milliseconds at which the clock begins.
     """
@@ -52,6 +55,7 @@ class Office:
         identities: Sequence[str],
         *,
         carried: Mapping[str, type[HarnessAdapter]] | None = None,
+        channels: Sequence[str] = (),
         targets: Mapping[str, str] | None = None,
         start: int,
     ) -> None:
@@ -61,6 +65,8 @@ class Office:
         context = AdapterContext(10, 10, "", {}, self.clock)
         self.adapter = MemoryAdapter(MemoryConfig(), context)
         self.adapters: dict[str, HarnessAdapter] = {"memory": self.adapter}
+        self.channels = {name: MemoryChannel(MemoryConfig(), context) for name in channels}
+        self.adapters |= self.channels
         for name, kind in (carried or {}).items():
             self.adapters[name] = kind(kind.Config(), context)
         self.rules = MatchingRules()
@@ -89,9 +95,21 @@ class Office:
             on_rerouted=lambda _: None,
         )
         self.inquiry = Inquiry(lambda: SqliteGraph(path))
-        self.routes = Routes(self.adapters, self.current, self.tail.subscriptions_of, self.ledger.binding)
+        self.routes = Routes(
+            self.adapters, self.current, self.tail.subscriptions_of, self.ledger.binding, self.ledger.degraded
+        )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
-        self.gate = Gate(self.ledger, self.inquiry, self.routes, self.watch, self.current, self.clock, other_driver=str)
+        self.way_back = WayBack(self.ledger, self.routes, self.watch, self.current, self.clock, restored=self._look_at)
+        self.gate = Gate(
+            self.ledger,
+            self.inquiry,
+            self.routes,
+            self.watch,
+            self.way_back,
+            self.current,
+            self.clock,
+            other_driver=str,
+        )
         self.heartbeat = Heartbeat(
             self.ledger,
             self.inquiry,
@@ -104,6 +122,14 @@ class Office:
             rules=lambda: self.rules,
             poke=lambda: None,
         )
+
+    def _look_at(self, identity: Identity) -> None:
+        self.ledger.look_at_once(identity, self.clock.now())
+
+    def line(self, identity: str, agent: str, channel: str = "channel") -> ImaginedLine:
+        """A line of that channel to an agent, whom the identity is known to be; made when it is first asked for."""
+        lines = self.channels[channel].lines
+        return lines.setdefault(Identity(identity), ImaginedLine(self.agent(agent)))
 
     def agent(self, name: str) -> ImaginedAgent:
         """The agent of that name; made when it is first asked for."""

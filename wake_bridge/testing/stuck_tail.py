@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import wake_bridge.daemon
 import wake_bridge.wiring
-from wake_bridge.cli.app import main
+from wake_bridge.cli.start import main
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 
 STUCK: Final = "WAKE_BRIDGE_TEST_STUCK"
@@ -36,7 +36,7 @@ class HangingGraph(SqliteGraph):
         return super().version()
 
 
-def run() -> NoReturn:
+def run() -> None:
     """The command line, with its daemon on such a graph."""
     wake_bridge.wiring.SqliteGraph = HangingGraph  # type: ignore[attr-defined]
     wake_bridge.daemon.STUCK_AFTER = 1_000  # type: ignore[misc]

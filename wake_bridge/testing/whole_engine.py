@@ -25,6 +25,7 @@ from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
@@ -89,14 +90,22 @@ class WholeEngine:
             waiting=lambda: self.deliverer.waiting(),  # noqa: PLW0108 - made below
             changed=lambda identity: self.deliverer.look_at(identity),  # noqa: PLW0108 - made below
         )
-        gate = Gate(self.ledger, self._inquiry, routes, watch, self.current, clock, other_driver=str)
+        way_back = WayBack(
+            self.ledger,
+            routes,
+            watch,
+            self.current,
+            clock,
+            restored=lambda identity: self.deliverer.look_at(identity),  # noqa: PLW0108 - made below
+        )
+        gate = Gate(self.ledger, self._inquiry, routes, watch, way_back, self.current, clock, other_driver=str)
         self.deliverer = Deliverer(self.ledger, gate, self.current, clock, new_ulid)
         acknowledge = Acknowledge(
             self.ledger,
             self._inquiry,
             self.current,
             clock,
-            cursor=lambda: self.tail.cursor,
+            place=lambda: (self.tail.epoch, self.tail.cursor),
             look_again=self.deliverer.look_at,
         )
         self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run)

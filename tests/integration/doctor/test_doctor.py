@@ -394,7 +394,7 @@ TABLE: Sequence[Broken] = (
     Broken("linger", no_lingering, "ends with your last session", "loginctl enable-linger"),
     Broken("clock", a_clock_that_was_set_back, "the ledger has records of", "see that the time is right"),
     Broken("clock", a_clock_that_was_set_while_the_daemon_ran, "set forward by 10800 s", "restart the daemon"),
-    Broken("quiet hours", night, "every wake is held for", "nothing is lost"),
+    Broken("quiet hours", night, "every wake is held for", "nothing is lost", ok=None),
     Broken("profiles", a_profile_with_a_mistake, "mine.toml", "correct the file"),
     Broken(
         "adapter stray", an_adapter_whose_file_is_another_packages, "its file does not belong to stray", "reinstall it"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adapters.tmux import attempt
+from adapters.tmux.facts import NoPane
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown, Wake
 
@@ -212,6 +214,32 @@ def test_a_mark_that_scrolled_away_is_found_in_the_scrollback(scene: Scene) -> N
 
     assert isinstance(outcome, Delivered)
     assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_scrollback_that_cannot_be_read_proves_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, progress: Progress
+) -> None:
+    """DESIGN §3: stage again, or call it unknown, only where the mark is provably in neither screen nor scrollback."""
+    agent = scene.resident()
+    wake = scene.wake()
+    looks = []
+
+    async def unread(_: object, pane_id: str) -> NoPane:
+        looks.append(pane_id)
+        return NoPane("tmux did not answer within 10 s", timed_out=True)
+
+    monkeypatch.setattr(attempt, "scrollback_of", unread)
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert looks == [agent.id, agent.id]
+    assert isinstance(outcome, Refused)
+    assert (outcome.reason, outcome.detail) == (
+        HoldReason.UNREACHABLE,
+        "the scrollback cannot be read: tmux did not answer within 10 s",
+    )
+    assert agent.fake.events("paste") == []
 
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])

@@ -113,3 +113,15 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_tmux_drops_the_marks_of_a_letter_that_has_many(scene: Scene) -> None:
+    """DESIGN §6.6: what the screen shows is then not what was pasted, and our text would never stand alone."""
+    few, many = "Z" + "\u0300\u0489" * 4, "Y" + "\u0300\u0489" * 40
+    pane = scene.tmux.new_pane(f"printf '%s\\n' '{few}' '{many}'; exec sleep 60", session="marks")
+
+    shown = scene.tmux.waits_until(pane, lambda look: "Y" in look.text, 10, "both lines").text
+
+    assert few in shown
+    assert "Y" + "\u0300\u0489" * 4 in shown
+    assert many not in shown

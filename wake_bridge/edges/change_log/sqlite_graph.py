@@ -67,6 +67,11 @@ _ABOUT: Final = """
     WHERE g.entity_id = ?1 OR g.entity_id IN (SELECT id FROM Edges WHERE source = ?1)
     ORDER BY g.log_id
 """
+_TOUCHED: Final = """
+    SELECT entity_id FROM GraphLog WHERE log_id > ?1 AND log_id <= ?2
+    UNION SELECT e.source FROM GraphLog g JOIN Edges e ON e.id = g.entity_id
+    WHERE g.log_id > ?1 AND g.log_id <= ?2 AND g.entity_type = 'edges' AND e.type IN ('SENT_TO', 'DELIVERED_TO')
+"""
 _WITH_EVENTS: Final = _ROWS.format(events="g.event_id, g.event_payload")
 _WITHOUT_EVENTS: Final = _ROWS.format(events="NULL, NULL")
 
@@ -247,6 +252,10 @@ class SqliteGraph:
             label=node.label if node else "",
             properties=node.properties if node else None,
         )
+
+    def touched(self, after: LogId, upto: LogId) -> set[str]:
+        """See `ChangeLog.touched`."""
+        return {text(row[0]) for row in self._source.query(_TOUCHED, after, upto)}
 
     # -- below ---------------------------------------------------------------------------------------------------
 

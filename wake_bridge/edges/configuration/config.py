@@ -14,18 +14,18 @@ from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.edges.configuration.fields import Configuration
 from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, mistakes_in, shown, spelled
 from wake_bridge.edges.configuration.paths import (
+    ConfigPlace,
     default_graph_file,
     default_screens_directory,
     default_state_directory,
     expanded,
+    locate_config,
 )
 from wake_bridge.edges.configuration.sources import (
     SESSION_VARIABLE,
-    ConfigPlace,
     Gathered,
     from_text,
     gather,
-    locate_config,
 )
 from wake_bridge.edges.configuration.trust import why_another_could_add, why_another_could_change
 

@@ -213,6 +213,8 @@ class TargetTable(Table):
     harness: str = ""
     agent: str = ""
     directory: str = ""
+    steer: bool = False
+    may_start_thread: bool = False
     window: Window | None = None
     policy: Policy | None = None
     digest: Literal["doorbell", "full"] = "doorbell"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +14,7 @@ from platformdirs import PlatformDirs
 from wake_bridge.domain.errors import OperationFailed
 
 APPLICATION: Final = "wake-bridge"
+CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 
@@ -23,6 +26,23 @@ def _directories() -> PlatformDirs:
 def default_config_file() -> Path:
     """`<platform config dir>/wake-bridge/config.toml`."""
     return Path(_directories().user_config_dir) / "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigPlace:
+    """The configuration file to read. `named_by` says who asked for it; empty: the default place, where none is fine."""
+
+    path: Path
+    named_by: str = ""
+
+
+def locate_config(option: str | None, environment: Mapping[str, str]) -> ConfigPlace:
+    """Which file to read: the option, else `$WAKE_BRIDGE_CONFIG`, else the platform's place."""
+    if option:
+        return ConfigPlace(expanded(option).absolute(), "--config")
+    if named := environment.get(CONFIG_VARIABLE):
+        return ConfigPlace(expanded(named).absolute(), f"${CONFIG_VARIABLE}")
+    return ConfigPlace(default_config_file())
 
 
 def default_screens_directory() -> Path:

@@ -8,18 +8,16 @@ import stat
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from wake_bridge.edges.configuration.fields import Configuration
 from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, keys_of, shown
-from wake_bridge.edges.configuration.paths import default_config_file, expanded
+from wake_bridge.edges.configuration.paths import CONFIG_VARIABLE, ConfigPlace
 from wake_bridge.edges.configuration.trust import why_another_could_change
 
 PREFIX: Final = "WAKE_BRIDGE_"
-CONFIG_VARIABLE: Final = PREFIX + "CONFIG"
 AGENT_VARIABLE: Final = PREFIX + "AGENT"
 """Names the identity of the agent that is started with it; no setting."""
 
@@ -47,14 +45,6 @@ _WORDS_FOR_TRUTH: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPlace:
-    """The configuration file to read. `named_by` says who asked for it; empty: the default place, where none is fine."""
-
-    path: Path
-    named_by: str = ""
-
-
 @dataclass(slots=True)
 class Gathered:
     """The settings as written, not yet judged: a tree, where each key was set, and what was wrong already."""
@@ -74,15 +64,6 @@ class Gathered:
             table = inner
         table[key[-1]] = value
         self.origins[key] = origin
-
-
-def locate_config(option: str | None, environment: Mapping[str, str]) -> ConfigPlace:
-    """Which file to read: the option, else `$WAKE_BRIDGE_CONFIG`, else the platform's place."""
-    if option:
-        return ConfigPlace(expanded(option).absolute(), "--config")
-    if named := environment.get(CONFIG_VARIABLE):
-        return ConfigPlace(expanded(named).absolute(), f"${CONFIG_VARIABLE}")
-    return ConfigPlace(default_config_file())
 
 
 def gather(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
+
+if TYPE_CHECKING:
+    from wake_bridge.edges.configuration.config import Settings
 
 IDENTITY_LABEL: Final = "AgentIdentity"
 LABELS: Final = frozenset({IDENTITY_LABEL, "AGENT"})

@@ -63,6 +63,6 @@ class Memory(LedgerPart):
         """See `Archive.last_wakes`."""
         rows = self._db.rows(
             "SELECT identity, MAX(journal.at) AS at FROM journal JOIN delivery ON delivery.id = delivery_id"
-            " WHERE step = 'intent_submit' GROUP BY identity"
+            " WHERE step = 'intent_submit' AND state <> 'DISPATCHED' GROUP BY identity"
         )
         return {Identity(row["identity"]): Instant(row["at"]) for row in rows}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.ledger_store.part import LedgerPart
+from wake_bridge.edges.ledger_store.rows import to_json
 
 
 class EventRecord(LedgerPart):
@@ -35,8 +36,8 @@ class EventRecord(LedgerPart):
 
     def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
         """See `Ledger.announced`."""
-        return {
-            key
-            for key in subject_keys
-            if self._db.row("SELECT 1 FROM announced WHERE identity = ? AND subject_key = ?", (identity, key))
-        }
+        found = self._db.rows(
+            "SELECT subject_key FROM json_each(?) AS asked JOIN announced ON subject_key = asked.value AND identity = ?",
+            (to_json(list(subject_keys)), identity),
+        )
+        return {row["subject_key"] for row in found}

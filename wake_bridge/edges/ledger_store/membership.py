@@ -28,28 +28,33 @@ class Membership(LedgerPart):
         if not events:
             raise IllegalTransition("a digest of no events cannot be locked", delivery_id)
         members = self._db.rows("SELECT event_id FROM delivery_event WHERE delivery_id = ?", (delivery_id,))
-        for event_id in {row["event_id"] for row in members} - set(events):
+        before, after = {row["event_id"] for row in members}, set(events)
+        for event_id in before - after:
             self._db.change(
                 "DELETE FROM delivery_event WHERE delivery_id = ? AND event_id = ?", (delivery_id, event_id)
             )
             self._db.change(
                 "UPDATE wake_event SET delivery_id = NULL WHERE id = ? AND delivery_id = ?", (event_id, delivery_id)
             )
-        for event_id in events:
-            taken = self._db.change(
-                "UPDATE wake_event SET delivery_id = :delivery WHERE id = :event AND status = 'open'"
-                " AND (delivery_id IS NULL OR delivery_id = :delivery)",
-                {"delivery": delivery_id, "event": event_id},
-            )
-            if not taken:
-                raise StaleLease(
-                    f"event {event_id} is no longer open for this delivery",
-                    delivery_id,
-                    hint="it was read or told elsewhere meanwhile: compose the digest again",
-                )
+        for event_id in after - before:
             self._db.change(
                 "INSERT INTO delivery_event (delivery_id, event_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
                 (delivery_id, event_id),
+            )
+        self._db.change(
+            "UPDATE wake_event SET delivery_id = :id WHERE delivery_id IS NULL AND status = 'open'"
+            " AND id IN (SELECT event_id FROM delivery_event WHERE delivery_id = :id)",
+            {"id": delivery_id},
+        )
+        taken = self._db.rows(
+            "SELECT id FROM wake_event WHERE delivery_id = ? AND status = 'open'",
+            (delivery_id,),
+        )
+        if lost := after - {row["id"] for row in taken}:
+            raise StaleLease(
+                f"event {min(lost)} is no longer open for this delivery",
+                delivery_id,
+                hint="it was read or told elsewhere meanwhile: compose the digest again",
             )
 
     def _move_events(self, origin: str, destination: str) -> int:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
+
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Binding
 from wake_bridge.edges.ledger_store.part import LedgerPart
-from wake_bridge.edges.ledger_store.rows import binding_of, delivery_of, journal_entry_of
+from wake_bridge.edges.ledger_store.rows import binding_of, delivery_of, event_of, journal_entry_of
 
+# a task's moves are kept as `task:state:mark`; a semicolon follows the colon
+_CONCERNED = """
+    SELECT delivery.id AS carrier, wake_event.* FROM json_each(:ids) AS entity
+    JOIN wake_event ON subject_key = entity.value OR subject_key >= entity.value || ':' AND subject_key < entity.value || ';'
+    JOIN delivery_event ON event_id = wake_event.id
+    JOIN delivery ON delivery.id = delivery_event.delivery_id
+    WHERE delivery.state = 'DISPATCHED' AND delivery.hold_reason IS NOT NULL
+        OR delivery.settled_at >= :since AND delivery.outcome IN ('submitted', 'unknown') AND delivery.proof < 3
+    ORDER BY delivery.seq, wake_event.seq
+"""
 _AFTER_ALL_IDS = "\U0010ffff"
 
 
@@ -48,6 +61,13 @@ class DeliveryReading(LedgerPart):
             " ORDER BY settled_at",
             (since,),
         )
+
+    def concerned(self, entity_ids: Collection[str], since: Instant) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """See `Ledger.concerned`."""
+        found: dict[str, list[WakeEvent]] = {}
+        for row in self._db.rows(_CONCERNED, {"ids": json.dumps(list(entity_ids)), "since": since}):
+            found.setdefault(row["carrier"], []).append(event_of(row))
+        return [(self._read(delivery_id), events) for delivery_id, events in found.items()]
 
     def events_of(self, delivery_id: str) -> list[WakeEvent]:
         """See `Ledger.events_of`."""

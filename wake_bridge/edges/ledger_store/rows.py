@@ -26,6 +26,8 @@ _DETAILS: Final[dict[EventKind, type[Detail]]] = {
     EventKind.PERMISSION: PermissionDetail,
     EventKind.PULSE: PulseDetail,
 }
+_FIELDS: Final = {kind: frozenset(one.name for one in fields(made)) for kind, made in _DETAILS.items()}
+_NONE: Final = "[]"
 
 
 def columns_of_event(event: WakeEvent) -> dict[str, Any]:
@@ -58,6 +60,7 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
 def event_of(row: sqlite3.Row) -> WakeEvent:
     """A row of `wake_event` as the domain knows it."""
     kind = EventKind(row["kind"])
+    others, refusals = row["other_subscriptions"], row["refusals"]
     return WakeEvent(
         id=row["id"],
         epoch=Epoch(row["epoch"]),
@@ -69,14 +72,14 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         subscription_id=row["subscription_id"],
         matched_at=Instant(row["matched_at"]),
         occurred_at=row["occurred_at"],
-        other_subscriptions=tuple(json.loads(row["other_subscriptions"])),
+        other_subscriptions=() if others == _NONE else tuple(json.loads(others)),
         policy=WakePolicy(row["policy"]),
         priority=Priority(row["priority"]),
         window=row["window_seconds"],
         not_before=Instant(row["not_before"]),
         status=EventStatus(row["status"]),
         refused_by=row["reason"],
-        refusals=tuple((subscription, reason) for subscription, reason in json.loads(row["refusals"])),
+        refusals=() if refusals == _NONE else tuple((one, reason) for one, reason in json.loads(refusals)),
         by_heartbeat=bool(row["by_heartbeat"]),
     )
 
@@ -141,8 +144,8 @@ def binding_of(text: str) -> Binding:
 def _detail_of(kind: EventKind, text: str) -> Detail:
     """A stored detail; what an earlier version knew and this one does not is left out."""
     stored: dict[str, Any] = json.loads(text)
-    made = _DETAILS[kind]
-    return made(**{one.name: stored[one.name] for one in fields(made) if one.name in stored})
+    known = _FIELDS[kind]
+    return _DETAILS[kind](**{name: value for name, value in stored.items() if name in known})
 
 
 def _hold_of(row: sqlite3.Row) -> Hold | None:

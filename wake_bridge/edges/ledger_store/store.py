@@ -21,6 +21,7 @@ from wake_bridge.edges.ledger_store.second_chances import SecondChances
 from wake_bridge.edges.ledger_store.sessions import SessionRecord
 from wake_bridge.edges.ledger_store.switches import Switches
 from wake_bridge.edges.ledger_store.tail import TailRecord
+from wake_bridge.edges.ledger_store.wake_history import WakeHistory
 
 
 class LedgerStore(
@@ -31,6 +32,7 @@ class LedgerStore(
     SecondChances,
     EventRecord,
     Switches,
+    WakeHistory,
     HeartbeatRecord,
     NoticeRecord,
     SessionRecord,

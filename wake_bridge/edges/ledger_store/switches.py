@@ -8,51 +8,13 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Binding
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import binding_of, binding_to_json
-from wake_bridge.ports.ledger import PastWake, Pause
+from wake_bridge.ports.ledger import Pause, SetAside
 
 _ALL = "*"
 
-# a wake recorded while the clock ran ahead counts as of the instant `rebase` noticed it
-_SUBMITS = """
-    WITH ahead (seq, at) AS (
-        SELECT (SELECT value FROM meta WHERE key = 'ahead_until_line'), (SELECT value FROM meta WHERE key = 'ahead_counts_at')
-    ), submit (delivery_id, at) AS (
-        SELECT delivery_id, MAX(CASE WHEN journal.seq <= ahead.seq THEN MIN(journal.at, ahead.at) ELSE journal.at END)
-        FROM journal, ahead
-        WHERE step = 'intent_submit' AND journal.at >= :since
-        GROUP BY delivery_id
-    )
-    SELECT submit.at, delivery.seq, delivery.identity, delivery.pane_key, wake_event.thread, wake_event.from_human
-    FROM submit
-    JOIN delivery ON delivery.id = submit.delivery_id
-    LEFT JOIN delivery_event ON delivery_event.delivery_id = delivery.id
-    LEFT JOIN wake_event ON wake_event.id = delivery_event.event_id
-    WHERE submit.at >= :since
-    ORDER BY submit.at, delivery.seq, wake_event.epoch, wake_event.log_id
-"""
-
 
 class Switches(LedgerPart):
-    """Limits, pauses, bindings, routes set aside."""
-
-    def past_wakes(self, since: Instant) -> list[PastWake]:
-        """See `Ledger.past_wakes`."""
-        wakes: dict[int, PastWake] = {}
-        threads: dict[tuple[int, bool], dict[str, None]] = {}
-        for row in self._db.rows(_SUBMITS, {"since": since}):
-            wakes[row["seq"]] = PastWake(row["at"], row["identity"], row["pane_key"])
-            if row["thread"]:
-                threads.setdefault((row["seq"], bool(row["from_human"])), {})[row["thread"]] = None
-        return [
-            PastWake(
-                wake.at,
-                wake.identity,
-                wake.pane_key,
-                threads=tuple(threads.get((seq, False), ())),
-                human_threads=tuple(threads.get((seq, True), ())),
-            )
-            for seq, wake in wakes.items()
-        ]
+    """Lifted limits, pauses, bindings, routes set aside."""
 
     def limits_lifted_at(self, identity: Identity) -> Instant:
         """See `Ledger.limits_lifted_at`."""
@@ -134,3 +96,10 @@ class Switches(LedgerPart):
                 "SELECT adapter, why FROM degraded WHERE identity = ? ORDER BY adapter", (identity,)
             )
         }
+
+    def degraded_routes(self) -> list[SetAside]:
+        """See `Ledger.degraded_routes`."""
+        return [
+            SetAside(row["identity"], row["adapter"], row["why"], row["at"])
+            for row in self._db.rows("SELECT identity, adapter, why, at FROM degraded ORDER BY identity, adapter")
+        ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Proof
 from wake_bridge.domain.errors import SourceError
-from wake_bridge.domain.events import MessageDetail
-from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.engine.deliver.survivors import Sorted, sort_out
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
@@ -21,15 +21,23 @@ from wake_bridge.ports.ledger import Ledger
 LOOK_EVERY: Final = 1.0
 """Seconds between two looks at whether the log moved."""
 
+ROWS_AT_ONCE: Final = 1000
+"""Rows of the log whose subjects are looked up at once: nothing else must wait for more of them."""
+
+ROWS_FOLLOWED: Final = 100_000
+"""Rows of the log after which all mail is looked at anew instead of what they name."""
+
+Place = tuple[Epoch, LogId]
+
 
 class Acknowledge:
-    """Looks at mail whenever the log has moved.
+    """Follows the log, and looks at the mail that it names.
 
     Mail of a recent wake that was read raises its proof to 3; mail of a held delivery that was read ends the hold, and so
-    does an identity's return from the bench.
+    does an identity's return from the bench. A flood of other mail costs no look at what it does not name.
 
     Args:
-        cursor: where the tail stands.
+        place: where the tail stands.
         look_again: called with an identity whose held delivery has lost an event, or its reason.
     """
 
@@ -40,51 +48,88 @@ class Acknowledge:
         current: Current,
         clock: Clock,
         *,
-        cursor: Callable[[], LogId],
+        place: Callable[[], Place],
         look_again: Callable[[Identity], None],
     ) -> None:
         self._ledger = ledger
         self._inquiry = inquiry
         self._current = current
         self._clock = clock
-        self._cursor = cursor
+        self._place = place
         self._look_again = look_again
+        self._settled_before = EPOCH_START
         self._log = structlog.get_logger("deliver")
 
     async def run(self) -> None:
-        """Look for ever."""
-        seen = LogId(-1)
+        """Look for ever: at everything first, and whenever the log is not the one that was followed."""
+        seen: Place | None = None
         while True:
-            cursor = self._cursor()
-            if cursor != seen:
-                try:
-                    await self.look()
-                except SourceError:
-                    # the tail says so; what was not seen now is looked at again
-                    cursor = seen
-            seen = cursor
+            place = self._place()
+            try:
+                if seen is None or not _is_further(seen, place):
+                    if place != seen:
+                        await self.look()
+                else:
+                    await self._follow(seen[1], place[1])
+                await self._look_at_new_ends()
+                seen = place
+            except SourceError:
+                # the tail says so; what was not seen now is looked at again
+                pass
             await asyncio.sleep(LOOK_EVERY)
 
     async def look(self) -> None:
-        """One look at the mail of recent and of held deliveries. Raises `SourceError`."""
-        now = self._clock.now()
-        for delivery in self._ledger.unacknowledged(Instant(now - self._current.settings.ack_deadline)):
-            if await self._was_read(delivery):
-                self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
-                self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
+        """One look at the mail of all recent and all held deliveries. Raises `SourceError`."""
+        for delivery in self._ledger.unacknowledged(self._recent()):
+            await self._look_at_ended(delivery, self._ledger.events_of(delivery.id))
         for delivery in self._ledger.unsettled():
             if delivery.state is DeliveryState.DISPATCHED and delivery.hold is not None:
-                events = self._ledger.events_of(delivery.id)
-                judged = await sort_out(self._inquiry, self._ledger, delivery.identity, events)
-                is_back = delivery.hold.reason is HoldReason.BENCHED and _participates(judged, delivery.identity)
-                if judged.closed or is_back:
-                    self._look_again(delivery.identity)
+                await self._look_at_held(delivery, self._ledger.events_of(delivery.id))
 
-    async def _was_read(self, delivery: Delivery) -> bool:
-        events = self._ledger.events_of(delivery.id)
+    async def _follow(self, after: LogId, upto: LogId) -> None:
+        """Look at what those rows name."""
+        while after < upto:
+            until = LogId(min(after + ROWS_AT_ONCE, upto))
+            touched = await self._inquiry.touched(after, until)
+            for delivery, events in self._ledger.concerned(touched, self._recent()):
+                if delivery.state.is_terminal:
+                    await self._look_at_ended(delivery, events)
+                else:
+                    await self._look_at_held(delivery, events)
+            for delivery in self._ledger.unsettled():
+                is_benched = delivery.hold is not None and delivery.hold.reason is HoldReason.BENCHED
+                if is_benched and delivery.identity in touched:
+                    self._look_again(delivery.identity)
+            after = until
+
+    async def _look_at_new_ends(self) -> None:
+        """Look at what was settled since the last time: its mail may have been read while it was being submitted."""
+        now = self._clock.now()
+        for delivery in self._ledger.unacknowledged(max(self._settled_before, self._recent())):
+            await self._look_at_ended(delivery, self._ledger.events_of(delivery.id))
+        self._settled_before = now
+
+    async def _look_at_ended(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
         messages = [one.detail.message_id for one in events if isinstance(one.detail, MessageDetail)]
         states = await self._inquiry.mail_states([(message, delivery.identity) for message in messages])
-        return any(state.is_read for state in states.values())
+        if any(state.is_read for state in states.values()):
+            now = self._clock.now()
+            self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
+            self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
+
+    async def _look_at_held(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
+        judged = await sort_out(self._inquiry, self._ledger, delivery.identity, events)
+        is_benched = delivery.hold is not None and delivery.hold.reason is HoldReason.BENCHED
+        if judged.closed or (is_benched and _participates(judged, delivery.identity)):
+            self._look_again(delivery.identity)
+
+    def _recent(self) -> Instant:
+        return Instant(self._clock.now() - self._current.settings.ack_deadline)
+
+
+def _is_further(seen: Place, place: Place) -> bool:
+    """Whether the log was followed up to `seen`, and only went on since."""
+    return seen[0] == place[0] and 0 < place[1] - seen[1] <= ROWS_FOLLOWED
 
 
 def _participates(judged: Sorted, identity: Identity) -> bool:

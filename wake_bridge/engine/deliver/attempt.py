@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.delivery import (
+    Delivery,
+    Hold,
+    HoldReason,
+    JournalEntry,
+    Outcome,
+    Progress,
+    Proof,
+    Step,
+    progress_of,
+)
 from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, HarnessAdapter, Place, Refused, Unknown, Wake
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.way_back import WayBack
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Place, Refused, Unknown, Wake
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -30,17 +42,30 @@ class LeasedJournal:
         self._ledger.append(self._delivery, step, evidence, self._clock.now())
 
 
+def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
+    """The hold of a delivery whose text stands staged; where nothing was staged, it may have been sent."""
+    seen = f"{why.reason}: {why.detail}" if why.detail else why.reason
+    if any(entry.step is Step.INTENT_STAGE for entry in journal):
+        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at)
+    return Hold(HoldReason.UNKNOWN, f"it may have been sent, and is looked for ({seen})", why.where, why.next_look_at)
+
+
 class Attempt:
     """Runs attempts on locked deliveries and settles what comes of them."""
 
-    def __init__(self, ledger: Ledger, current: Current, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, routes: Routes, way_back: WayBack, current: Current, clock: Clock) -> None:
         self._ledger = ledger
+        self._routes = routes
+        self._way_back = way_back
         self._current = current
         self._clock = clock
         self._log = structlog.get_logger("deliver")
 
-    async def make(self, adapter: HarnessAdapter, route: Route, place: Place, delivery: Delivery) -> Delivery:
-        """One attempt on a LOCKED delivery, going on from what its journal says; answers where it stands then."""
+    async def make(self, route: Route, place: Place, delivery: Delivery, *, turn_id: str = "") -> Delivery:
+        """One attempt on a LOCKED delivery, going on from what its journal says; answers where it stands then.
+
+        `turn_id` is the running turn that it is to be added to.
+        """
         journal = self._ledger.journal_of(delivery.id)
         stagings = [entry.at for entry in journal if entry.step is Step.INTENT_STAGE]
         wake = Wake(
@@ -50,17 +75,18 @@ class Attempt:
             progress=progress_of(entry.step for entry in journal),
             fence=self._ledger.fence_of(delivery.id),
             staged_ago=max(0, self._clock.now() - stagings[-1]) if stagings else None,
+            turn_id=turn_id,
+            may_start_thread=self._routes.authority(delivery.identity).may_start_thread,
         )
-        outcome = await self._bounded(adapter, route, place, delivery, wake)
+        outcome = await self._bounded(route, place, delivery, wake)
         try:
-            return self._conclude(delivery, outcome)
+            return self._conclude(route, delivery, outcome)
         except StaleLease:
             self._log.warning("stale_lease", delivery=delivery.id)
             return self._ledger.delivery(delivery.id) or delivery
 
-    async def _bounded(
-        self, adapter: HarnessAdapter, route: Route, place: Place, delivery: Delivery, wake: Wake
-    ) -> AttemptOutcome:
+    async def _bounded(self, route: Route, place: Place, delivery: Delivery, wake: Wake) -> AttemptOutcome:
+        adapter = self._routes.adapter(route)
         journal = LeasedJournal(self._ledger, delivery, self._clock)
         try:
             async with asyncio.timeout(self._current.settings.lease / 1000 * 0.8):
@@ -73,16 +99,17 @@ class Attempt:
             self._log.exception("adapter_broke_promise", delivery=delivery.id, adapter=route.adapter)
             return Failed(retryable=True, reason=f"{type(broken).__name__}: {broken}")
 
-    def _conclude(self, delivery: Delivery, outcome: AttemptOutcome) -> Delivery:
+    def _conclude(self, route: Route, delivery: Delivery, outcome: AttemptOutcome) -> Delivery:
         match outcome:
             case Delivered(proof, evidence):
+                self._way_back.went_well(route)
                 return self._settle(delivery, Outcome.SUBMITTED, proof, evidence)
             case Unknown(evidence):
                 return self._settle(delivery, Outcome.UNKNOWN, Proof.NONE, evidence)
             case Refused(reason, detail, where):
                 return self._wait(delivery, Hold(reason, detail, where or delivery.where, self._later()))
             case Failed(retryable, reason):
-                return self._failed(delivery, reason, retryable=retryable)
+                return self._failed(route, delivery, reason, retryable=retryable)
 
     def _settle(self, delivery: Delivery, outcome: Outcome, proof: Proof, evidence: Mapping[str, str]) -> Delivery:
         settled = self._ledger.settle(delivery, outcome, proof, evidence, self._clock.now())
@@ -99,23 +126,27 @@ class Attempt:
         return settled
 
     def _wait(self, delivery: Delivery, hold: Hold) -> Delivery:
-        """Nothing (more) was typed: thaw if nothing can have been typed at all, else keep the text's place."""
+        """Nothing (more) was sent: thaw if nothing can have been sent at all, else keep the text's place."""
         now = self._clock.now()
-        if self._progress(delivery) is Progress.UNTOUCHED:
+        journal = self._ledger.journal_of(delivery.id)
+        if progress_of(entry.step for entry in journal) is Progress.UNTOUCHED:
             self._log.info(
                 "attempt_refused", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
             )
             return self._ledger.release(delivery, hold, now, is_attempt=False)
-        staged = Hold(HoldReason.STAGED, f"{hold.reason}: {hold.detail}", hold.where, hold.next_look_at)
+        staged = still_out(journal, hold)
         self._log.info(
             "delivery_staged", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
         )
         return self._ledger.renew(delivery, Instant(now + self._current.settings.lease), staged, now)
 
-    def _failed(self, delivery: Delivery, reason: str, *, retryable: bool) -> Delivery:
+    def _failed(self, route: Route, delivery: Delivery, reason: str, *, retryable: bool) -> Delivery:
         hold = Hold(HoldReason.ADAPTER_FAILED, reason, delivery.where, self._later(delivery.attempts))
         if self._progress(delivery) is not Progress.UNTOUCHED:
             return self._wait(delivery, hold)
+        if self._routes.may_fall_back(route):
+            self._way_back.set_aside(route, reason)
+            return self._ledger.release(delivery, hold, self._clock.now(), is_attempt=False)
         if not retryable or delivery.attempts + 1 >= self._current.settings.max_attempts:
             return self._settle(delivery, Outcome.FAILED, Proof.NONE, {"reason": reason})
         self._log.warning(

@@ -19,11 +19,11 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
-from wake_bridge.domain.guards import Candidate, Nothing, Verdict, before_lock
+from wake_bridge.domain.guards import Candidate, Go, Nothing, Verdict, before_lock
 from wake_bridge.domain.heartbeat import compose_nudge
-from wake_bridge.domain.names import Identity, Instant, WakePolicy
-from wake_bridge.domain.presence import Presence
-from wake_bridge.domain.routing import Inject, Route, Start, decide
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.route_table import Verdict as RouteVerdict
+from wake_bridge.domain.routing import Inject, Look, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import Attempt
 from wake_bridge.engine.deliver.news import News, news_of
 from wake_bridge.engine.deliver.resume import Resume
@@ -31,8 +31,10 @@ from wake_bridge.engine.deliver.survivors import Sorted
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
+from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -54,6 +56,7 @@ class Gate:
         inquiry: Inquiry,
         routes: Routes,
         watch: Watch,
+        way_back: WayBack,
         current: Current,
         clock: Clock,
         *,
@@ -67,12 +70,13 @@ class Gate:
         self._current = current
         self._clock = clock
         self._dry_run = dry_run
-        self._attempt = Attempt(ledger, current, clock)
+        self._attempt = Attempt(ledger, routes, way_back, current, clock)
         self._switchboard = Switchboard(ledger, current, clock, other_driver)
         self._resume = Resume(
             ledger, routes, watch, self._attempt, self._switchboard, current, clock, relook=self._relook
         )
         self._looks: dict[str, int] = {}
+        self._given_back: dict[str, dict[str, Hold]] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
         self._log = structlog.get_logger("deliver")
 
@@ -94,47 +98,69 @@ class Gate:
                 return self._hold(delivery, Hold(HoldReason.GRAPH_AWAY, str(away), "", self._relook(delivery)))
 
     async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
-        """Guards, then presence, then the lock and one attempt."""
-        news = await news_of(self._inquiry, self._ledger, delivery.id, delivery.identity)
-        self._close(news.judged)
-        if not news.candidates:
-            return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
-
-        routes = self._routes.of(delivery.identity)
-        if not routes:
-            return self._hold(
-                delivery,
-                Hold(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity), "", self._relook(delivery)),
+        """Through the gate; once more for each native route that gives the wake back with nothing sent (DESIGN §7)."""
+        now = self._clock.now()
+        # not offered again at each look that another route needs
+        refused = {one: why for one, why in self._given_back.get(delivery.id, {}).items() if why.next_look_at > now}
+        while True:
+            news = await news_of(self._inquiry, self._ledger, delivery.id, delivery.identity)
+            self._close(news.judged)
+            if not news.candidates:
+                return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
+            prospects = Prospects(
+                delivery.identity,
+                self._routes,
+                self._watch,
+                self._current,
+                self._clock,
+                refused=refused,
+                patient=patient,
             )
-        route = next((one for one in routes if not one.degraded), routes[0])
-        place = await self._watch.locate(route)
-        # identities that share a pane take turns, so that its limits are counted right
-        async with self._pane_lock(place.key if isinstance(place, Place) else delivery.identity):
-            verdict = self._judge(delivery, news, place)
-            if isinstance(verdict, Nothing):
-                return self._settle_quietly(delivery, verdict.outcome)
-            if isinstance(verdict, Hold):
-                return self._hold(delivery, verdict)
+            if not prospects.all:
+                missing = self._routes.missing(delivery.identity)
+                return self._hold(delivery, Hold(HoldReason.NO_ADAPTER, missing, "", self._relook(delivery)))
+            tried, delivery = await self._choose(delivery, news, prospects)
+            given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
+            if tried is None or given_back is None or self._dry_run:
+                return delivery
+            refused[tried.adapter] = given_back
+            self._given_back[delivery.id] = refused
+
+    async def _choose(self, delivery: Delivery, news: News, prospects: Prospects) -> tuple[Route | None, Delivery]:
+        """Look along the routes, guards first, until the table decides; answers the route that was tried if it has another."""
+        is_judged = False
+        while isinstance((verdict := prospects.verdict()).decision, Look):
+            route = verdict.decision.route
+            place = await prospects.locate(route)
             if isinstance(place, Nowhere):
-                return self._hold(delivery, Hold(place.reason, place.detail, place.where, self._relook(delivery)))
-            presence = await (self._watch.look_twice(route, place) if patient else self._watch.look(route, place))
-            settings = self._current.settings
-            decision = decide(WakePolicy.IMMEDIATE, presence, routes, self._clock.now(), settings.fresh_for)
-            match decision:
-                case Inject() | Start():
-                    return await self._inject(delivery, route, place, verdict.events, news)
-                case Hold():
-                    return self._hold(delivery, self._with_look(decision, presence, delivery))
-                case _:
-                    # what would be added to a running turn waits for its end: no adapter can steer yet
-                    return self._hold(
-                        delivery, Hold(HoldReason.ACTIVE, presence.detail, place.label, self._relook(delivery))
-                    )
+                continue
+            # identities that share a pane take turns, so that its limits are counted right
+            async with self._pane_lock(place.key):
+                guarded = self._judge(delivery, news, place)
+                if not isinstance(guarded, Go):
+                    return None, self._stopped(delivery, guarded)
+                is_judged = True
+                await prospects.look(route, place)
+                decision = prospects.verdict().decision
+                if isinstance(decision, Start | Steer | Inject):
+                    is_last = not self._routes.may_fall_back(route)
+                    after = await self._attempt_at(decision, delivery, place, guarded.events, news)
+                    return None if is_last else route, after
+        if not is_judged:
+            guarded = self._judge(delivery, news, None)
+            if not isinstance(guarded, Go):
+                return None, self._stopped(delivery, guarded)
+        return None, self._hold(delivery, self._with_look(verdict, prospects, delivery))
+
+    def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery:
+        if isinstance(guarded, Nothing):
+            return self._settle_quietly(delivery, guarded.outcome)
+        return self._hold(delivery, guarded)
 
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())
 
-    def _judge(self, delivery: Delivery, news: News, place: Place | Nowhere) -> Verdict:
+    def _judge(self, delivery: Delivery, news: News, place: Place | None) -> Verdict:
         now = self._clock.now()
         row = news.judged.identities.get(delivery.identity)
         return before_lock(
@@ -142,8 +168,8 @@ class Gate:
                 identity=delivery.identity,
                 events=news.candidates,
                 due_at=delivery.due_at,
-                pane_key=place.key if isinstance(place, Place) else "",
-                where=place.label if isinstance(place, Place) else "",
+                pane_key=place.key if place is not None else "",
+                where=place.label if place is not None else "",
                 lifted_at=self._ledger.limits_lifted_at(delivery.identity),
             ),
             self._current.settings.limits,
@@ -153,10 +179,11 @@ class Gate:
             self._switchboard.local_minutes(),
         )
 
-    async def _inject(
-        self, delivery: Delivery, route: Route, place: Place, events: tuple[WakeEvent, ...], news: News
+    async def _attempt_at(
+        self, how: Start | Steer | Inject, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News
     ) -> Delivery:
-        settings = self._current.settings
+        """Lock the delivery and make one attempt on the route that was decided."""
+        settings, route = self._current.settings, how.route
         text = await self._text(delivery, place, events, news)
         now = self._clock.now()
         if self._dry_run:
@@ -174,9 +201,15 @@ class Gate:
             now=now,
         )
         self._looks.pop(delivery.id, None)
-        self._log.info("delivery_locked", agent=delivery.identity, pane=place.label, events=len(events))
-        after = await self._attempt.make(self._routes.adapter(route), route, place, locked)
-        self._watch.forget(delivery.identity)
+        self._log.info(
+            "delivery_locked", agent=delivery.identity, adapter=route.adapter, pane=place.label, events=len(events)
+        )
+        turn_id = how.turn_id if isinstance(how, Steer) else ""
+        after = await self._attempt.make(route, place, locked, turn_id=turn_id)
+        if after.state is not DeliveryState.DISPATCHED or not route.capabilities.composer_independent:
+            # where a channel gave it back nothing moved: what was seen still stands
+            self._watch.forget(delivery.identity)
+            self._given_back.pop(delivery.id, None)
         return after
 
     async def _text(self, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News) -> str:
@@ -233,6 +266,7 @@ class Gate:
 
     def _settle_quietly(self, delivery: Delivery, outcome: Outcome) -> Delivery:
         self._looks.pop(delivery.id, None)
+        self._given_back.pop(delivery.id, None)
         self._log.info("delivery_settled", agent=delivery.identity, outcome=outcome, proof=0)
         return self._ledger.settle(delivery, outcome, Proof.NONE, {}, self._clock.now())
 
@@ -251,10 +285,13 @@ class Gate:
                 self._log.warning("limit_reached", agent=delivery.identity, reason=hold.reason, detail=hold.detail)
         return self._ledger.hold(delivery, hold, self._clock.now())
 
-    def _with_look(self, hold: Hold, presence: Presence, delivery: Delivery) -> Hold:
-        """A pane that seemed idle is looked at again soon; everything else with growing patience."""
-        soon = presence.wants_second_look
-        look_at = self._watch.second_look_at(delivery.identity) if soon else self._relook(delivery)
+    def _with_look(self, verdict: RouteVerdict, prospects: Prospects, delivery: Delivery) -> Hold:
+        """A place that seemed idle is looked at again soon; everything else with growing patience."""
+        route = verdict.route
+        seen = prospects.at(route).presence if route is not None else None
+        soon = seen is not None and seen.wants_second_look
+        look_at = self._watch.second_look_at(route) if route is not None and soon else self._relook(delivery)
+        hold = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)
         return Hold(hold.reason, hold.detail, hold.where, look_at)
 
     def _relook(self, delivery: Delivery) -> Instant:

@@ -8,7 +8,7 @@ import structlog
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Instant
-from wake_bridge.engine.deliver.attempt import Attempt
+from wake_bridge.engine.deliver.attempt import Attempt, still_out
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.routes import Routes
@@ -63,14 +63,17 @@ class Resume:
         off = self._switchboard.off(delivery.identity) if progress in TEXT_STANDS else None
         if off is not None:
             return self._stay(delivery, off.reason, off.detail, delivery.where, off.next_look_at)
-        routes = self._routes.of(delivery.identity)
-        if not routes:
-            missing = Nowhere(HoldReason.NO_ADAPTER, self._routes.missing(delivery.identity))
-            return self._without_a_place(delivery, progress, missing)
-        place = await self._watch.locate(routes[0])
+        # where another adapter might find no trace of it and send it again
+        route = self._routes.by(delivery.identity, delivery.adapter)
+        if route is None:
+            gone = Nowhere(
+                HoldReason.NO_ADAPTER, f"the adapter {delivery.adapter!r}, which began it, is not there any more"
+            )
+            return self._without_a_place(delivery, progress, gone)
+        place = await self._watch.locate(route)
         if isinstance(place, Nowhere):
             return self._without_a_place(delivery, progress, place)
-        after = await self._attempt.make(self._routes.adapter(routes[0]), routes[0], place, delivery)
+        after = await self._attempt.make(route, place, delivery)
         self._watch.forget(delivery.identity)
         return after
 
@@ -87,7 +90,7 @@ class Resume:
 
     def _stay(self, delivery: Delivery, reason: HoldReason, detail: str, where: str, look_at: Instant) -> Delivery:
         """Stay LOCKED, the text where it is."""
-        hold = Hold(HoldReason.STAGED, f"{reason}: {detail}" if detail else reason, where, look_at)
+        hold = still_out(self._ledger.journal_of(delivery.id), Hold(reason, detail, where, look_at))
         return self._ledger.renew(delivery, self._lease_end(), hold, self._clock.now())
 
     def _lease_end(self) -> Instant:

@@ -17,18 +17,19 @@ from wake_bridge.ports.archive import Archive
 class Sighted:
     """What a watched place showed when it was last looked at, and since when it has shown that.
 
-    `state` is what is proven; `looks_like` what the last look speaks for, taken alone.
+    `state` is what is proven; `looks_like` what the last look speaks for, taken alone; `adapter` whose look it was.
     """
 
     state: PresenceState
     looks_like: PresenceState
     since: Instant
     where: str
+    adapter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Wakes that count against the limits, as they are counted for the pane."""
+    """Wakes that count against the limits, as they are counted for the agent and its pane."""
 
     this_hour: int
     of_hour: int
@@ -93,10 +94,10 @@ def _row(
 
 
 def _budget(archive: Archive, identity: Identity, past: Sequence[PastWake], limits: Limits, now: Instant) -> Budget:
-    """What the pane of its last wake has used up; nothing for one that was not woken within a day."""
+    """What it and the pane of its last wake have used up; nothing for one that was not woken within a day."""
     panes = [wake.pane_key for wake in past if wake.identity == identity and wake.pane_key]
     lifted_at = archive.limits_lifted_at(identity) if panes else EPOCH_START
-    counted = [wake.at for wake in past if panes and wake.pane_key == panes[-1] and wake.at > lifted_at]
+    counted = [wake.at for wake in past if panes and wake.counts_for(identity, panes[-1]) and wake.at > lifted_at]
     return Budget(
         this_hour=sum(at > now - HOUR for at in counted),
         of_hour=limits.wakes_per_hour,

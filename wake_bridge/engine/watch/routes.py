@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.routing import Address, Binding, Expected, Route
+from wake_bridge.domain.routing import Address, Authority, Binding, Expected, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
@@ -40,6 +40,7 @@ class Routes:
         self._binding_of = binding_of
         self._set_aside = set_aside
         self._sessions_of = sessions_of
+        self._natives = [name for name in sorted(adapters) if adapters[name].capabilities.composer_independent]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
             adapter.ride_on(self.carrier_of)
@@ -47,26 +48,44 @@ class Routes:
     def of(self, identity: Identity) -> list[Route]:
         """The routes that exist now; empty where nothing serves the identity.
 
-        Whose subscriptions are all left to the heartbeat, or who has none, is reached by nothing else (DESIGN §7).
+        Native channels come first, without being configured; then what is. Whose subscriptions are all left to the
+        heartbeat, or who has none, is reached by nothing else (DESIGN §7).
         """
+        names = [one for one in self.names(identity) if one in self._adapters]
+        if not names:
+            return []
+        address, aside = self._address(identity), self._set_aside(identity)
+        return [self._route(one, address, is_degraded=one in aside) for one in names]
+
+    def names(self, identity: Identity) -> list[str]:
+        """The adapters of an identity's routes, in order; the last may be one that is not there."""
         name = self._adapter_name(identity)
-        if self._is_left_to_heartbeat(identity) and self.carrier_of(identity) is not None:
-            names = [*self._carried] or [name]
-        else:
-            names = [name]
-        address = self._address(identity)
-        aside = self._set_aside(identity)
-        return [
-            Route(one, address, self._adapters[one].capabilities, degraded=one in aside)
-            for one in names
-            if one in self._adapters
-        ]
+        if self._is_left_to_heartbeat(identity) and self._carrier_name(identity) in self._adapters:
+            return [*self._carried] or [name]
+        return [name] if name in self._natives else [*self._natives, name]
+
+    def by(self, identity: Identity, adapter: str) -> Route | None:
+        """The route of one adapter to an identity, whether or not it would be chosen now; None where it is not there."""
+        if adapter not in self._adapters:
+            return None
+        return self._route(adapter, self._address(identity), is_degraded=adapter in self._set_aside(identity))
+
+    def authority(self, identity: Identity) -> Authority:
+        """What the identity's target allows besides waking it when it is idle."""
+        target = self._target(identity)
+        return Authority(target.steer, target.may_start_thread) if target is not None else Authority()
+
+    def may_fall_back(self, route: Route) -> bool:
+        """Whether what a native route gives back with nothing sent can take another one."""
+        others = [one for one in self.of(route.address.identity) if one.adapter != route.adapter and not one.degraded]
+        return route.capabilities.composer_independent and any(not one.capabilities.last_resort for one in others)
 
     def carrier_of(self, identity: Identity) -> HarnessAdapter | None:
-        """The adapter with a surface of its own that reaches an identity; None if there is none, or it is set aside."""
-        name = self._adapter_name(identity)
-        if name in self._carried:
-            name = self._current.settings.default_adapter
+        """The adapter with a surface of its own that reaches an identity; None if there is none, or it is set aside.
+
+        Always the configured one: a nudge that was begun in a pane must not be looked for in a channel.
+        """
+        name = self._carrier_name(identity)
         return None if name in self._set_aside(identity) else self._adapters.get(name)
 
     def adapter(self, route: Route) -> HarnessAdapter:
@@ -80,6 +99,13 @@ class Routes:
             f"no adapter named {self._adapter_name(identity)!r} is installed and enabled (there are: {installed}):"
             " correct the subscription or [targets]"
         )
+
+    def _route(self, name: str, address: Address, *, is_degraded: bool) -> Route:
+        return Route(name, address, self._adapters[name].capabilities, degraded=is_degraded)
+
+    def _carrier_name(self, identity: Identity) -> str:
+        name = self._adapter_name(identity)
+        return self._current.settings.default_adapter if name in self._carried else name
 
     def _is_left_to_heartbeat(self, identity: Identity) -> bool:
         return all(one.is_heartbeat_only for one in self._subscriptions_of(identity))
@@ -98,6 +124,13 @@ class Routes:
         if target is not None:
             return target.adapter
         return (newest.adapter if newest else "") or self._current.settings.default_adapter
+
+    def _is_alone(self, target: TargetSettings | None) -> bool:
+        """Whether no other target expects the same harness in the same directory."""
+        if target is None or not target.directory:
+            return False
+        alike = (target.agent, target.directory)
+        return [(one.agent, one.directory) for one in self._current.settings.targets.values()].count(alike) == 1
 
     def _address(self, identity: Identity) -> Address:
         settings = self._current.settings
@@ -118,6 +151,7 @@ class Routes:
             suggested_written=suggested_written,
             details=newest.details if newest else (),
             sessions=tuple(self._sessions_of(identity)),
+            has_directory_to_itself=self._is_alone(target),
         )
 
 

@@ -40,12 +40,15 @@ RESOLVE_AGAIN: Final = 30_000
 """Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
 
 RESOLVED_AT_ONCE: Final = 10
-"""Places of each kind resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
+"""Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
+
+RouteKey = tuple[Identity, str]
+"""Whose route, and by which adapter."""
 
 
 @dataclass(slots=True)
 class _Track:
-    """One watched place. `since` is when it began to show what it shows now."""
+    """One watched place on one route. `since` is when it began to show what it shows now."""
 
     route: Route
     place: Place
@@ -81,8 +84,8 @@ class Watch:
         self._waiting = waiting
         self._changed = changed
         self._looks = Looks(current, clock)
-        self._tracks: dict[Identity, _Track] = {}
-        self._resolved_at: dict[Identity, Instant] = {}
+        self._tracks: dict[RouteKey, _Track] = {}
+        self._resolved_at: dict[RouteKey, Instant] = {}
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
@@ -90,56 +93,62 @@ class Watch:
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""
         found = await self._looks.resolve(self._routes.adapter(route), route.address)
-        identity = route.address.identity
-        self._resolved_at[identity] = self._clock.now()
+        key = _key(route)
+        self._resolved_at[key] = self._clock.now()
         if isinstance(found, Nowhere):
-            self._tracks.pop(identity, None)
+            self._tracks.pop(key, None)
             return found
-        track = self._tracks.get(identity)
+        track = self._tracks.get(key)
         if track is None or track.place.key != found.key:
-            self._tracks[identity] = _Track(route, found)
+            self._tracks[key] = _Track(route, found)
         else:
             track.place, track.route = found, route
         return found
 
     async def look(self, route: Route, place: Place) -> Presence:
         """One fresh look, fused with an older one that is at least 1.5 s its senior."""
-        track = self._tracks.get(route.address.identity)
+        track = self._tracks.get(_key(route))
         if track is None or track.place.key != place.key:
-            track = self._tracks[route.address.identity] = _Track(route, place)
+            track = self._tracks[_key(route)] = _Track(route, place)
         latest = await self._sample(self._routes.adapter(route), place, route.address, track)
         return fuse(latest, self._elder(track, latest), self._clock.now(), self._current.settings.fresh_for)
 
     async def look_twice(self, route: Route, place: Place) -> Presence:
         """Two looks far enough apart, for callers without a history."""
         first = await self.look(route, place)
-        if single_vote(first.evidence).vote is not PresenceState.IDLE:
+        if first.state is PresenceState.IDLE or single_vote(first.evidence).vote is not PresenceState.IDLE:
             return first
         await asyncio.sleep((SAMPLES_APART + 100) / 1000)
         return await self.look(route, place)
 
     def sighted(self, identity: Identity) -> Sighted | None:
-        """What the identity's place showed at the last look, without a new one; None where there was none."""
-        track = self._tracks.get(identity)
-        if track is None or not track.samples:
-            return None
+        """What the identity's places showed at the last look, without a new one; None where there was none.
+
+        What a control plane says of itself comes first; where it knows nothing certain, the screen speaks.
+        """
+        theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
+        theirs.sort(key=lambda one: not one.route.capabilities.composer_independent)
+        seen = [self._sighted(one) for one in theirs]
+        return next((one for one in seen if one.looks_like is not PresenceState.UNKNOWN), seen[0] if seen else None)
+
+    def _sighted(self, track: _Track) -> Sighted:
         latest = track.samples[-1]
         presence = fuse(latest, self._elder(track, latest), latest.at, self._current.settings.fresh_for)
-        return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label)
+        return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label, track.route.adapter)
 
     def place_of(self, identity: Identity) -> Place | None:
         """Where the identity lives, as it is watched; None where it is not."""
-        track = self._tracks.get(identity)
-        return None if track is None else track.place
+        return next((track.place for (who, _), track in self._tracks.items() if who == identity), None)
 
     def fences(self) -> dict[Identity, Binding]:
         """The fences around the places that are watched, each with whose it is."""
-        return {one: track.place.fence for one, track in self._tracks.items() if track.place.fence is not None}
+        return {who: track.place.fence for (who, _), track in self._tracks.items() if track.place.fence is not None}
 
-    def second_look_at(self, identity: Identity) -> Instant:
+    def second_look_at(self, route: Route) -> Instant:
         """When one more look could first prove idle: far enough from the first of the looks that agree by now."""
         since = self._clock.now()
-        samples: Sequence[Observation] = self._tracks[identity].samples if identity in self._tracks else ()
+        track = self._tracks.get(_key(route))
+        samples: Sequence[Observation] = track.samples if track is not None else ()
         for sample in reversed(samples):
             if sample.fingerprint != samples[-1].fingerprint or not _speaks_for_idle(sample):
                 break
@@ -147,10 +156,10 @@ class Watch:
         return Instant(since + SAMPLES_APART)
 
     def forget(self, identity: Identity) -> None:
-        """Drop the samples of an identity's place: what follows a wake must be judged anew, and soon."""
-        track = self._tracks.get(identity)
-        if track is not None:
-            track.samples.clear()
+        """Drop the samples of an identity's places: what follows a wake must be judged anew, and soon."""
+        for (who, _), track in self._tracks.items():
+            if who == identity:
+                track.samples.clear()
         self._stirred.set()
 
     async def run(self) -> None:
@@ -185,27 +194,31 @@ class Watch:
     async def _resolve_due(self, waiting: set[Identity]) -> None:
         """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
         now = self._clock.now()
-        wanted = set(self._watched())
+        wanted = {(one, adapter) for one in self._watched() for adapter in self._routes.names(one)}
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
-        missed = (wanted & waiting) - self._tracks.keys()
-        due = [*self._oldest(missed, ROUND * 1000), *self._oldest(wanted - missed, RESOLVE_AGAIN)]
+        missed = {one for one in wanted - self._tracks.keys() if one[0] in waiting}
+        due: list[RouteKey] = []
+        for adapter in {adapter for _, adapter in wanted}:
+            due += self._oldest([one for one in missed if one[1] == adapter], ROUND * 1000)
+            due += self._oldest([one for one in wanted - missed if one[1] == adapter], RESOLVE_AGAIN)
         self._resolved_at |= dict.fromkeys(due, now)
+        routes = [route for identity, adapter in due if (route := self._routes.by(identity, adapter)) is not None]
         # at once: an adapter may answer several with one call
-        await asyncio.gather(*(self.locate(route) for one in due for route in self._routes.of(one)[:1]))
+        await asyncio.gather(*(self.locate(route) for route in routes if not route.degraded))
 
-    def _oldest(self, identities: Iterable[Identity], age: float) -> list[Identity]:
+    def _oldest(self, keys: Iterable[RouteKey], age: float) -> list[RouteKey]:
         """Those that were resolved longest ago, at least `age` milliseconds, as many as one round takes."""
         latest = self._clock.now() - age
-        due = [one for one in identities if self._resolved_at.get(one, EPOCH_START) <= latest]
+        due = [one for one in keys if self._resolved_at.get(one, EPOCH_START) <= latest]
         return sorted(due, key=lambda one: self._resolved_at.get(one, EPOCH_START))[:RESOLVED_AT_ONCE]
 
     async def _follow(self, adapter: HarnessAdapter, track: _Track, pulse: str | None, waiting: set[Identity]) -> None:
         identity = track.route.address.identity
         if pulse is None:
-            self._tracks.pop(identity, None)
-            self._resolved_at.pop(identity, None)
+            self._tracks.pop(_key(track.route), None)
+            self._resolved_at.pop(_key(track.route), None)
             return
         newest = track.samples[-1].at if track.samples else EPOCH_START
         if not (track.route.capabilities.watchable or identity in waiting):
@@ -245,6 +258,10 @@ class Watch:
             if sample.fingerprint != latest.fingerprint or latest.at - sample.at >= SAMPLES_APART:
                 return sample
         return None
+
+
+def _key(route: Route) -> RouteKey:
+    return route.address.identity, route.adapter
 
 
 def _speaks_for_idle(sample: Observation) -> bool:

@@ -31,6 +31,9 @@ Knobs (options at the start, `{"set": {"swallow_enter": 2}}` while it runs; mill
     --on-submit COMMAND           run for every submit, which it finds in `$WAKE_BRIDGE_TEST_FAKE_TEXT`
     --inbox-command COMMAND       run when a wake is submitted; its output is the answer
 
+Crowds: with `--quiet` it has the same mind and screen, but no animation, knobs or control channel, and sleeps in `read`;
+with `--deaf` it looks idle and never reads. A process takes 13 MB then, and no time while nothing comes.
+
 Log (`--log`): JSON lines, each with `at` (UTC ms), `event`, and the `mode` and `composer` it met. `bytes` (hex) holds
 every byte read; then what they meant: `paste`, `submit`, `approved`, `rejected`, `chosen`, `swallowed`, `shell`,
 `vim-command`, `empty-enter`, `ignored-paste`, `interrupted`; and `started`, `mode`, `resized`, `answered`, `on-submit`,

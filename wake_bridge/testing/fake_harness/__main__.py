@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
-from wake_bridge.testing.fake_harness.program import Program
+from wake_bridge.testing.fake_harness.quiet import QuietProgram
 from wake_bridge.testing.fake_harness.record import Record
-from wake_bridge.testing.fake_harness.settings import parse_arguments
+from wake_bridge.testing.fake_harness.settings import Start, parse_arguments
 
 
 def main() -> int:
@@ -16,12 +15,22 @@ def main() -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         sys.stderr.write("error: the fake harness needs a terminal: stdin and stdout\nhint: run it in a tmux pane\n")
         return 2
+    with Record(start.log) as record:
+        if start.quiet or start.deaf:
+            return QuietProgram(start, record).run()
+        return _run_whole(start, record)
 
-    async def run(record: Record) -> int:
+
+def _run_whole(start: Start, record: Record) -> int:
+    # a quiet one has no use for these, and is one of hundreds
+    import asyncio  # noqa: PLC0415
+
+    from wake_bridge.testing.fake_harness.program import Program  # noqa: PLC0415
+
+    async def run() -> int:
         return await Program(start, record).run()
 
-    with Record(start.log) as record:
-        return asyncio.run(run(record))
+    return asyncio.run(run())
 
 
 if __name__ == "__main__":

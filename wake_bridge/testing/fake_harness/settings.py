@@ -52,7 +52,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How it was started."""
+    """How it was started. `quiet` and `deaf` are ways to be many: see the module `quiet`."""
 
     name: str
     log: Path | None
@@ -60,6 +60,8 @@ class Start:
     mode: Mode
     text: str
     knobs: Knobs
+    quiet: bool = False
+    deaf: bool = False
 
 
 def parse_arguments(arguments: Sequence[str]) -> Start:
@@ -73,6 +75,8 @@ def parse_arguments(arguments: Sequence[str]) -> Start:
     parser.add_argument("--control", type=Path, help="FIFO that exists, or path of a Unix socket to make: JSON lines")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.IDLE)
     parser.add_argument("--text", default="", help="the draft or ghost to start with")
+    parser.add_argument("--quiet", action="store_true", help="the same mind and screen, asleep but for what it reads")
+    parser.add_argument("--deaf", action="store_true", help="looks idle, and never reads a byte")
     for field in fields(Knobs):
         flag = "--" + field.name.replace("_", "-")
         if isinstance(field.default, bool):
@@ -81,4 +85,13 @@ def parse_arguments(arguments: Sequence[str]) -> Start:
             parser.add_argument(flag, type=type(field.default), default=field.default)
     found = vars(parser.parse_args(arguments))
     knobs = Knobs(**{field.name: found[field.name] for field in fields(Knobs)})
-    return Start(found["name"], found["log"], found["control"], found["mode"], found["text"], knobs)
+    return Start(
+        found["name"],
+        found["log"],
+        found["control"],
+        found["mode"],
+        found["text"],
+        knobs,
+        found["quiet"],
+        found["deaf"],
+    )

@@ -1,0 +1,184 @@
+"""What became of a wake that was sent: its echo in the thread's record, or the proof that it never came in (DESIGN §3)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from adapters.codex.app_server import AppServer
+from adapters.codex.connection import Declined, Lost, NotThere, Server
+from adapters.codex.echo import Echo, Unreadable, find_echo, has_turn, is_queued
+from adapters.codex.peer import Peer
+from adapters.codex.threads import Thread, read_thread
+from wake_bridge.domain.delivery import HoldReason, Proof, Step
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Unknown
+from wake_bridge.ports.clock import Clock
+
+SETTLES: Final = 2.0
+"""Seconds a thread must be at rest without the wake before the living server can have nothing of it any more.
+
+The record shows a message some 40 ms after the answer; while a turn runs one may wait unseen for a tool's end.
+"""
+
+UNANSWERED_SETTLES: Final = 5.0
+"""The same, where the request itself was not answered."""
+
+_PATIENCE: Final = 10.0
+"""Seconds one search lasts; the delivery stays locked and is searched for again."""
+
+_PEEK: Final = 3.0
+"""Seconds for a turn that the queue begins to show."""
+
+_FIRST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 0.25
+
+UNDECIDED_FOR: Final = 120_000
+"""Milliseconds after which what cannot be decided is `unknown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is known of the sending: to whom, None where nobody knows any more, and the turn that was the answer.
+
+    `is_unanswered` says that the request was sent and the answer never came, so that the server may still be at it.
+    """
+
+    to: Peer | None
+    turn_id: str = ""
+    is_unanswered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look that was answered."""
+
+    server: Server
+    thread: Thread | None
+    echo: Echo | None
+
+
+class Search:
+    """Looks for one wake.
+
+    Args:
+        since: when it was first looked for, by its mark; kept by the caller from one attempt to the next.
+    """
+
+    def __init__(
+        self,
+        app_server: AppServer,
+        thread_id: str,
+        mark: str,
+        where: str,
+        journal: Journal,
+        clock: Clock,
+        since: dict[str, int],
+    ) -> None:
+        self._app_server = app_server
+        self._thread_id = thread_id
+        self._mark = mark
+        self._where = where
+        self._journal = journal
+        self._clock = clock
+        self._since = since
+
+    async def run(self, sent: Sent) -> AttemptOutcome:
+        """Look until it is found or proven absent; after a while leave it to the next attempt, and at last to a person."""
+        loop = asyncio.get_running_loop()
+        ends, rests_since, pause = loop.time() + _PATIENCE, None, _FIRST_PAUSE
+        look: _Look | str = ""
+        settles = UNANSWERED_SETTLES if sent.is_unanswered else SETTLES
+        while loop.time() < ends:
+            look = await self._look()
+            if isinstance(look, _Look):
+                if look.echo is not None:
+                    return await self._found(look, look.echo, sent)
+                if is_another(sent.to, look.server):
+                    return await self._settled_without(sent, "its server is gone, and the record has no such message")
+                may_come = look.thread is None or not look.thread.is_at_rest
+                rests_since = None if may_come else rests_since or loop.time()
+                if rests_since is not None and loop.time() - rests_since >= settles:
+                    return await self._settled_without(sent, "the thread rests, and its record has no such message")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        return self._undecided(look)
+
+    async def peek(self) -> Echo | None:
+        """Look for a moment only."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _PEEK
+        while loop.time() < ends:
+            look = await self._look()
+            if isinstance(look, _Look) and look.echo is not None:
+                return look.echo
+            await asyncio.sleep(_LONGEST_PAUSE)
+        return None
+
+    async def _look(self) -> _Look | str:
+        """What the server says; why nothing could be seen, where it says nothing."""
+        try:
+            connection = await self._app_server.connection()
+            thread = await read_thread(connection, self._thread_id)
+            echo = await find_echo(connection, self._thread_id, self._mark) if thread is not None else None
+        except (NotThere, Lost, Unreadable) as blind:
+            return str(blind)
+        return _Look(connection.server, thread, echo)
+
+    async def _found(self, look: _Look, echo: Echo, sent: Sent) -> AttemptOutcome:
+        evidence = {"turn": echo.turn_id, "echo": self._mark}
+        if not echo.began_turn:
+            evidence["added to"] = "a turn that had begun meanwhile"
+        if echo.was_cut_short and is_another(sent.to, look.server):
+            evidence |= await self._begin_again()
+        await self._journal(Step.SUBMITTED, evidence)
+        self._since.pop(self._mark, None)
+        return Delivered(Proof.ACKNOWLEDGED, evidence)
+
+    async def _begin_again(self) -> dict[str, str]:
+        """Let the agent answer what it was given before its server died: a turn without a text, once."""
+        try:
+            connection = await self._app_server.connection()
+            thread = await read_thread(connection, self._thread_id)
+            if thread is None or not thread.is_loaded or not thread.is_at_rest:
+                return {"cut short": "its server died; the agent reads it with its next turn"}
+            await self._journal(Step.INTENT_SUBMIT, {"call": "turn/start without a text", "thread": self._thread_id})
+            answer = await connection.call("turn/start", threadId=self._thread_id, input=[])
+        except (NotThere, Lost, Declined) as no:
+            return {"cut short": f"its server died, and it was not begun again: {no}"}
+        return {"begun again": str((answer.get("turn") or {}).get("id", ""))}
+
+    async def _settled_without(self, sent: Sent, why: str) -> AttemptOutcome:
+        """No message of ours: what may still stand for it is its turn, or a line in the thread's queue."""
+        try:
+            connection = await self._app_server.connection()
+            began = bool(sent.turn_id) and await has_turn(connection, self._thread_id, sent.turn_id)
+            queued = await is_queued(connection, self._thread_id, self._mark)
+        except (NotThere, Lost, Unreadable) as blind:
+            return self._undecided(str(blind))
+        if began:
+            await self._journal(Step.SUBMITTED, {"turn": sent.turn_id})
+            return Delivered(Proof.SUBMITTED, {"turn": sent.turn_id, "echo": "none"})
+        if queued:
+            await self._journal(Step.SUBMITTED, {"queue": "it waits in the queue of its thread"})
+            return Delivered(Proof.ACCEPTED, {"queue": "it waits in the queue of its thread"})
+        await self._journal(Step.ABSENT, {"why": why})
+        self._since.pop(self._mark, None)
+        return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self._where)
+
+    def _undecided(self, look: _Look | str) -> AttemptOutcome:
+        thread = look.thread if isinstance(look, _Look) else None
+        if thread is not None and not thread.is_at_rest:
+            self._since.pop(self._mark, None)
+            why = "it was handed over while a turn runs, and is read at the end of a tool"
+            return Refused(HoldReason.ACTIVE, why, self._where)
+        why = look if isinstance(look, str) else "the server did not answer whether it took it, and shows nothing of it"
+        if self._clock.now() - self._since.setdefault(self._mark, self._clock.now()) > UNDECIDED_FOR:
+            self._since.pop(self._mark, None)
+            return Unknown({"why": why})
+        return Refused(HoldReason.UNREACHABLE, why, self._where)
+
+
+def is_another(known: Peer | None, now: Server) -> bool:
+    """Whether a server is certainly another process than the one that is known."""
+    return known is not None and known != now.peer

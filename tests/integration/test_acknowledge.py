@@ -1,0 +1,210 @@
+"""What follows from mail that is read: a real graph, a real ledger, and count is kept of what the graph is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.engine.deliver import acknowledge
+from wake_bridge.engine.deliver.acknowledge import Acknowledge
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.testing.ledger_samples import (
+    AGENT,
+    START,
+    busy,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
+from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.turned_clock import TurnedClock
+
+HELD = "@held"
+OTHERS = [f"MESSAGE:{number}" for number in range(300)]
+"""Messages of mail that is gone from the graph: nobody will ever read them."""
+
+
+class CountingInquiry(Inquiry):
+    """Keeps count of the messages it is asked about."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(lambda: SqliteGraph(path))
+        self.asked_about = 0
+
+    async def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Any:
+        self.asked_about += len(pairs)
+        return await super().mail_states(pairs)
+
+
+class World:
+    """A graph, a ledger, the follower between them; `looked` are the identities it had looked at again."""
+
+    def __init__(self, directory: Path, ledger: LedgerStore) -> None:
+        self.ledger = ledger
+        self.core = MemoryCore.create(directory / "graph.sqlite", ["@me", AGENT, HELD])
+        self.clock = TurnedClock(START)
+        self.inquiry = CountingInquiry(directory / "graph.sqlite")
+        self.looked: list[Identity] = []
+        self.epoch = 1
+        self.follower = Acknowledge(
+            ledger,
+            self.inquiry,
+            Current(EngineSettings()),
+            self.clock,
+            place=lambda: (Epoch(self.epoch), LogId(self.core.tip())),
+            look_again=self.looked.append,
+        )
+
+    def tell(self, message: str) -> Delivery:
+        """A wake for `@agent` that was submitted, about one message."""
+        event = sample_event(self.core.tip(), subject_key=message)
+        opened = self.ledger.dispatch(open_delivery(self.ledger, event, new_id=new_ulid), self.clock.now())
+        frozen = lock_with_its_events(self.ledger, opened, self.clock.now())
+        self.ledger.append(frozen, Step.INTENT_SUBMIT, {}, self.clock.now())
+        return self.ledger.settle(frozen, Outcome.SUBMITTED, Proof.SUBMITTED, {}, self.clock.now())
+
+    def hold(self, *messages: str) -> Delivery:
+        """A held delivery for `@held` about some messages."""
+        events = (sample_event(1000 + at, HELD, subject_key=one) for at, one in enumerate(messages))
+        opened = open_delivery(self.ledger, *events, new_id=new_ulid)
+        dispatched = self.ledger.dispatch(opened, self.clock.now())
+        return self.ledger.hold(dispatched, busy(self.clock.now() + 60_000), self.clock.now())
+
+    def proof(self, delivery: Delivery) -> Proof:
+        """How far it is proven by now."""
+        found = self.ledger.delivery(delivery.id)
+        assert found is not None
+        return found.proof
+
+    async def look_after(self, change: Callable[[], object]) -> int:
+        """Change something, let the follower see it; how many messages the graph was asked about."""
+        before = self.inquiry.asked_about
+        change()
+        self.clock.turn(1100)
+        await asyncio.sleep(0.05)
+        return self.inquiry.asked_about - before
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(acknowledge, "LOOK_EVERY", 0.01)
+    with fresh_ledger(tmp_path / "state") as ledger:
+        world = World(tmp_path, ledger)
+        yield world
+        world.inquiry.close()
+        world.core.close()
+
+
+def follow(world: World, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Let the follower run as long as the story goes on."""
+
+    async def both() -> None:
+        running = asyncio.create_task(world.follower.run())
+        await asyncio.sleep(0.05)
+        await story()
+        running.cancel()
+
+    asyncio.run(both())
+
+
+def test_mail_read_after_its_wake_raises_the_proof(world: World) -> None:
+    """DESIGN §3: proof 3 is mail that was read."""
+
+    async def story() -> None:
+        message = world.core.send("@me", AGENT, "read me")
+        told = world.tell(message)
+        await world.look_after(lambda: world.core.noise(1))
+        assert world.proof(told) is Proof.SUBMITTED
+        await world.look_after(lambda: world.core.mark_read(message))
+        assert world.proof(told) is Proof.ACKNOWLEDGED
+
+    follow(world, story)
+
+
+def test_mail_read_while_its_wake_was_being_submitted_raises_the_proof(world: World) -> None:
+    """DESIGN §3: the row that says so lies before the end of the delivery, and is not passed over."""
+
+    async def story() -> None:
+        message = world.core.send("@me", AGENT, "read at once")
+        await world.look_after(lambda: world.core.mark_read(message))
+        told = world.tell(message)
+        await world.look_after(lambda: None)
+        assert world.proof(told) is Proof.ACKNOWLEDGED
+
+    follow(world, story)
+
+
+def test_mail_read_while_its_wake_is_held_has_the_wake_looked_at(world: World) -> None:
+    """README: a hold ends by delivery, or by the mail being read."""
+
+    async def story() -> None:
+        message = world.core.send("@me", HELD, "read me yourself")
+        world.hold(message)
+        await world.look_after(lambda: world.core.noise(1))
+        assert not world.looked
+        await world.look_after(lambda: world.core.mark_read(message))
+        assert world.looked == [HELD]
+
+    follow(world, story)
+
+
+def test_an_identity_that_is_back_from_the_bench_is_looked_at(world: World) -> None:
+    """DESIGN §3: its own node says so."""
+
+    async def story() -> None:
+        message = world.core.send("@me", HELD, "when you are back")
+        delivery = world.hold(message)
+        assert delivery.hold is not None
+        benched = Hold(HoldReason.BENCHED, "", "", Instant(START + 60_000))
+        world.ledger.hold(delivery, benched, world.clock.now())
+        await world.look_after(lambda: world.core.identity(HELD, participationStatus="active"))
+        assert HELD in world.looked
+
+    follow(world, story)
+
+
+def test_a_flood_of_other_mail_asks_nothing_about_what_waits(world: World) -> None:
+    """Issue "Prove the promise", Load: what a row costs does not grow with what is open or was told of late."""
+
+    async def story() -> None:
+        world.hold(*OTHERS)
+        told = [world.tell(world.core.send("@me", AGENT, f"told {number}")) for number in range(5)]
+        await world.look_after(lambda: None)
+
+        asked = await world.look_after(lambda: world.core.noise(50))
+        asked += await world.look_after(lambda: world.core.send("@me", AGENT, "somebody else's"))
+
+        assert asked == 0
+        assert {world.proof(one) for one in told} == {Proof.SUBMITTED}
+
+    follow(world, story)
+
+
+def test_another_epoch_has_everything_looked_at(world: World) -> None:
+    """DESIGN §2: ids compare only inside one epoch; what rows of another one name says nothing of ours."""
+
+    async def story() -> None:
+        message = world.core.send("@me", AGENT, "read meanwhile")
+        told = world.tell(message)
+        await world.look_after(lambda: None)
+
+        def begins_anew() -> None:
+            world.core.mark_read(message)
+            world.core.prune(world.core.tip())
+            world.epoch = 2
+
+        await world.look_after(begins_anew)
+        assert world.proof(told) is Proof.ACKNOWLEDGED
+
+    follow(world, story)

@@ -1,0 +1,185 @@
+"""All runs of the bench, in the order in which they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.torture import hazards, hostility, kills, operation_faults, typists, week, writers
+from tests.torture.report import Table
+from tests.torture.run import Course, Run
+from tests.torture.suites import suite
+
+
+def random_kills(course: Course) -> Sequence[Table]:
+    """Daemons killed under load."""
+    return [kills.kill_at_random(course.directory, course.tmux(), kills=course.count(10, 200), seed=course.seed)]
+
+
+def kills_at_steps(course: Course) -> Sequence[Table]:
+    """Daemons killed at their worst moments."""
+    times, lanes = course.count((1, 8), (34, 10))
+    return [kills.kill_at_steps(course.directory, course.tmux(), times=times, seed=course.seed, lanes=lanes)]
+
+
+def faults(course: Course) -> Sequence[Table]:
+    """Operations that fail; in the short form every sixteenth, another one with each seed."""
+    stride, stripes = course.count((16, 1), (1, 4))
+    return [
+        operation_faults.fail_everything(
+            course.directory, course.tmux(), lanes=8, stripes=stripes, stride=stride, first=1 + course.seed % stride
+        )
+    ]
+
+
+def people(course: Course) -> Sequence[Table]:
+    """Persons at the keys."""
+    tmux = course.tmux()
+    return [
+        typists.type_at_random(course.directory, tmux, count=course.count(24, 400), seed=course.seed),
+        typists.type_at_chosen_moments(course.directory, tmux, times=course.count(4, 48), seed=course.seed),
+        typists.type_beside(course.directory, tmux, count=course.count(4, 40)),
+    ]
+
+
+def hostile(course: Course) -> Sequence[Table]:
+    """Texts that mean harm."""
+    tmux, seed = course.tmux(), course.seed
+    subjects, after_exit = course.count((32, 8), (600, 32))
+    return [
+        hostility.render(count=course.count(2_000, 20_000), seed=seed),
+        hostility.send_bodies(course.directory, tmux, count=course.count(200, 10_000), seed=seed),
+        hostility.send_subjects(course.directory, tmux, count=subjects, after_exit=after_exit, seed=seed),
+    ]
+
+
+RUNS: Final = (
+    # those that mostly wait, the longest first
+    Run(
+        "locked-graph",
+        ("G-S5",),
+        "an exclusive lock on the graph for 60 s",
+        suite(
+            "A locked graph",
+            "end_to_end/test_bad_input.py::test_a_locked_graph_is_waited_for",
+            "integration/test_tail_trouble.py::test_a_locked_graph_leaves_the_cursor_and_is_asked_twice_a_second_at_most",
+            "integration/test_tail_trouble.py::test_a_graph_locked_at_the_start_is_waited_for",
+            is_full=True,
+        ),
+        mostly_waits=True,
+    ),
+    Run(
+        "standstill",
+        ("G-H1",),
+        "a tmux server that stands still for 11 s",
+        lambda course: [hazards.stop_tmux(course.directory, times=course.count(2, 12))],
+        mostly_waits=True,
+    ),
+    # those that work
+    Run("random-kills", ("G-C2",), "kill -9 at random moments under 50 messages a second", random_kills),
+    Run("kills", ("G-C1", "G-C3"), "kill -9 before and after every journalled step", kills_at_steps),
+    Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
+    Run("typists", ("G-T6",), "a person types at any moment of a wake", people),
+    Run("hostile", ("G-T4",), "hostile subjects and bodies, judged byte by byte", hostile),
+    Run(
+        "hazards",
+        ("G-T5", "G-T7", "G-T8"),
+        "swallowed Enters, dialogs, shells, resizes between look and proof",
+        lambda course: [hazards.meet_hazards(course.directory, course.tmux(), times=course.count(1, 20))],
+    ),
+    Run(
+        "writers",
+        ("G-P1",),
+        "two bridges and three identities at one pane",
+        lambda course: [writers.wake_at_once(course.directory, course.tmux(), count=course.count(6, 100))],
+    ),
+    Run(
+        "week",
+        ("G-T2", "G-D3"),
+        "a week with a laptop that sleeps every night, 5,000 messages",
+        lambda course: [
+            week.live_a_week(
+                course.directory,
+                days=course.count(4, 7),
+                messages=course.count(1_000, 5_000),
+                seed=course.seed,
+            )
+        ],
+    ),
+    Run(
+        "panes",
+        ("G-T5", "G-T8"),
+        "shells, dialogs, modes, dead panes, in every room and company",
+        suite(
+            "What a pane may show or be",
+            "integration/tmux/test_trap_matrix.py",
+            "end_to_end/test_obstacles.py",
+            "screens/test_screen_fuzz.py",
+        ),
+    ),
+    Run(
+        "bad-rows",
+        ("G-S6",),
+        "a thousand bad rows among ten thousand",
+        suite(
+            "Rows that no service would write",
+            "integration/test_tail_fuzz.py",
+            "end_to_end/test_bad_input.py::test_broken_rows_are_set_aside_and_the_good_ones_between_them_wake",
+        ),
+    ),
+    Run(
+        "stale-actors",
+        ("G-P2",),
+        "races of owners and commands, and the tail's whole life, against models",
+        suite(
+            "Histories against models",
+            "properties/test_ledger_models.py",
+            "properties/test_tail_model.py",
+            "integration/test_ledger_moves.py",
+        ),
+    ),
+    Run(
+        "illegal-moves",
+        ("G-P3",),
+        "all 36 pairs of states, at the database",
+        suite("Illegal moves", "integration/test_ledger_refusals.py", "unit/test_delivery.py"),
+    ),
+    Run(
+        "poison",
+        ("G-H2",),
+        "an adapter that always fails: the delivery ends, the others go on",
+        suite(
+            "Deliveries that cannot succeed",
+            "integration/test_gate.py::test_an_adapter_that_keeps_failing_ends_in_failed",
+            "integration/test_recovery.py::test_an_adapter_that_breaks_its_promise_holds_its_own_wakes_and_stops_nobody",
+            "end_to_end/test_daemon_life.py::test_once_exits_1_when_a_delivery_failed_in_this_run_and_retry_opens_it_again",
+        ),
+    ),
+    Run(
+        "own-mail",
+        ("G-H5",),
+        "a broadcast wakes everybody but its sender",
+        suite(
+            "Mail to oneself",
+            "integration/test_tail.py::test_a_broadcast_wakes_its_audience_once_and_never_its_sender",
+            "integration/test_tail.py::test_a_broadcast_whose_audience_is_recorded_reaches_nobody_else",
+            "integration/test_tail.py::test_mail_to_oneself_waits_for_the_next_turn",
+            "unit/test_matching.py",
+        ),
+    ),
+    Run(
+        "access",
+        ("G-X1",),
+        "modes, owners, peers and planted paths",
+        suite(
+            "Who may read, write and ask",
+            "security/test_private_modes.py",
+            "security/test_untrusted_places.py",
+            "security/test_control_peers.py",
+            "security/test_planted_paths.py",
+        ),
+    ),
+    Run(
+        "secrets", ("G-X2",), "a canary in bodies, keys and tokens", suite("The canary", "security/test_canary_run.py")
+    ),
+)

@@ -1,0 +1,155 @@
+"""The oracle: what was committed to the graph, what the agents' panes received, and what the ledger says of both.
+
+Nothing is asked of a daemon. Each message to an agent comes to one result, and what may never be is named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.torture.report import Table, Verdict
+from tests.torture.rig import Agent, Rig
+
+ONCE: Final = "submitted once"
+READ: Final = "read before it was told"
+UNKNOWN: Final = "unknown"
+HELD: Final = "still held"
+RESULTS: Final = (ONCE, READ, UNKNOWN, HELD, "twice", "lost")
+
+_MARK: Final = re.compile(r"Wake: ([0-9A-HJKMNP-TV-Z]{26})")
+_STRAY: Final = ("empty-enter", "shell", "approved", "chosen", "vim-command", "interrupted")
+_POLL: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of all messages to the agents of a rig.
+
+    Attributes:
+        verdicts: by message and recipient.
+        wrongs: what is wrong with the panes whatever the messages are.
+    """
+
+    verdicts: dict[tuple[str, str], Verdict]
+    wrongs: tuple[str, ...]
+
+    def into(self, table: Table, row: str) -> None:
+        """Count each message as a trial of that row."""
+        for verdict in self.verdicts.values():
+            table.add(row, verdict)
+        for wrong in self.wrongs:
+            table.demand(holds=False, row=row, broken=wrong)
+
+
+def committed(graph: Path, agents: Sequence[Agent]) -> list[tuple[str, str]]:
+    """Every message in the graph and the agent it was sent to, in the order of the log; a whole one has its SENT_TO."""
+    identities = {one.identity for one in agents}
+    with closing(sqlite3.connect(graph, timeout=30)) as connection:
+        rows = connection.execute("SELECT source, target FROM Edges WHERE type = 'SENT_TO' ORDER BY rowid").fetchall()
+    return [(source, target) for source, target in rows if target in identities]
+
+
+def reckon(rig: Rig, sent: Sequence[tuple[str, str]] | None = None) -> Found:
+    """Compare graph, panes and ledger of a rig.
+
+    Args:
+        rig: whose agents and ledger.
+        sent: messages and recipients; all that the graph holds if not given.
+    """
+    submits = {one.identity: Counter(_marks(one)) for one in rig.agents}
+    with closing(sqlite3.connect(rig.plain.state_dir / "state.sqlite", timeout=30)) as ledger:
+        ledger.row_factory = sqlite3.Row
+        events = {(row["subject_key"], row["identity"]): row for row in ledger.execute("SELECT * FROM wake_event")}
+        deliveries = {row["id"]: row for row in ledger.execute("SELECT * FROM delivery")}
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for row in ledger.execute("SELECT delivery_id, event_id FROM delivery_event"):
+            told[row["event_id"]].append(row["delivery_id"])
+    chosen = committed(rig.plain.graph, rig.agents) if sent is None else sent
+    verdicts = {key: _verdict(key, events.get(key), deliveries, told, submits.get(key[1], Counter())) for key in chosen}
+    return Found(verdicts, tuple(wrong for one in rig.agents for wrong in _wrongs_of(one, deliveries)))
+
+
+def waits_until_at_rest(rig: Rig, timeout: float) -> bool:
+    """Whether within `timeout` seconds every message of the graph is in the ledger and every delivery has ended."""
+
+    def is_at_rest() -> bool:
+        with closing(sqlite3.connect(rig.plain.state_dir / "state.sqlite", timeout=30)) as ledger:
+            known = {tuple(row) for row in ledger.execute("SELECT subject_key, identity FROM wake_event")}
+            (waiting,) = ledger.execute(
+                "SELECT (SELECT COUNT(*) FROM wake_event WHERE status = 'open')"
+                " + (SELECT COUNT(*) FROM delivery WHERE settled_at IS NULL)"
+            ).fetchone()
+        return waiting == 0 and known.issuperset(committed(rig.plain.graph, rig.agents))
+
+    return comes_true(is_at_rest, timeout)
+
+
+def comes_true(condition: Callable[[], object], timeout: float, pause: float = _POLL) -> bool:
+    """Whether a condition holds within `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def _marks(agent: Agent) -> Iterator[str]:
+    for text in agent.fake.submits():
+        yield from _MARK.findall(text)
+
+
+def _verdict(
+    key: tuple[str, str],
+    event: sqlite3.Row | None,
+    deliveries: dict[str, sqlite3.Row],
+    told: dict[str, list[str]],
+    submits: Counter[str],
+) -> Verdict:
+    if event is None:
+        return Verdict("lost", (f"{key}: the ledger does not know it",))
+    tellers = [deliveries[one] for one in told.get(event["id"], ()) if deliveries[one]["digest"]]
+    times = sum(submits[one["id"]] for one in tellers)
+    if times > 1:
+        return Verdict("twice", (f"{key}: submitted {times} times, by {[one['id'] for one in tellers]}",))
+    outcomes = {one["outcome"] for one in tellers}
+    if "submitted" in outcomes:
+        return Verdict(ONCE) if times == 1 else Verdict("lost", (f"{key}: said to be submitted, and was not",))
+    if "unknown" in outcomes:
+        return Verdict(UNKNOWN)
+    if event["status"] == "open":
+        carrier = deliveries.get(event["delivery_id"] or "")
+        hold = f"{carrier['state']} {carrier['hold_reason']}" if carrier is not None else "no delivery"
+        return Verdict(HELD, (f"{key}: still open, {hold}",))
+    if times:
+        return Verdict("lost", (f"{key}: submitted, and the ledger does not say so: {event['status']} {outcomes}",))
+    if event["status"] == "read":
+        return Verdict(READ)
+    return Verdict("lost", (f"{key}: {event['status']} {event['reason']}, never submitted",))
+
+
+def _wrongs_of(agent: Agent, deliveries: dict[str, sqlite3.Row]) -> Iterator[str]:
+    """What a pane got that it may never get."""
+    records = agent.fake.records()
+    for kind in _STRAY:
+        if stray := [one for one in records if one["event"] == kind]:
+            yield f"{agent.identity} saw {len(stray)} {kind!r}: {json.dumps(stray[0])[:500]}"
+    for record in records:
+        if record["event"] != "submit":
+            continue
+        marks = _MARK.findall(record["text"])
+        digests = [deliveries[one]["digest"] for one in marks if one in deliveries]
+        if digests != [record["text"]]:
+            yield f"{agent.identity} submitted what is no digest of the ledger: {record['text'][:500]!r}"
+    for mark, times in Counter(_marks(agent)).items():
+        if times > 1:
+            yield f"{agent.identity} got the wake {mark} {times} times"

@@ -1,0 +1,267 @@
+"""The table by which a route is chosen, as data: `decide` walks the very rows that `routes --explain` prints (DESIGN §7).
+
+First the rows about the whole wake; then, for each route in its order, those about a route; when every route was passed
+over, the last ones. Among each the first row that applies wins. docs/routes.md shows the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from wake_bridge.domain import route_conditions as conditions
+from wake_bridge.domain.names import Identity, Instant, WakePolicy
+from wake_bridge.domain.route_conditions import Moment
+from wake_bridge.domain.routing import (
+    Address,
+    Authority,
+    Capabilities,
+    Decision,
+    Inject,
+    Look,
+    Prospect,
+    Route,
+    Start,
+    Steer,
+    StoreOnly,
+)
+
+
+class Part(StrEnum):
+    """Which part of the table a row belongs to."""
+
+    WAKE = "the wake"
+    ROUTE = "each route"
+    END = "no route left"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: `when` it applies and what happens `then`, in words and in code.
+
+    Without `decides` the next route is asked.
+    """
+
+    part: Part
+    name: str
+    when: str
+    then: str
+    applies: Callable[[Moment, Prospect], bool]
+    decides: Callable[[Moment, Prospect], Decision] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided, by which row and for which route; `passed` names the row for each route that was passed over."""
+
+    decision: Decision
+    row: str
+    route: Route | None = None
+    passed: tuple[tuple[Route, str], ...] = ()
+
+
+def decide(
+    policy: WakePolicy, prospects: Sequence[Prospect], authority: Authority, now: Instant, fresh_for: int
+) -> Verdict:
+    """Choose how to wake one target by the table (DESIGN §7).
+
+    Args:
+        policy: the wake's.
+        prospects: the routes in Shape D order. Those that nobody has looked at are asked for by a `Look` when their turn
+            comes: a route below one that decides need not be looked at.
+        authority: what the target allows.
+        now: the moment of deciding.
+        fresh_for: milliseconds after which a look proves nothing.
+
+    Returns:
+        The decision, and the row it comes from. A `Hold` always carries a reason a person can act on. Never raises.
+    """
+    moment = Moment(policy, prospects, authority, now, fresh_for)
+    for part, prospect in [(Part.WAKE, _NOBODY), *((Part.ROUTE, one) for one in prospects), (Part.END, _NOBODY)]:
+        row = next((one for one in TABLE if one.part is part and one.applies(moment, prospect)), None)
+        if row is None:
+            continue
+        if row.decides is not None:
+            passed = tuple((one.route, name) for one, name in moment.passed)
+            route = prospect.route if part is Part.ROUTE else None
+            return Verdict(row.decides(moment, prospect), row.name, route, passed)
+        moment = replace(moment, passed=(*moment.passed, (prospect, row.name)))
+    raise AssertionError("the last row of the table always applies")
+
+
+_NOBODY: Final = Prospect(Route("", Address(Identity("")), Capabilities()))
+
+TABLE: Final[tuple[Row, ...]] = (
+    Row(
+        Part.WAKE,
+        "silent",
+        "the policy is silent",
+        "recorded only; the heartbeat does not speak of it either",
+        lambda moment, _: moment.policy is WakePolicy.SILENT,
+        lambda *_: StoreOnly("policy is silent"),
+    ),
+    Row(
+        Part.WAKE,
+        "next-turn",
+        "the policy is next_turn",
+        "stored; picked up at the agent's next turn",
+        lambda moment, _: moment.policy is WakePolicy.NEXT_TURN,
+        lambda *_: StoreOnly("picked up at the next turn"),
+    ),
+    Row(
+        Part.WAKE,
+        "no-route",
+        "no adapter serves the identity",
+        "hold: no_adapter",
+        lambda moment, _: not moment.prospects,
+        conditions.no_adapter,
+    ),
+    Row(
+        Part.WAKE,
+        "all-set-aside",
+        "every route is set aside",
+        "hold: no_adapter",
+        lambda moment, _: all(one.route.degraded for one in moment.prospects),
+        conditions.all_set_aside,
+    ),
+    Row(
+        Part.ROUTE,
+        conditions.SET_ASIDE,
+        "the route failed and has not answered since",
+        "the next route",
+        lambda _, one: one.route.degraded,
+    ),
+    Row(
+        Part.ROUTE,
+        conditions.LAST_RESORT,
+        "the heartbeat, and a route that is not set aside exists",
+        "the next route",
+        conditions.yields_to_another,
+    ),
+    Row(
+        Part.ROUTE,
+        "look",
+        "nobody has looked there yet",
+        "look, and decide anew",
+        lambda _, one: one.presence is None and one.nowhere is None,
+        lambda _, one: Look(one.route),
+    ),
+    Row(
+        Part.ROUTE,
+        "nowhere",
+        "it leads to no place now: no socket, no session, no pane, an unknown version",
+        "the next route",
+        lambda _, one: one.nowhere is not None,
+    ),
+    Row(
+        Part.ROUTE,
+        "stale",
+        "the last look is older than `presence.fresh_for`",
+        "hold: unknown",
+        conditions.is_stale,
+        conditions.too_old,
+    ),
+    Row(
+        Part.ROUTE,
+        "native-second-look",
+        "native: it looks idle, and one look is no proof there",
+        "hold: a second look follows soon",
+        conditions.wants_second_look,
+        conditions.as_seen,
+    ),
+    Row(
+        Part.ROUTE,
+        "native-steer",
+        "native: a turn runs whose id is known, it can be added to, and `steer` allows it",
+        "steer: added to that turn",
+        conditions.can_steer,
+        lambda _, one: Steer(one.route, conditions.turn_of(one)),
+    ),
+    Row(
+        Part.ROUTE,
+        "native-busy",
+        "native: a turn runs, or a dialog waits",
+        "hold, and no screen is typed into either",
+        conditions.is_busy,
+        conditions.as_seen,
+    ),
+    Row(
+        Part.ROUTE,
+        "native-refused",
+        "native: it gave this wake back a moment ago, unsent",
+        "the next route",
+        conditions.was_refused,
+    ),
+    Row(
+        Part.ROUTE,
+        "native-idle",
+        "native: idle, whatever is being typed in the composer",
+        "start a turn",
+        conditions.can_start,
+        lambda _, one: Start(one.route),
+    ),
+    Row(
+        Part.ROUTE,
+        "native-seen",
+        "native: idle, but it can only be seen there and not woken",
+        "the next route, by its own look",
+        conditions.is_only_seen,
+    ),
+    Row(
+        Part.ROUTE,
+        "native-open",
+        "native: no program has the conversation open, and `may_start_thread` allows to begin one",
+        "start a turn",
+        conditions.may_start_thread,
+        lambda _, one: Start(one.route),
+    ),
+    Row(
+        Part.ROUTE,
+        "native-not-loaded",
+        "native: no program has the conversation open",
+        "the next route",
+        conditions.is_not_loaded,
+    ),
+    Row(
+        Part.ROUTE,
+        "native-unsure",
+        "native: anything else that is not known for certain",
+        "the next route, by its own look",
+        conditions.is_native,
+    ),
+    Row(
+        Part.ROUTE,
+        "screen-idle",
+        "a screen: proven idle",
+        "inject: typed into the composer",
+        conditions.is_idle,
+        lambda _, one: Inject(one.route),
+    ),
+    Row(
+        Part.ROUTE,
+        "screen-waits",
+        "a screen: anything else",
+        "hold, with what is seen there",
+        lambda *_: True,
+        conditions.as_seen,
+    ),
+    Row(
+        Part.END,
+        "not-loaded",
+        "a native route knows the conversation, and the others lead nowhere",
+        "hold: not_loaded",
+        conditions.is_only_unloaded,
+        conditions.why_unloaded,
+    ),
+    Row(
+        Part.END,
+        "nothing-left",
+        "every route was passed over",
+        "hold, with the reason of the last one",
+        lambda *_: True,
+        conditions.why_the_last,
+    ),
+)
+"""Every row, in the order in which they are asked."""

@@ -1,0 +1,81 @@
+"""How things stand on each route of an identity: what `decide` reads (DESIGN §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.names import Identity, WakePolicy
+from wake_bridge.domain.route_table import Verdict, decide
+from wake_bridge.domain.routing import Look, Prospect, Route
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.ports.adapter import Nowhere, Place
+from wake_bridge.ports.clock import Clock
+
+
+class Prospects:
+    """The prospects of one identity for one decision; each route is looked at when its turn comes.
+
+    Args:
+        refused: the routes that gave this very wake back a moment ago, by adapter, and why.
+        patient: take the two looks that prove idle here and now.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        routes: Routes,
+        watch: Watch,
+        current: Current,
+        clock: Clock,
+        *,
+        refused: Mapping[str, Hold] | None = None,
+        patient: bool = False,
+    ) -> None:
+        self._routes = routes
+        self._watch = watch
+        self._current = current
+        self._clock = clock
+        self._patient = patient
+        self._authority = routes.authority(identity)
+        given_back = refused or {}
+        self.all = [Prospect(route, refused=given_back.get(route.adapter)) for route in routes.of(identity)]
+
+    def verdict(self) -> Verdict:
+        """What the table says by what was seen so far; a `Look` where it needs to see more."""
+        fresh_for = self._current.settings.fresh_for
+        return decide(WakePolicy.IMMEDIATE, self.all, self._authority, self._clock.now(), fresh_for)
+
+    async def locate(self, route: Route) -> Place | Nowhere:
+        """Resolve a route now; one that leads nowhere need not be looked at."""
+        found = await self._watch.locate(route)
+        if isinstance(found, Nowhere):
+            self._note(route, replace(self.at(route), nowhere=Hold(found.reason, found.detail, found.where)))
+        return found
+
+    async def look(self, route: Route, place: Place) -> None:
+        """Look at a route's place now."""
+        seen = await (self._watch.look_twice if self._patient else self._watch.look)(route, place)
+        self._note(route, replace(self.at(route), presence=seen, only_seen=place.only_seen))
+
+    async def look_on(self) -> Verdict:
+        """Look as far down as the table asks for, and answer what it says then."""
+        while isinstance((verdict := self.verdict()).decision, Look):
+            await self.see(verdict.decision.route)
+        return verdict
+
+    async def see(self, route: Route) -> None:
+        """Locate a route's place, and look there if there is one."""
+        place = await self.locate(route)
+        if isinstance(place, Place):
+            await self.look(route, place)
+
+    def at(self, route: Route) -> Prospect:
+        """What is known of one route."""
+        return next(one for one in self.all if one.route.adapter == route.adapter)
+
+    def _note(self, route: Route, seen: Prospect) -> None:
+        self.all = [seen if one.route.adapter == route.adapter else one for one in self.all]

@@ -8,12 +8,13 @@ from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from adapters.claude_code.attempt import Bell, Patience, fence_of
+from adapters.claude_code.attempt import Bell, fence_of
 from adapters.claude_code.line import LONGEST
 from adapters.claude_code.live import HARNESS, LiveSession, LiveSessions, choose, theirs
 from adapters.claude_code.process import Life, life_of
 from adapters.claude_code.record import BUSY
 from adapters.claude_code.transcript import Transcripts
+from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.delivery import HoldReason, Progress
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities

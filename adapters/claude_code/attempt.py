@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 from adapters.claude_code.line import one_line
 from adapters.claude_code.live import LiveSession, LiveSessions
-from adapters.claude_code.process import Life, life_of, monitors_below
+from adapters.claude_code.process import life_of, monitors_below
 from adapters.claude_code.transcript import Echo, Transcripts
+from adapters.claude_code.verdict import Patience, Seen, Verdict, verdict_on
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Unknown, Wake
@@ -17,22 +17,6 @@ from wake_bridge.ports.sessions import Sessions
 
 LOOKS_APART: Final = 0.1
 """Seconds between two looks into the transcript, in which a hook may say the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long an attempt waits, in seconds; all of it together stays below a lease.
-
-    Args:
-        queued: for what the harness has in its queue, to reach the agent.
-        rest: how long a harness must have been at rest without the wake before the wake counts as never come in; measured:
-            it has a line in its queue 0.3 s after that was written, and the agent has it 0.3 s later.
-        proof: for that rest to come about.
-    """
-
-    queued: float = 25.0
-    rest: float = 10.0
-    proof: float = 25.0
 
 
 class Bell:
@@ -72,33 +56,41 @@ class Bell:
         self, wake: Wake, fence: Binding, journal: Journal, where: str, listening: str = ""
     ) -> AttemptOutcome:
         """What became of a wake that may have been sent; sends nothing."""
-        began = _now()
-        search = self._transcripts.search(wake.mark)
-        rests_since: float | None = None
-        while True:
-            # whether the process lives is asked before the transcript: what it wrote last is then there
-            life = life_of(fence.agent_pid, fence.agent_started)
-            conversations = await self._conversations(fence, listening)
-            found = await asyncio.to_thread(search.look, conversations)
-            if found is Echo.TOLD or await self._sessions.heard(wake.mark, LOOKS_APART):
-                await journal(Step.SUBMITTED, {"seen": "the agent was given it"})
-                return Delivered(Proof.ACKNOWLEDGED, {"by": "echo of the mark"})
-            if life is Life.ENDED:
-                return await self._absent("its process has ended without it", journal, where)
-            waited = _now() - began
-            if found is Echo.QUEUED and waited > self._patience.queued:
-                return Delivered(Proof.ACCEPTED, {"by": "the harness's own queue"})
-            rests = found is Echo.NONE and await self._proves_rest(fence, listening)
-            rests_since = (rests_since or _now()) if rests else None
-            if rests_since is not None and _now() - rests_since > self._patience.rest:
-                return await self._absent("it is at rest without it", journal, where)
-            if found is Echo.NONE and waited > self._patience.proof:
-                return Unknown({"why": "it may have been given to the monitor, and nothing shows that it was not"})
+        verdict = await self._watch_for(wake.mark, fence, listening)
+        if verdict.is_absence:
+            await journal(Step.ABSENT, {"why": verdict.value})
+            return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {verdict.value}", where)
+        if verdict is Verdict.UNSEEN:
+            return Unknown({"why": verdict.value})
+        if verdict is Verdict.QUEUED:
+            return Delivered(Proof.ACCEPTED, {"by": verdict.value})
+        await journal(Step.SUBMITTED, {"seen": verdict.value})
+        return Delivered(Proof.ACKNOWLEDGED, {"by": verdict.value})
 
-    @staticmethod
-    async def _absent(why: str, journal: Journal, where: str) -> Refused:
-        await journal(Step.ABSENT, {"why": why})
-        return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {why}", where)
+    async def _watch_for(self, mark: str, fence: Binding, listening: str) -> Verdict:
+        """Look again and again, until what is seen says something."""
+        search = self._transcripts.search(mark)
+        began, heard_at, rests_since = _now(), 0.0, 0.0
+        while True:
+            # asked before the transcript is read: what the process wrote last is then there
+            life = life_of(fence.agent_pid, fence.agent_started)
+            echo = await asyncio.to_thread(search.look, await self._conversations(fence, listening))
+            if not heard_at and await self._sessions.heard(mark, LOOKS_APART):
+                heard_at = _now()
+            rests = echo is Echo.NONE and not heard_at and await self._proves_rest(fence, listening)
+            now = _now()
+            rests_since = (rests_since or now) if rests else 0.0
+            seen = Seen(
+                echo,
+                life,
+                heard_for=now - heard_at if heard_at else None,
+                rested_for=now - rests_since if rests_since else 0.0,
+                waited_for=now - began,
+            )
+            if (verdict := verdict_on(seen, self._patience)) is not None:
+                return verdict
+            if heard_at:
+                await asyncio.sleep(LOOKS_APART)
 
     async def _conversations(self, fence: Binding, listening: str) -> tuple[str, ...]:
         """Those of that process in which the mark may stand: `/clear` begins another."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from tests.harness.house import MANY_WAKES, House
+from tests.harness.house import House
 from tests.harness.programs import PROGRAMS
+from wake_bridge.domain.names import Identity
+from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.control_socket import SOCKET_NAME
-from wake_bridge.testing.sandbox import QUICK
 
 SOON: Final = 20.0
 """Seconds."""
@@ -31,16 +32,13 @@ class ClaudeHouse(House):
     def __init__(self, directory: Path, command: tuple[str, ...]) -> None:
         super().__init__(PROGRAMS["claude"], directory, command)
         self.claude_directory = self.home / ".claude"
-        where = f'targets."{self.identity}"'
-        self.bridge.configure(
-            f"{QUICK}{MANY_WAKES}"
-            f'{where}.adapter = "claude"\n{where}.agent = "claude"\n{where}.directory = "{self.work}"\n'
-        )
+        self.settings_before = ""
         # the daemon is the same person's
         self.bridge.environment["CLAUDE_CONFIG_DIR"] = str(self.claude_directory)
 
     def furnish(self) -> None:
         """The plugin, by the command a person gives."""
+        self.settings_before = (self.claude_directory / "settings.json").read_text(encoding="utf-8")
         self.bridge.run("--config", str(self.bridge.config_file), "claude", "install")
 
     def starts(self) -> None:
@@ -79,11 +77,18 @@ class ClaudeHouse(House):
         deadline = time.monotonic() + timeout
         while True:
             found = self.monitors()
-            if len(found) == 1 and self.is_listening():
+            if len(found) == 1 and self.is_known() and self.is_listening():
                 return found[0]
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(found)} monitors, listening: {self.is_listening()}\n{self.look().text}")
+                standing = f"known: {self.is_known()}, listening: {self.is_listening()}"
+                raise TimeoutError(f"{len(found)} monitors, {standing}\n{self.look().text}")
             time.sleep(0.1)
+
+    def is_known(self) -> bool:
+        """Whether the daemon knows the session that runs now as the identity's."""
+        with closing(LedgerStore.open(self.bridge.state_dir, read_only=True)) as ledger:
+            known = {one.session_id for one in ledger.sessions_of(Identity(self.identity))}
+        return self.record().get("sessionId") in known
 
     def is_listening(self) -> bool:
         """Whether somebody waits at the daemon for a line: a connection that stays."""

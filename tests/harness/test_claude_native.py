@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
 from tests.harness.claude_house import ClaudeHouse
+from tests.harness.claude_wakes import composer, dialog, held, tellings, told_natively, was_told_once
 from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.model.scenes import PLAY
@@ -43,7 +43,7 @@ def test_an_idle_session_is_woken_at_once(house: ClaudeHouse) -> None:
     """Issue "native first": idle; one wake, proof 3, one request that tells of it."""
     start = len(house.model.requests())
 
-    delivery = settled(house, house.bridge.send(house.identity, "idle"))
+    delivery = told_natively(house, house.bridge.send(house.identity, "idle"))
 
     was_told_once(house, delivery, start)
 
@@ -57,10 +57,10 @@ def test_a_streaming_answer_is_not_cut(house: ClaudeHouse) -> None:
 
     message = house.bridge.send(house.identity, "while streaming")
     held(house, message, "active")
-    assert not tells_of(house, house.deliveries_of(message)[0]["id"], start)
+    assert not tellings(house, house.deliveries_of(message)[0]["id"], start)
     house.model.stage.goes_on()
 
-    was_told_once(house, settled(house, message), start)
+    was_told_once(house, told_natively(house, message), start)
 
 
 def test_a_dialog_is_left_as_it_is(house: ClaudeHouse) -> None:
@@ -69,17 +69,17 @@ def test_a_dialog_is_left_as_it_is(house: ClaudeHouse) -> None:
     house.model.stage.holds()
     house.says(PLAY.format("tool"))
     house.waits_for_presence("waitingOnApproval")
-    before = house.waits_until(lambda look: bool(house.manners.approval.search(look.text)))
+    before = dialog(house.waits_until(lambda look: bool(house.manners.approval.search(look.text))).text)
 
     message = house.bridge.send(house.identity, "at an approval")
     held(house, message, "waitingOnApproval")
     time.sleep(2)
-    assert house.look().text == before.text
+    assert dialog(house.look().text) == before
     house.presses("Enter")
     house.bridge.waits_for((house.work / "started").exists, PATIENCE, "the command")
     (house.work / "go").touch()
 
-    was_told_once(house, settled(house, message), start)
+    was_told_once(house, told_natively(house, message), start)
 
 
 def test_a_half_typed_draft_stays_to_the_byte(house: ClaudeHouse) -> None:
@@ -88,7 +88,7 @@ def test_a_half_typed_draft_stays_to_the_byte(house: ClaudeHouse) -> None:
     house.types(DRAFT)
     house.waits_until(lambda look: DRAFT in look.text)
 
-    delivery = settled(house, house.bridge.send(house.identity, "behind a draft"))
+    delivery = told_natively(house, house.bridge.send(house.identity, "behind a draft"))
 
     was_told_once(house, delivery, start)
     assert composer(house) == DRAFT
@@ -98,43 +98,27 @@ def test_a_half_typed_draft_stays_to_the_byte(house: ClaudeHouse) -> None:
     )
 
 
-def settled(house: ClaudeHouse, message: str) -> dict[str, Any]:
-    """The one delivery that announces the message, told natively with the strongest proof."""
+def test_taking_the_plugin_back_leaves_the_home_as_it_was_also_when_it_was_used(house: ClaudeHouse) -> None:
+    """Issue "native first", part 2: uninstall leaves the user's files byte-identical; a session that runs goes on."""
+    config = str(house.bridge.config_file)
+    house.bridge.run("--config", config, "claude", "uninstall")
+    try:
+        left = {path.relative_to(house.claude_directory).parts[0] for path in house.claude_directory.rglob("*")}
+        assert "skills" not in left
+        assert (house.claude_directory / "settings.json").read_text(encoding="utf-8") == house.settings_before
+        start = len(house.model.requests())
 
-    def look() -> dict[str, Any] | None:
-        return next((one for one in house.deliveries_of(message) if one["settledAt"]), None)
-
-    house.bridge.waits_for(look, PATIENCE, f"a wake for {message}")
-    (delivery,) = house.deliveries_of(message)
-    assert (delivery["adapter"], delivery["state"], delivery["outcome"]) == ("claude", "DELIVERED", "submitted")
-    assert delivery["proof"] == 3
-    return delivery
-
-
-def held(house: ClaudeHouse, message: str, reason: str) -> None:
-    """It waits for that reason."""
-    house.bridge.waits_for(
-        lambda: any(one["hold_reason"] == reason for one in house.deliveries_of(message)), PATIENCE, f"held: {reason}"
-    )
+        was_told_once(house, told_natively(house, house.bridge.send(house.identity, "still there")), start)
+    finally:
+        house.bridge.run("--config", config, "claude", "install")
 
 
-def tells_of(house: ClaudeHouse, mark: str, start: int) -> list[Any]:
-    """The requests since `start` whose conversation tells of the mark."""
-    return [one.asked for one in house.model.requests(start) if one.asked.tools and one.asked.mentions(mark)]
-
-
-def was_told_once(house: ClaudeHouse, delivery: dict[str, Any], start: int) -> None:
-    """One turn was begun by it, and the conversation has it once."""
-    mark = str(delivery["id"])
-    house.bridge.waits_for(lambda: tells_of(house, mark, start), PATIENCE, f"{mark} in the model's log")
+def test_after_clear_the_same_monitor_wakes_the_new_conversation(house: ClaudeHouse) -> None:
+    """Measured: `/clear` begins another conversation and leaves the monitor as it is."""
+    before = house.record()["sessionId"]
+    house.says("/clear")
+    house.bridge.waits_for(lambda: house.record().get("sessionId", before) != before, PATIENCE, "another conversation")
     house.waits_for_presence("idle")
-    told = tells_of(house, mark, start)
-    assert [asked.mentions(mark) for asked in told] == [1] * len(told)
-    assert len([asked for asked in told if mark in asked.last and not asked.is_after_tool]) == 1
-    assert "not your user" in next(text for text in told[0].messages[-1] if mark in text)
+    start = len(house.model.requests())
 
-
-def composer(house: ClaudeHouse) -> str:
-    """What stands in the composer."""
-    lines = house.look().text.splitlines()
-    return next(line for line in reversed(lines) if line.startswith("❯")).removeprefix("❯").strip("\xa0 ")
+    was_told_once(house, told_natively(house, house.bridge.send(house.identity, "after clear")), start)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from adapters.claude_code.attempt import Patience
 from adapters.claude_code.process import monitors_below
 from adapters.claude_code.transcript import Echo, Transcripts
+from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected
@@ -24,7 +24,7 @@ from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered,
 from wake_bridge.testing.adapter_contract import MARK, TEXT
 from wake_bridge.testing.claude_session import Hearing, PlayedClaude, PlayedSessions
 
-QUICK = Patience(queued=0.4, rest=0.3, proof=0.8)
+QUICK = Patience(written=0.2, queued=0.4, rest=0.3, proof=0.8)
 
 
 @dataclass(slots=True)
@@ -98,6 +98,16 @@ def test_the_proof_is_as_strong_as_what_was_seen(
 
     assert isinstance(outcome, Delivered), outcome
     assert (outcome.proof, scene.journal.steps) == (proof, steps)
+
+
+def test_what_only_a_hook_had_heard_when_the_program_was_killed_never_came_in(scene: Scene) -> None:
+    """Measured: the hook speaks 0.2 s before the model is asked; who is killed in between has told nobody."""
+    place = scene.place()
+    scene.sessions.marks.add(MARK)
+    scene.claude.dies()
+
+    assert isinstance(scene.deliver(place, Progress.MAYBE_SUBMITTED), Refused)
+    assert scene.journal.steps == [Step.ABSENT]
 
 
 def test_a_monitor_that_takes_nothing_gives_the_wake_back(scene: Scene) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.routing import Address, Route
+from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
@@ -20,6 +22,7 @@ from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.own_session import own_session
 from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -165,23 +168,44 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     return {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}
 
 
-async def bind(settings: Settings, identity: Identity, pane: str | None) -> Place:
-    """Tie an identity to a pane, in the place itself and in the ledger.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where an identity was bound: a pane, a conversation of a harness, or both; never neither."""
+
+    place: Place | None
+    session: Session | None
+
+
+async def bind(settings: Settings, identity: Identity, pane: str | None) -> Bound:
+    """Tie an identity to a pane, in the place itself and in the ledger, and to the conversation this is run in.
 
     Raises:
-        NotFound: there is no such pane, or this process runs in none.
+        NotFound: there is no such pane, or this process runs in none and in no conversation.
         OperationFailed: no adapter can be bound to, or tmux refused.
     """
     clock = SteadyClock()
+    session = None if pane else own_session(identity, os.environ, clock.now())
+    try:
+        place = await _bind_to_pane(settings, identity, pane, clock)
+    except (NotFound, OperationFailed):
+        if session is None:
+            raise
+        place = None
+    if session is not None:
+        with closing(LedgerStore.open(settings.state_dir)) as ledger:
+            ledger.meet_session(session)
+    return Bound(place, session)
+
+
+async def _bind_to_pane(settings: Settings, identity: Identity, pane: str | None, clock: SteadyClock) -> Place:
     for adapter in make_adapters(settings, clock).adapters.values():
         if isinstance(adapter, PaneBinder):
             place = await adapter.binding_for(pane, os.environ)
             if place.fence is None:
                 break
             await adapter.mark_identity(place, identity)
-            ledger = LedgerStore.open(settings.state_dir)
-            ledger.bind(identity, place.fence, clock.now())
-            ledger.close()
+            with closing(LedgerStore.open(settings.state_dir)) as ledger:
+                ledger.bind(identity, place.fence, clock.now())
             return place
     raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
 

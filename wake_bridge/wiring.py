@@ -266,6 +266,7 @@ def wire(
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding, ledger.degraded, ledger.sessions_of)
+    sessions = Registry(ledger, clock)
     watch = Watch(
         routes,
         current,
@@ -273,8 +274,8 @@ def wire(
         watched=lambda: tail.reachable_identities() | set(current.settings.targets) | deliverer.waiting(),
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
+        told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for),
     )
-    sessions = Registry(ledger, clock)
     for adapter in bench.adapters.values():
         if isinstance(adapter, SessionServed):
             adapter.serve_sessions(sessions)

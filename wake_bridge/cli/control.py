@@ -131,6 +131,7 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
 
     A pane that [targets] names wins over both. It is remembered with a fence, so that a reused id is not mistaken for it.
+    Run by an agent itself, it also says that this conversation is the identity's.
     """
     import asyncio
 
@@ -140,12 +141,21 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
 
     who = Identity(identity)
     require_known(run.settings, who)
-    place = asyncio.run(viewpoint.bind(run.settings, who, pane))
-    socket = place.fence.socket if place.fence else None
+    bound = asyncio.run(viewpoint.bind(run.settings, who, pane))
+    place, session = bound.place, bound.session
     run.poke_daemon()
-    run.console.object({"agentIdentity": who, "pane": place.label, "socket": socket}, f"{who} lives in {place.label}")
+    record: dict[str, Any] = {
+        "agentIdentity": who,
+        "pane": place.label if place else None,
+        "socket": place.fence.socket if place and place.fence else None,
+    }
+    words = [f"lives in {place.label}"] if place else []
+    if session is not None:
+        record["session"] = session.session_id
+        words.append(f"has the {session.harness} conversation {session.session_id}")
+    run.console.object(record, f"{who} {' and '.join(words)}")
     found = asyncio.run(viewpoint.Viewpoint(run.settings).trouble_with(who))
-    if who in run.settings.config.targets and found.key != place.key:
+    if place and who in run.settings.config.targets and found.key != place.key:
         said = run.settings.config.targets[who].pane
         run.console.warn(f"note: [targets] says that {who} is in {said!r}, and wins: the binding is not used")
 

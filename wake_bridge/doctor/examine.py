@@ -7,6 +7,7 @@ from wake_bridge.doctor.configuration import configuration, locale_in_force, qui
 from wake_bridge.doctor.daemons import daemon, other_daemons, tmux_as_the_daemon_sees_it, upstream_daemon
 from wake_bridge.doctor.finding import Finding, untold
 from wake_bridge.doctor.graph import file_hints, graph, graph_file_system, pruner
+from wake_bridge.doctor.hooks import hooks
 from wake_bridge.doctor.reach import adapters, heartbeat, targets, word_to_the_human
 from wake_bridge.doctor.service import service
 from wake_bridge.doctor.state import free_disk, ledger, log_file, state_directory, state_file_system
@@ -38,6 +39,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         upstream_daemon(settings),
         *tmux_as_the_daemon_sees_it(settings),
         *service(config_option, settings),
+        *hooks(settings),
         clock(settings),
         quiet_hours(settings),
     ]

@@ -48,7 +48,8 @@ class Caller:
     `pid`, `started` and `group` are the harness's process, its start and its process group, `terminal` the number of the
     terminal in whose foreground it is, `socket` and `pane` the tmux pane that its environment names; 0 and empty where it
     does not know. `claims` is the identity that the environment names, `agent` the sub-agent that ran the hook, empty for
-    the conversation itself.
+    the conversation itself. `is_shared`: the process serves several conversations, and has the environment of whichever
+    began first.
     """
 
     harness: str
@@ -62,3 +63,4 @@ class Caller:
     pane: str = ""
     claims: str = ""
     agent: str = ""
+    is_shared: bool = False

@@ -26,10 +26,11 @@ _COUNTED: Final = {"count_tokens": {"input_tokens": 100}, "countTokens": {"total
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, and when it came (monotonic seconds)."""
+    """One request, when it came (monotonic seconds), and all of it as it was sent."""
 
     at: float
     asked: Asked
+    body: str = ""
 
 
 class MockModel:
@@ -53,10 +54,10 @@ class MockModel:
         with self._lock:
             return self._requests[start:]
 
-    def note(self, asked: Asked) -> None:
+    def note(self, asked: Asked, body: str = "") -> None:
         """Write a request down."""
         with self._lock:
-            self._requests.append(Request(time.monotonic(), asked))
+            self._requests.append(Request(time.monotonic(), asked, body))
             record = asdict(asked) | {"at": time.time(), "tools": sorted(asked.tools)}
             with self._log.open("a", encoding="utf-8") as log:
                 log.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -107,11 +108,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif protocol is None:
             self._answers({"error": f"nothing is served at {path}"}, 404)
         else:
-            self._plays(protocol, protocol.read(path, body))
+            self._plays(protocol, protocol.read(path, body), json.dumps(body, ensure_ascii=False))
 
-    def _plays(self, protocol: ModelProtocol, asked: Asked) -> None:
+    def _plays(self, protocol: ModelProtocol, asked: Asked, body: str) -> None:
         model = self.server.model
-        model.note(asked)
+        model.note(asked, body)
         if asked.is_streamed:
             self._streams(protocol.streamed(model.stage.play(asked)))
         else:

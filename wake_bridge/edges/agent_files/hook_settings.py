@@ -17,8 +17,8 @@ from wake_bridge.edges.agent_files.record import read_files_record
 from wake_bridge.edges.hook.shapes import EVENTS
 from wake_bridge.edges.own_program import for_a_shell
 
-PATIENCE: Final = 5
-"""Seconds a harness gives a hook; ours takes a hundredth of that, and a second when the daemon is slow."""
+PATIENCE: Final = 3
+"""Seconds a harness gives a hook, as many as Codex allows at a session's end; ours takes one when the daemon is slow."""
 
 INTO: Final = ("codex", "gemini", "copilot", "qwen")
 """Harnesses with a settings file that holds hooks; Claude Code has a plugin."""

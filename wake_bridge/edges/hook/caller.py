@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # importing `typing` would take its time
+if TYPE_CHECKING:
+    from typing import Any
 
 AGENT_VARIABLE = "WAKE_BRIDGE_AGENT"
 """Names the identity of the agent that is started with it."""
@@ -23,7 +26,7 @@ def told(harness: str, said: Mapping[str, Any], environment: Mapping[str, str]) 
         environment: the hook's own, which is the harness's.
     """
     process = _harness_process()
-    in_terminal = process["terminal"] or not process["started"]
+    is_shared = harness == "codex" and _is_server(process["pid"])
     socket, _, _ = environment.get("TMUX", "").partition(",")
     return {
         **process,
@@ -32,10 +35,19 @@ def told(harness: str, said: Mapping[str, Any], environment: Mapping[str, str]) 
         "directory": os.path.realpath(_first(said, "cwd") or os.getcwd()),
         "agent": _first(said, "agent_id", "agentId"),
         "claims": environment.get(AGENT_VARIABLE, ""),
-        # the pane of a server that other terminals share is not where this conversation is seen
-        "socket": os.path.realpath(socket) if socket and in_terminal else "",
-        "pane": environment.get("TMUX_PANE", "") if in_terminal else "",
+        "socket": os.path.realpath(socket) if socket else "",
+        "pane": environment.get("TMUX_PANE", ""),
+        "is_shared": is_shared,
     }
+
+
+def _is_server(pid: int) -> bool:
+    """Whether that is the app-server, which serves the conversations of every terminal."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"app-server" in file.read().split(b"\0")[1:]
+    except OSError:
+        return False
 
 
 def _first(said: Mapping[str, Any], *names: str) -> str:

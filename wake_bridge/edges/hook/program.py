@@ -11,12 +11,15 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
 
 from wake_bridge.edges.hook.caller import told
 from wake_bridge.edges.hook.shapes import EVENTS, printed
 from wake_bridge.edges.hook.state_place import state_directory
 from wake_bridge.edges.hook.talk import ask
+
+TYPE_CHECKING = False  # importing `typing` would take its time
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 PATIENCE = 1.0
 """Seconds for the daemon to answer."""

@@ -6,9 +6,12 @@ import json
 import os
 import socket
 import time
-from typing import Any
 
 from wake_bridge.edges.service.peer import is_ours
+
+TYPE_CHECKING = False  # importing `typing` would take its time
+if TYPE_CHECKING:
+    from typing import Any
 
 SOCKET_NAME = "daemon.sock"
 LONGEST_PATH = 100

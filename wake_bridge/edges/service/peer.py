@@ -6,16 +6,15 @@ import os
 import socket
 import struct
 import sys
-from typing import Final
 
-_LINUX: Final = struct.Struct("3i")
+_LINUX = struct.Struct("3i")
 """`struct ucred`: pid, uid, gid."""
 
-_BSD: Final = struct.Struct("2I")
+_BSD = struct.Struct("2I")
 """The start of `struct xucred`: version, uid."""
 
-_SOL_LOCAL: Final = 0
-_LOCAL_PEERCRED: Final = 1
+_SOL_LOCAL = 0
+_LOCAL_PEERCRED = 1
 
 
 def uid_of_peer(channel: socket.socket) -> int:

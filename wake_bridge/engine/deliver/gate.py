@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -18,13 +18,14 @@ from wake_bridge.domain.delivery import (
 )
 from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
-from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import Candidate, Go, Nothing, Verdict, before_lock
 from wake_bridge.domain.heartbeat import compose_nudge
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Instant
 from wake_bridge.domain.route_table import Verdict as RouteVerdict
 from wake_bridge.domain.routing import Inject, Look, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import Attempt
+from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
 from wake_bridge.engine.deliver.news import News, news_of
 from wake_bridge.engine.deliver.resume import Resume
 from wake_bridge.engine.deliver.survivors import Sorted
@@ -215,6 +216,7 @@ class Gate:
     async def _text(self, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News) -> str:
         """The digest; of a nudge its one line."""
         style = self._current.settings.digest
+        allowed = allowed_senders(self._current, delivery.identity)
         known = () if place.paper.at_reads_files else news.judged.identities.keys()
         if news.pulses:
             return compose_nudge(
@@ -234,8 +236,8 @@ class Gate:
             style=style,
             paper_lines=place.paper.max_lines,
             paper_characters=place.paper.max_characters,
-            bodies=await self._bodies(delivery.identity, events),
-            allow_from=self._allowed(delivery.identity),
+            bodies=await bodies_of(self._inquiry, events, allowed),
+            allow_from=allowed,
         )
 
     def _leave_alone(self, delivery: Delivery) -> Delivery:
@@ -243,20 +245,6 @@ class Gate:
         now = self._clock.now()
         tomorrow = Instant(now + DAY)
         return self._ledger.renew(delivery, tomorrow, Hold(HoldReason.DRY_RUN, "", delivery.where, tomorrow), now)
-
-    def _allowed(self, identity: Identity) -> frozenset[str]:
-        target = self._current.settings.targets.get(identity)
-        return target.allow_from if target is not None and target.wants_bodies else frozenset()
-
-    async def _bodies(self, identity: Identity, events: Sequence[WakeEvent]) -> dict[str, str]:
-        """Bodies for a target that asked for them, of senders it allows; most targets get a doorbell."""
-        allowed = self._allowed(identity)
-        bodies: dict[str, str] = {}
-        for event in events:
-            if isinstance(event.detail, MessageDetail) and event.detail.sender in allowed:
-                node = await self._inquiry.node(event.detail.message_id)
-                bodies[event.detail.message_id] = str((node or {}).get("bodyText") or "")
-        return bodies
 
     # -- what is written down ------------------------------------------------------------------------------------
 

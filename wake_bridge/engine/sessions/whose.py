@@ -17,25 +17,24 @@ from wake_bridge.ports.clock import Clock
 SILENT_FOR: Final = 24 * 3_600_000
 """Milliseconds without a sign after which a conversation that never said goodbye counts as over."""
 
-APART: Final = frozenset({"codex"})
-"""Harnesses whose hooks may run in a server of their own, which has no terminal, or the environment of another one's."""
-
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """What the system says of processes: three questions, each answered by 0, empty or None where it cannot tell.
+    """What the system says of processes: 0, empty or nothing where it cannot tell.
 
     Args:
         group_of: the process group.
         terminal_of: the controlling terminal's number.
         started_at: the kernel's start time, which tells a process from a later one of the same id.
         ancestors_of: parent, its parent, and so on.
+        terminals_in: the terminals in whose foreground a program of that name works in that directory.
     """
 
     group_of: Callable[[int], int]
     terminal_of: Callable[[int], int]
     started_at: Callable[[int], str]
     ancestors_of: Callable[[int], Sequence[int]]
+    terminals_in: Callable[[str, str], frozenset[int]]
 
 
 class Whose:
@@ -46,7 +45,7 @@ class Whose:
         recorded: what was written down of one earlier.
         current: the settings in force.
         clock: how long ago one was heard of.
-        fences: where the identities live now, as they are watched.
+        fences: where the identities live now, as they are watched: panes, and conversations that a native channel found.
         reachable: the identities there are.
         processes: what the system says.
     """
@@ -58,7 +57,7 @@ class Whose:
         current: Current,
         clock: Clock,
         *,
-        fences: Callable[[], Mapping[Identity, Binding]],
+        fences: Callable[[], Sequence[tuple[Identity, Binding]]],
         reachable: Callable[[], Container[Identity]],
         processes: Processes,
     ) -> None:
@@ -76,21 +75,38 @@ class Whose:
         The first that speaks decides: the environment, the pane, what was recorded, the directory. An agent that another
         agent has started in one of its tools inherits environment and directory, and is nobody.
         """
-        fences = self._fences()
-        if self._is_nested(caller, fences):
+        places = self._fences()
+        own = {one for one, fence in places if not fence.pane_id and fence.session_id == caller.session_id}
+        panes = {one: fence for one, fence in places if fence.pane_id}
+        if caller.is_shared:
+            return _only(own) if own else self._in_shared_server(caller, panes)
+        if self._is_nested(caller, [fence for _, fence in places]):
             return None
         if caller.claims:
             claimed = Identity(caller.claims)
             return claimed if is_identity(claimed) and claimed in self._reachable() else None
-        here = [identity for identity, fence in fences.items() if self._is_in(caller, fence)]
+        here = own | {one for one, fence in panes.items() if self._is_in(caller, fence)}
         if here:
-            return here[0] if len(here) == 1 else None
+            return _only(here)
         known = self._recorded(caller.session_id)
         if known is not None and known.identity != NOBODY:
-            return known.identity if self._may_be(caller, known.identity, fences) else None
-        return self._by_directory(caller, fences)
+            return known.identity if self._may_be(caller, known.identity, panes) else None
+        return self._by_directory(caller, panes)
 
-    def _by_directory(self, caller: Caller, fences: Mapping[Identity, Binding]) -> Identity | None:
+    def _in_shared_server(self, caller: Caller, panes: Mapping[Identity, Binding]) -> Identity | None:
+        """A shared server's environment is somebody's, not this conversation's: it is seen where its program works."""
+        terminals = self._processes.terminals_in(caller.harness, _spelled(caller.directory))
+        known = self._recorded(caller.session_id)
+        if known is not None and known.identity != NOBODY:
+            fence = panes.get(known.identity)
+            lives_there = fence is None or not terminals or self._processes.terminal_of(fence.pane_pid) in terminals
+            return known.identity if lives_there else None
+        if len(terminals) > 1:
+            return None
+        here = {one for one, fence in panes.items() if self._processes.terminal_of(fence.pane_pid) in terminals}
+        return _only(here) if here else self._by_directory(caller, panes)
+
+    def _by_directory(self, caller: Caller, panes: Mapping[Identity, Binding]) -> Identity | None:
         room = _spelled(caller.directory)
         if not room or any(_spelled(one.directory) == room for one in self._others(caller)):
             return None
@@ -102,7 +118,7 @@ class Whose:
         if len(fitting) != 1:
             return None
         wanted = self._current.settings.targets[fitting[0]].agent
-        fits = wanted in {"", caller.harness} and self._may_be(caller, fitting[0], fences)
+        fits = wanted in {"", caller.harness} and self._may_be(caller, fitting[0], panes)
         return fitting[0] if fits else None
 
     def _others(self, caller: Caller) -> list[Session]:
@@ -125,20 +141,23 @@ class Whose:
             return self._processes.terminal_of(fence.pane_pid) == caller.terminal
         return bool(caller.group) and self._processes.group_of(fence.agent_pid) == caller.group
 
-    def _may_be(self, caller: Caller, identity: Identity, fences: Mapping[Identity, Binding]) -> bool:
+    def _may_be(self, caller: Caller, identity: Identity, panes: Mapping[Identity, Binding]) -> bool:
         """Whether nothing speaks against it: who lives in one pane does not live in another terminal as well."""
-        fence = fences.get(identity)
-        runs_apart = caller.harness in APART and not caller.terminal
-        return fence is None or runs_apart or self._is_in(caller, fence)
+        fence = panes.get(identity)
+        return fence is None or self._is_in(caller, fence)
 
-    def _is_nested(self, caller: Caller, fences: Mapping[Identity, Binding]) -> bool:
+    def _is_nested(self, caller: Caller, fences: Sequence[Binding]) -> bool:
         above = set(self._processes.ancestors_of(caller.pid)) - {0, 1, caller.pid} if caller.pid else set()
         if not above:
             return False
         if any(one.pid in above and self._is_alive(one) for one in self._others(caller)):
             return True
-        agents = {fence.agent_pid for fence in fences.values()} & above
+        agents = {fence.agent_pid for fence in fences} & above
         return any(self._processes.group_of(pid) != caller.group for pid in agents)
+
+
+def _only(found: set[Identity]) -> Identity | None:
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _spelled(directory: str) -> str:

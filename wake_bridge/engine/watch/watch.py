@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, fuse, single_vote
+from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, Presence, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Binding, Route
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.looks import Looks
@@ -65,6 +65,7 @@ class Watch:
         watched: the identities worth watching now.
         waiting: those of them for which something waits.
         changed: called with an identity when its place changed while something waits for it.
+        told: what programs inside the harness have told of an identity's agent just now.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Watch:
         watched: Callable[[], Iterable[Identity]],
         waiting: Callable[[], set[Identity]],
         changed: Callable[[Identity], None],
+        told: Callable[[Identity], Sequence[Evidence]] = lambda _: (),
     ) -> None:
+        self._told = told
         self._routes = routes
         self._current = current
         self._clock = clock
@@ -137,12 +140,14 @@ class Watch:
         return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label, track.route.adapter)
 
     def place_of(self, identity: Identity) -> Place | None:
-        """Where the identity lives, as it is watched; None where it is not."""
-        return next((track.place for (who, _), track in self._tracks.items() if who == identity), None)
+        """Where the identity lives, as it is watched: its pane before its conversation; None where neither is."""
+        theirs = [track for (who, _), track in self._tracks.items() if who == identity]
+        theirs.sort(key=lambda one: one.route.capabilities.composer_independent)
+        return next((track.place for track in theirs), None)
 
-    def fences(self) -> dict[Identity, Binding]:
-        """The fences around the places that are watched, each with whose it is."""
-        return {who: track.place.fence for (who, _), track in self._tracks.items() if track.place.fence is not None}
+    def fences(self) -> list[tuple[Identity, Binding]]:
+        """The fences around all places that are watched, each with whose it is."""
+        return [(who, track.place.fence) for (who, _), track in self._tracks.items() if track.place.fence is not None]
 
     def second_look_at(self, route: Route) -> Instant:
         """When one more look could first prove idle: far enough from the first of the looks that agree by now."""
@@ -240,6 +245,9 @@ class Watch:
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
         latest = await self._looks.observe(adapter, place, address)
+        if not latest.is_proof:
+            # a control plane knows better than hooks, which an interrupted turn tells nothing
+            latest = replace(latest, evidence=(*latest.evidence, *self._told(address.identity)))
         if not track.samples or _verdict(track.samples[-1]) != _verdict(latest):
             track.since = latest.at
         recent = [*track.samples][-2:]

@@ -1,0 +1,68 @@
+"""A real program with our hooks in its settings, and a wake-bridge that they tell how it stands."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tests.harness.house import House
+from tests.harness.model.server import Request
+from tests.harness.programs import PROGRAMS, Setting
+from wake_bridge.edges.agent_files.hook_settings import INTO
+from wake_bridge.edges.hook.shapes import EVENTS
+
+EXTRA: Final = {"codex": ("--dangerously-bypass-hook-trust",)}
+"""Codex asks a person once whether it trusts a hook; nobody is there to answer."""
+
+
+class HookHouse(House):
+    """A house whose program runs `wake-bridge hook` at its events.
+
+    Args:
+        name: the program.
+        directory: an empty directory.
+        command: what starts wake-bridge.
+        extra: arguments for the program, where not the usual ones.
+    """
+
+    def __init__(self, name: str, directory: Path, command: Sequence[str], extra: Sequence[str] | None = None) -> None:
+        program = PROGRAMS[name]
+        arguments = (*program.arguments, *(EXTRA.get(name, ()) if extra is None else extra))
+        super().__init__(replace(program, arguments=arguments), directory, command)
+
+    def furnish(self) -> None:
+        """Our hooks: by the command a person gives, where the program has a settings file for them."""
+        if self.program.name in INTO:
+            self.bridge.run("hook", "install", self.program.name, environment={"HOME": str(self.home)})
+            return
+        entry = {"type": "command", "command": shlex.join((*self.bridge.command, "hook", "claude")), "timeout": 5}
+        file = self.home / ".claude/settings.json"
+        hooks = {event: [{"hooks": [entry]}] for event in EVENTS["claude"]}
+        file.write_text(json.dumps({**json.loads(file.read_text()), "hooks": hooks}), encoding="utf-8")
+
+    def starts(self) -> None:
+        """Type its command line, in a pane that says which one it is."""
+        socket = self.tmux.run("display-message", "-p", "-t", self.pane_id, "#{socket_path},#{pid},0").strip()
+        state = f"WAKE_BRIDGE_DAEMON_STATE_DIR={shlex.quote(str(self.bridge.state_dir))}"
+        self.types(f"clear; {state} TMUX={socket} TMUX_PANE={self.pane_id} {self.program.line}")
+        self.presses("Enter")
+
+    def opens_another(self, work: Path) -> str:
+        """The same program of the same person in another pane and directory; answers the pane."""
+        work.mkdir()
+        start = f"exec {shlex.join(self._shell(Setting(self.model.url, work)))}"
+        pane = self.tmux.run("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", str(work), start).strip()
+        socket = self.tmux.run("display-message", "-p", "-t", pane, "#{socket_path},#{pid},0").strip()
+        state = f"WAKE_BRIDGE_DAEMON_STATE_DIR={shlex.quote(str(self.bridge.state_dir))}"
+        line = f"cd {shlex.quote(str(work))}; clear; {state} TMUX={socket} TMUX_PANE={pane} {self.program.line}"
+        self.tmux.run("send-keys", "-t", pane, "-l", "--", line)
+        self.tmux.run("send-keys", "-t", pane, "Enter")
+        return pane
+
+    def requests_with(self, text: str) -> list[Request]:
+        """What the model was asked that has this text anywhere, oldest first."""
+        return [one for one in self.model.requests() if text in one.body]

@@ -1,0 +1,166 @@
+"""Our hooks in a harness's settings: in its own form, beside what stands there, and taken back to the byte."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.edges.agent_files import apply, read_files_record, remove
+from wake_bridge.edges.agent_files.hook_settings import INTO, hooks_file, plan_hooks, purpose
+from wake_bridge.edges.hook.shapes import EVENTS
+
+PROGRAM = ("/opt/wake bridge/bin/wake-bridge",)
+THEIRS = {"hooks": [{"type": "command", "command": "theirs"}]}
+
+
+class Room:
+    """A HOME, and where the record is kept."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.home = tmp_path / "home"
+        self.home.mkdir()
+        self.state = tmp_path / "state"
+
+    def file(self, harness: str) -> Path:
+        return hooks_file(harness, {"HOME": str(self.home)})
+
+    def write(self, harness: str, text: str) -> None:
+        self.file(harness).parent.mkdir(parents=True, exist_ok=True)
+        self.file(harness).write_text(text)
+
+    def install(self, harness: str, program: Sequence[str] = PROGRAM) -> Any:
+        apply([plan_hooks(harness, program, {"HOME": str(self.home)}, self.state)], self.state)
+        return json.loads(self.file(harness).read_text())
+
+    def uninstall(self, harness: str) -> list[str]:
+        return [one.trouble for one in remove(self.state, lambda one: one.what == purpose(harness))]
+
+    def everything(self) -> dict[str, bytes | None]:
+        return {
+            str(path.relative_to(self.home)): path.read_bytes() if path.is_file() else None
+            for path in self.home.rglob("*")
+        }
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def commands(settings: Any, harness: str, event: str) -> list[dict[str, Any]]:
+    """Our entries at one event."""
+    groups = settings["hooks"][event]
+    entries = groups if harness == "copilot" else [entry for group in groups for entry in group["hooks"]]
+    return [entry for entry in entries if "wake-bridge" in entry.get("command", entry.get("bash", ""))]
+
+
+@pytest.mark.parametrize("harness", INTO)
+def test_every_event_that_is_heard_gets_one_hook_in_the_harnesss_own_form(room: Room, harness: str) -> None:
+    """Codex hooks.json in seconds, Gemini and Qwen settings.json in milliseconds, Copilot version 1 with the event."""
+    settings = room.install(harness)
+    assert settings["hooks"].keys() == EVENTS[harness].keys()
+    for event in EVENTS[harness]:
+        (entry,) = commands(settings, harness, event)
+        command = entry["bash" if harness == "copilot" else "command"]
+        expected = [*PROGRAM, "hook", harness, *([event] if harness == "copilot" else [])]
+        assert shlex.split(command) == expected
+        said = subprocess.run(["sh", "-c", f"printf '%s|' {command}"], capture_output=True, text=True, check=True)
+        assert said.stdout.split("|")[:-1] == expected, "a shell sees the same words"
+        limits = {"codex": ("timeout", 3), "copilot": ("timeoutSec", 3)}.get(harness, ("timeout", 3000))
+        assert entry[limits[0]] == limits[1]
+    assert settings.get("version") == (1 if harness == "copilot" else None)
+
+
+@pytest.mark.parametrize("harness", INTO)
+def test_what_was_made_goes_with_its_directories(room: Room, harness: str) -> None:
+    """`uninstall` leaves nothing where nothing was."""
+    room.install(harness)
+    assert room.uninstall(harness) == [""]
+    assert room.everything() == {}
+    assert read_files_record(room.state) == ()
+
+
+@pytest.mark.parametrize("harness", [one for one in INTO if one != "copilot"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"theme": "dark"}\n',
+        '{\n\t"theme": "dark", // mine\n\t"hooks": {},\n}\n',
+        json.dumps({"hooks": {"SessionStart": [THEIRS], "Other": [THEIRS]}, "a": [1]}, indent=4),
+        json.dumps({"hooks": {"AfterTool": [], "PostToolUse": [THEIRS]}}),
+    ],
+)
+def test_the_persons_own_settings_stay_and_come_back_to_the_byte(room: Room, harness: str, text: str) -> None:
+    """Issue: uninstall leaves the user's files byte-identical."""
+    room.write(harness, text)
+    before = room.everything()
+    apply([plan_hooks(harness, PROGRAM, {"HOME": str(room.home)}, room.state)], room.state)
+    now = room.file(harness).read_text()
+    for piece in ('"theirs"', '"theme": "dark"'):
+        assert now.count(piece) == text.count(piece)
+    room.uninstall(harness)
+    assert room.everything() == before
+
+
+@pytest.mark.parametrize("harness", INTO)
+def test_installing_again_replaces_what_was_installed(room: Room, harness: str) -> None:
+    """Safe to repeat, as after an update; the program may have moved."""
+    room.install(harness, ("/old/wake-bridge",))
+    settings = room.install(harness)
+    assert "/old/" not in json.dumps(settings)
+    for event in EVENTS[harness]:
+        assert len(commands(settings, harness, event)) == 1
+    change = plan_hooks(harness, PROGRAM, {"HOME": str(room.home)}, room.state)
+    assert not change.changes
+    room.uninstall(harness)
+    assert room.everything() == {}
+
+
+@pytest.mark.parametrize("harness", ["codex", "gemini", "qwen"])
+def test_what_a_person_added_since_stays(room: Room, harness: str) -> None:
+    """Only our part goes out of a file that was edited."""
+    room.write(harness, json.dumps({"hooks": {"Other": [THEIRS]}}, indent=2))
+    settings = room.install(harness)
+    first = next(iter(EVENTS[harness]))
+    settings["hooks"][first].insert(0, THEIRS)
+    settings["hooks"]["Other"].append(THEIRS)
+    settings["theme"] = "light"
+    room.write(harness, json.dumps(settings, indent=3))
+    assert room.uninstall(harness) == [""]
+    rest = json.loads(room.file(harness).read_text())
+    assert rest == {"hooks": {"Other": [THEIRS, THEIRS], first: [THEIRS]}, "theme": "light"}
+
+
+def test_a_variable_that_names_the_configuration_survives_the_shell(room: Room) -> None:
+    """A daemon with a configuration of its own is the one that is meant."""
+    settings = room.install("codex", ("WAKE_BRIDGE_CONFIG=/a b/config.toml", "/bin/wake-bridge"))
+    (entry,) = commands(settings, "codex", "Stop")
+    assert entry["command"] == "WAKE_BRIDGE_CONFIG='/a b/config.toml' /bin/wake-bridge hook codex"
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"hooks": []}', '{"hooks": {"Stop": {}, "AfterAgent": {}}}', "no json", '{"a": 1']
+)
+def test_settings_that_are_not_what_the_harness_expects_are_left_alone(room: Room, text: str) -> None:
+    """Nothing is written into what is not understood."""
+    for harness in ("codex", "gemini"):
+        room.write(harness, text)
+        with pytest.raises(OperationFailed, match="cannot be changed"):
+            plan_hooks(harness, PROGRAM, {"HOME": str(room.home)}, room.state)
+        assert room.file(harness).read_text() == text
+
+
+def test_the_variables_that_move_a_harnesss_home_are_heeded(tmp_path: Path) -> None:
+    """Codex and Copilot let a variable say where their files are."""
+    assert hooks_file("codex", {"CODEX_HOME": str(tmp_path), "HOME": "/h"}) == tmp_path / "hooks.json"
+    assert hooks_file("copilot", {"COPILOT_HOME": str(tmp_path), "HOME": "/h"}) == tmp_path / "hooks/wake-bridge.json"
+    assert hooks_file("gemini", {"HOME": "/h"}) == Path("/h/.gemini/settings.json")

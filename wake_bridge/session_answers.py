@@ -16,10 +16,14 @@ from typing import Any, Final
 
 from wake_bridge.domain.sessions import Caller, Moment
 from wake_bridge.edges.service.control_server import Answer, Handler
+from wake_bridge.engine.sessions.doorbell import LONGEST_WAIT
 from wake_bridge.wiring import Parts
 
 PATIENT: Final = frozenset({"monitor"})
 """Commands that are answered when something happens."""
+
+NOBODYS_WAIT: Final = 3.0
+"""Seconds after which a monitor whose session is nobody's yet is asked again who it is: panes are seen one by one."""
 
 MOST_MARKS: Final = 10
 _LONGEST_WORD: Final = 4096
@@ -89,8 +93,9 @@ class SessionAnswers:
         caller = caller_of(request)
         if caller is None:
             return {"error": "no conversation is named", "hint": "session_id is what the harness calls it"}
-        self._parts.handover.meet(caller)
-        ring = await self._parts.sessions.doorbell.wait(caller.session_id)
+        is_somebodys = self._parts.handover.meet(caller) is not None
+        patience = LONGEST_WAIT if is_somebodys else NOBODYS_WAIT
+        ring = await self._parts.sessions.doorbell.wait(caller.session_id, patience)
         return {} if ring is None else {"mark": ring.mark, "line": ring.line}
 
     async def _monitor_printing(self, request: Mapping[str, Any]) -> Answer:

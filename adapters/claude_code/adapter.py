@@ -8,12 +8,13 @@ from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from adapters.claude_code.attempt import Bell, Patience, fence_of
+from adapters.claude_code.attempt import Bell, fence_of
 from adapters.claude_code.line import LONGEST
 from adapters.claude_code.live import HARNESS, LiveSession, LiveSessions, choose, theirs
 from adapters.claude_code.process import Life, life_of
 from adapters.claude_code.record import BUSY
 from adapters.claude_code.transcript import Transcripts
+from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.delivery import HoldReason, Progress
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
@@ -31,6 +32,9 @@ from wake_bridge.ports.adapter import (
     Wake,
 )
 from wake_bridge.ports.sessions import Sessions
+
+MOST_REMEMBERED: Final = 1000
+"""Processes of which it is kept which conversations they have had."""
 
 _ONE_LINE: Final = Paper(max_lines=1, max_characters=LONGEST)
 _SOURCE: Final = PresenceSource.CLAUDE_SESSION
@@ -66,6 +70,7 @@ class ClaudeCodeAdapter:
         self._transcripts = Transcripts(directory)
         self._patience = patience
         self._sessions: Sessions | None = None
+        self._seen: dict[tuple[int, str], dict[str, None]] = {}
 
     def serve_sessions(self, sessions: Sessions) -> None:
         """See `SessionServed.serve_sessions`."""
@@ -143,13 +148,16 @@ class ClaudeCodeAdapter:
         )
 
     def _listening(self, session: LiveSession, address: Address) -> str:
-        """The id under which a monitor of that session waits; after `/clear` it may still be the one before."""
+        """The id under which a monitor of that session waits; after `/clear` it is for a while still the one before."""
         if self._sessions is None:
             return ""
-        record = session.record
-        earlier = [one.session_id for one in theirs(address) if (one.pid, one.started) == (record.pid, record.started)]
-        waiting = (one for one in (record.session_id, *earlier) if self._sessions.listens(one))
-        return next(waiting, "")
+        process = (session.record.pid, session.record.started)
+        earlier = [one.session_id for one in theirs(address) if (one.pid, one.started) == process]
+        seen = self._seen.setdefault(process, {})
+        seen |= dict.fromkeys((session.record.session_id, *earlier))
+        if len(self._seen) > MOST_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        return next((one for one in reversed(seen) if self._sessions.listens(one)), "")
 
     def _sign_of(self, place: Place) -> str:
         fence = place.fence

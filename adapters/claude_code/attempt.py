@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from adapters.claude_code.line import one_line
 from adapters.claude_code.live import LiveSession, LiveSessions
-from adapters.claude_code.process import Life, life_of, monitors_below
+from adapters.claude_code.process import life_of, monitors_below
 from adapters.claude_code.transcript import Echo, Transcripts
+from adapters.claude_code.verdict import Patience, Seen, Verdict, verdict_on
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Unknown, Wake
 from wake_bridge.ports.sessions import Sessions
 
 LOOKS_APART: Final = 0.1
-"""Seconds between two looks into the transcript."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long an attempt waits, in seconds; all of it together stays below a lease.
-
-    Args:
-        seen: for a line that was written, to be seen; measured: 0.2 s until the harness has it, 0.5 s until the agent.
-        queued: for what the harness has in its queue, to reach the agent.
-        rest: how long a harness must have been at rest without the wake before the wake counts as never come in.
-        proof: for that rest to come about.
-    """
-
-    seen: float = 8.0
-    queued: float = 25.0
-    rest: float = 8.0
-    proof: float = 20.0
+"""Seconds between two looks into the transcript, in which a hook may say the same."""
 
 
 class Bell:
@@ -64,62 +46,64 @@ class Bell:
             await journal(Step.REFUSED, {"why": "the monitor took nothing"})
             return Refused(HoldReason.UNREACHABLE, "its monitor did not take the line", where)
         fence = fence_of(session)
-        await self._listen(wake.mark, await self._conversations(fence, listening), self._patience.seen)
-        return await self.look_for(wake, fence, journal, where, listening)
+        outcome = await self.look_for(wake, fence, journal, where, listening)
+        if isinstance(outcome, Unknown) and written and await self._had_an_unseen_turn(fence):
+            await journal(Step.SUBMITTED, {"seen": "a turn began after the line was written"})
+            return Delivered(Proof.SUBMITTED, {"by": "session record"})
+        return outcome
 
     async def look_for(
         self, wake: Wake, fence: Binding, journal: Journal, where: str, listening: str = ""
     ) -> AttemptOutcome:
         """What became of a wake that may have been sent; sends nothing."""
-        began = _now()
-        rests_since: float | None = None
+        verdict = await self._watch_for(wake.mark, fence, listening)
+        if verdict.is_absence:
+            await journal(Step.ABSENT, {"why": verdict.value})
+            return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {verdict.value}", where)
+        if verdict is Verdict.UNSEEN:
+            return Unknown({"why": verdict.value})
+        if verdict is Verdict.QUEUED:
+            return Delivered(Proof.ACCEPTED, {"by": verdict.value})
+        await journal(Step.SUBMITTED, {"seen": verdict.value})
+        return Delivered(Proof.ACKNOWLEDGED, {"by": verdict.value})
+
+    async def _watch_for(self, mark: str, fence: Binding, listening: str) -> Verdict:
+        """Look again and again, until what is seen says something."""
+        search = self._transcripts.search(mark)
+        began, heard_at, rests_since = _now(), 0.0, 0.0
         while True:
-            # whether the process lives is asked before the transcript: what it wrote last is then there
+            # asked before the transcript is read: what the process wrote last is then there
             life = life_of(fence.agent_pid, fence.agent_started)
-            found = await self._listen(wake.mark, await self._conversations(fence, listening), LOOKS_APART)
-            if found is Echo.TOLD:
-                await journal(Step.SUBMITTED, {"seen": "the agent was given it"})
-                return Delivered(Proof.ACKNOWLEDGED, {"by": "echo of the mark"})
-            if life is Life.ENDED:
-                return await self._absent("its process has ended without it", journal, where)
-            waited = _now() - began
-            if found is Echo.QUEUED and waited > self._patience.queued:
-                return Delivered(Proof.ACCEPTED, {"by": "the harness's own queue"})
-            rests = found is Echo.NONE and await self._proves_rest(fence, listening)
-            rests_since = (rests_since or _now()) if rests else None
-            if rests_since is not None and _now() - rests_since > self._patience.rest:
-                return await self._absent("it is at rest without it", journal, where)
-            if found is Echo.NONE and waited > self._patience.proof:
-                return Unknown({"why": "it may have been given to the monitor, and nothing shows that it was not"})
-
-    @staticmethod
-    async def _absent(why: str, journal: Journal, where: str) -> Refused:
-        await journal(Step.ABSENT, {"why": why})
-        return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {why}", where)
-
-    async def _listen(self, mark: str, conversations: Sequence[str], patience: float) -> Echo:
-        """The first sight of the mark as told, by hook or transcript; else the furthest that was seen in time."""
-        hook = asyncio.ensure_future(self._sessions.heard(mark, patience))
-        try:
-            while True:
-                found = await self._echo(mark, conversations)
-                if found is Echo.TOLD or (hook.done() and hook.result()):
-                    return Echo.TOLD
-                if hook.done():
-                    return found
-                await asyncio.wait({hook}, timeout=LOOKS_APART)
-        finally:
-            hook.cancel()
-
-    async def _echo(self, mark: str, conversations: Sequence[str]) -> Echo:
-        looks = [asyncio.to_thread(self._transcripts.echo_of, mark, one) for one in conversations]
-        return max(await asyncio.gather(*looks), default=Echo.NONE)
+            echo = await asyncio.to_thread(search.look, await self._conversations(fence, listening))
+            if not heard_at and await self._sessions.heard(mark, LOOKS_APART):
+                heard_at = _now()
+            rests = echo is Echo.NONE and not heard_at and await self._proves_rest(fence, listening)
+            now = _now()
+            rests_since = (rests_since or now) if rests else 0.0
+            seen = Seen(
+                echo,
+                life,
+                heard_for=now - heard_at if heard_at else None,
+                rested_for=now - rests_since if rests_since else 0.0,
+                waited_for=now - began,
+            )
+            if (verdict := verdict_on(seen, self._patience)) is not None:
+                return verdict
+            if heard_at:
+                await asyncio.sleep(LOOKS_APART)
 
     async def _conversations(self, fence: Binding, listening: str) -> tuple[str, ...]:
         """Those of that process in which the mark may stand: `/clear` begins another."""
         session = await self._live.one(fence.agent_pid, fence.agent_started)
         now = session.record.session_id if session is not None else ""
         return tuple(dict.fromkeys(one for one in (fence.session_id, now, listening) if one))
+
+    async def _had_an_unseen_turn(self, fence: Binding) -> bool:
+        """Whether a turn began, in a session that writes nothing down of its conversation."""
+        session = await self._live.one(fence.agent_pid, fence.agent_started)
+        if session is None or session.record.stamp == fence.pane_started:
+            return False
+        return not self._transcripts.can_be_read(session.record.session_id)
 
     async def _proves_rest(self, fence: Binding, listening: str) -> bool:
         """Whether the harness rests now, could tell if it had the wake, and nobody is there who could still write it.

@@ -30,9 +30,11 @@ AT_REST: Final = frozenset({"idle", "shell"})
 BUSY: Final = "busy"
 WAITING: Final = "waiting"
 
+SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{7,63}")
+"""What a session may be called: a name for a file as well."""
+
 _KNOWN: Final = AT_REST | {BUSY, WAITING}
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:\D.*)?")
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{7,63}")
 _MOST_WORDS: Final = 80
 
 
@@ -85,11 +87,15 @@ def _content_of(file: Path) -> bytes | None:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_size > LONGEST:
             return None
-        return stream.read(LONGEST)
+        return os.read(descriptor, LONGEST)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _understood(said: Mapping[str, Any], name: str) -> SessionRecord | None:
@@ -97,7 +103,7 @@ def _understood(said: Mapping[str, Any], name: str) -> SessionRecord | None:
     pid, session_id = said.get("pid"), said.get("sessionId")
     if not isinstance(pid, int) or isinstance(pid, bool) or str(pid) != name:
         return None
-    if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+    if not isinstance(session_id, str) or not SESSION_ID.fullmatch(session_id):
         return None
     if said.get("kind") != "interactive" or said.get("status") not in _KNOWN or not _is_known_version(said):
         return None

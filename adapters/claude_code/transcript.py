@@ -6,20 +6,20 @@ message of the conversation once the agent is given it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import re
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
+
+from adapters.claude_code.record import SESSION_ID
 
 MOST_READ: Final = 64 * 1024 * 1024
 """Bytes at the end of a transcript that are searched."""
 
 _PIECE: Final = 1024 * 1024
-_NOT_IN_FOLDERS: Final = re.compile(r"[^A-Za-z0-9]")
 _QUEUE: Final = "queue-operation"
 _BY_A_MONITOR: Final = b"<task-notification>"
 """Stands around what came from a monitor: a mark that somebody only speaks of is no echo."""
@@ -43,60 +43,74 @@ class Transcripts:
     def __init__(self, directory: Path) -> None:
         self._projects = directory / "projects"
 
-    def echo_of(self, mark: str, session_id: str, room: str = "") -> Echo:
-        """How far the wake with that mark has come in one conversation.
+    def search(self, mark: str) -> EchoSearch:
+        """A search for one wake, which may take many looks."""
+        return EchoSearch(mark.encode(), self._file_of)
 
-        Args:
-            mark: a ULID.
-            session_id: the conversation.
-            room: the directory it runs in, as far as known: where its transcript most likely lies.
-        """
-        found = Echo.NONE
-        for file in self._files(session_id, room):
-            for line in _lines_with(mark.encode(), file):
-                found = max(found, _told_by(line))
-        return found
-
-    def can_be_read(self, session_id: str, room: str = "") -> bool:
+    def can_be_read(self, session_id: str) -> bool:
         """Whether there is a transcript of the conversation."""
-        return any(os.access(file, os.R_OK) for file in self._files(session_id, room))
+        file = self._file_of(session_id)
+        return file is not None and os.access(file, os.R_OK)
 
-    def _files(self, session_id: str, room: str) -> list[Path]:
+    def _file_of(self, session_id: str) -> Path | None:
+        """Below whichever project's folder; None where there is none, or the id is no name for a file."""
+        if not SESSION_ID.fullmatch(session_id):
+            return None
         name = f"{session_id}.jsonl"
-        likely = self._projects / _NOT_IN_FOLDERS.sub("-", room) / name
-        if room and likely.is_file():
-            return [likely]
         try:
-            return [file for folder in self._projects.iterdir() if (file := folder / name).is_file()]
+            return next((file for folder in self._projects.iterdir() if (file := folder / name).is_file()), None)
         except OSError:
-            return []
+            return None
 
 
-def _lines_with(mark: bytes, file: Path) -> Iterator[bytes]:
-    """The lines at the end of the file that hold the mark."""
-    try:
+class EchoSearch:
+    """Looks for one mark, each time only in what was added since.
+
+    Args:
+        mark: what is looked for.
+        file_of: the transcript of a conversation.
+    """
+
+    def __init__(self, mark: bytes, file_of: Callable[[str], Path | None]) -> None:
+        self._mark = mark
+        self._file_of = file_of
+        self._files: dict[str, Path] = {}
+        self._read_to: dict[Path, int] = {}
+        self._found = Echo.NONE
+
+    def look(self, conversations: Iterable[str]) -> Echo:
+        """How far the wake is seen to have come in any of the conversations."""
+        for session_id in conversations:
+            file = self._files.get(session_id) or self._file_of(session_id)
+            if file is not None:
+                self._files[session_id] = file
+                with contextlib.suppress(OSError):
+                    self._read(file)
+        return self._found
+
+    def _read(self, file: Path) -> None:
+        """Raises `OSError`: it cannot be read."""
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return
-        stream.seek(max(0, found.st_size - MOST_READ))
-        rest = b""
-        while piece := stream.read(_PIECE):
-            *lines, rest = (rest + piece).split(b"\n")
-            yield from (line for line in lines if _is_echo(mark, line))
-        if _is_echo(mark, rest):
-            yield rest
+        with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
+            size = os.fstat(descriptor).st_size
+            place = self._read_to.get(file, 0)
+            place = max(0, size - MOST_READ) if place > size else max(place, size - MOST_READ)
+            stream.seek(place)
+            rest = b""
+            while piece := stream.read(_PIECE):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    self._weigh(line)
+            # a line that is still being written is read again
+            self._read_to[file] = stream.tell() - len(rest)
 
-
-def _is_echo(mark: bytes, line: bytes) -> bool:
-    return mark in line and _BY_A_MONITOR in line
+    def _weigh(self, line: bytes) -> None:
+        if self._mark in line and _BY_A_MONITOR in line:
+            self._found = max(self._found, _told_by(line))
 
 
 def _told_by(line: bytes) -> Echo:
-    """What a row says; one that is not whole yet says that something is there."""
+    """What a row says; one that makes no sense says only that something is there."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from adapters.claude_code.attempt import Patience
+from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -17,7 +17,7 @@ from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
 
-QUICK = Patience(seen=0.3, queued=1.0, rest=0.3, proof=1.0)
+QUICK = Patience(written=0.2, queued=1.0, rest=0.3, proof=1.0)
 
 
 class ClaudeStage:

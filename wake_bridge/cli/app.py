@@ -62,6 +62,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "unbind": Place("control", "unbind", "Forget the pane an identity was bound to."),
         "resync": Place("control", "resync", "Match past log rows again for one subscription."),
         "hook": Place("hook", "hook", "Serve a harness's hooks, and have them installed."),
+        "claude": Place("claude", "claude", "Let Claude Code be woken natively, by a plugin."),
         "service": Place("service", "service", "Have the daemon started at login, by systemd or launchd."),
         "uninstall": Place("uninstall", "uninstall", "Take back what was written for the agents and the system."),
     },

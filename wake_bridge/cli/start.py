@@ -21,6 +21,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["hook"] and not any(one.startswith("-") for one in arguments):
         _serve_hook(arguments[1:])
+    if arguments == ["claude", "monitor"]:
+        _wait_for_wakes()
     prepare_streams()
     if arguments == ["--version"]:
         sys.exit(_say(VERSION))
@@ -37,6 +39,13 @@ def _serve_hook(arguments: list[str]) -> None:
         from wake_bridge.edges.hook.program import run
 
         run(arguments)
+
+
+def _wait_for_wakes() -> None:
+    """Be a harness's monitor: one stays in every session for hours, and has nothing of what commands need."""
+    from wake_bridge.edges.hook.monitor import run
+
+    run()
 
 
 def _say(line: str) -> int:

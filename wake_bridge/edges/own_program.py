@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,3 +26,17 @@ def own_program(config_option: str | None, environment: Mapping[str, str]) -> tu
     # -P: a directory of that name where an agent works must not be taken for the program
     command = (str(script),) if os.access(script, os.X_OK) else (sys.executable, "-P", "-m", "wake_bridge")
     return (*([f"{CONFIG_VARIABLE}={named}"] if named else []), *command)
+
+
+def for_a_shell(words: Sequence[str]) -> str:
+    """Those words as a shell reads them; what stands before the program's path sets variables."""
+    return " ".join(_assigned(word) if _is_variable(word) else shlex.quote(word) for word in words)
+
+
+def _is_variable(word: str) -> bool:
+    return "=" in word and word.partition("=")[0].isidentifier()
+
+
+def _assigned(word: str) -> str:
+    name, _, value = word.partition("=")
+    return f"{name}={shlex.quote(value)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,11 +16,17 @@ import sys
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+import psutil
+
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.sessions import Session
 
-Hearing = Literal["tells", "queues", "swallows", "says nothing of it", "dies with it"]
-"""What comes of a line: the agent is given it, it stays in the queue, it never comes in, it may or may not have."""
+Hearing = Literal["tells", "only by hook", "only turns busy", "queues", "drops", "swallows", "dies with it"]
+"""What comes of a line.
+
+The agent is given it; so it is, and only a hook says so, or only the record; it stays in the queue; it is written and comes
+to nothing; nobody can tell whether it was written; the program ends with it.
+"""
 
 _SCENES: Final[dict[str, dict[str, str]]] = {
     "idle": {"status": "idle"},
@@ -29,14 +36,39 @@ _SCENES: Final[dict[str, dict[str, str]]] = {
 }
 
 
-class PlayedClaude:
-    """One session below `directory` (what `CLAUDE_CONFIG_DIR` names); a context manager that ends its process."""
+_STANDS: Final = """
+import subprocess, sys, time
+wait = [sys.executable, "-c", "import time; time.sleep(600)", "claude", "monitor"]
+children = [subprocess.Popen(wait) for _ in range(int(sys.argv[1]))]
+print("up", flush=True)
+time.sleep(600)
+"""
 
-    def __init__(self, directory: Path, room: Path, session_id: str = "5cba19df-1111-4222-8333-444455556666") -> None:
+
+class PlayedClaude:
+    """One session; a context manager that ends its process.
+
+    Args:
+        directory: what `CLAUDE_CONFIG_DIR` names.
+        room: where it works.
+        session_id: what it calls itself.
+        monitors: how many processes below it stand for monitors of ours.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        room: Path,
+        session_id: str = "5cba19df-1111-4222-8333-444455556666",
+        *,
+        monitors: int = 0,
+    ) -> None:
         self.directory = directory
         self.session_id = session_id
         self.room = room
-        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        self.process = subprocess.Popen([sys.executable, "-c", _STANDS, str(monitors)], stdout=subprocess.PIPE)
+        if self.process.stdout is not None:
+            self.process.stdout.readline()
         self.pid = self.process.pid
         self.started = _started(self.pid)
         self.draft = ""
@@ -82,7 +114,7 @@ class PlayedClaude:
     def shows(self, scene: str, **changes: Any) -> None:
         """Write the record of a scene."""
         self._stamp += 1
-        self.writes(json.dumps(self.record(**_SCENES[scene], **changes)))
+        self.writes(json.dumps(self.record(**{**_SCENES[scene], **changes})))
 
     def writes(self, text: str) -> None:
         """Put any text in the record's place."""
@@ -99,12 +131,18 @@ class PlayedClaude:
             stream.write(json.dumps({**row, "sessionId": self.session_id}) + "\n")
 
     def suspends(self) -> None:
-        """As Ctrl-Z does."""
+        """As Ctrl-Z does; returns when it has stopped."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def dies(self) -> None:
         """As by `kill -9`: the record stays behind."""
+        if self.process.poll() is None:
+            for child in psutil.Process(self.pid).children():
+                child.kill()
         self.process.kill()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         self.process.wait()
 
 
@@ -136,7 +174,6 @@ class PlayedSessions:
 
     async def ring(self, session_id: str, mark: str, line: str) -> bool | None:
         """See `Sessions.ring`."""
-        del mark
         if session_id not in self.listening:
             return False
         if self.hearing == "swallows":
@@ -148,6 +185,10 @@ class PlayedSessions:
             self._claude.shows("busy")
             self._claude.notes("user", line)
             self._claude.shows("shell")
+        if self.hearing == "only by hook":
+            self.marks.add(mark)
+        if self.hearing == "only turns busy":
+            self._claude.shows("busy")
         if self.hearing == "dies with it":
             self._claude.dies()
         return True

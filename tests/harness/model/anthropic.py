@@ -21,11 +21,17 @@ class Anthropic:
         users: list[tuple[str, ...]] = []
         is_after_tool = False
         for message in body.get("messages", ()):
+            content = message.get("content")
+            if message.get("role") == "system" and (noticed := tuple(filter(_is_notice, texts_of(content)))):
+                users.append(noticed)
             if message.get("role") != "user":
                 continue
-            content = message.get("content")
             parts = content if isinstance(content, list) else []
-            texts = tuple(text for text in texts_of(content) if not text.lstrip().startswith("<system-reminder>"))
+            texts = tuple(
+                text
+                for text in texts_of(content)
+                if _is_notice(text) or not text.lstrip().startswith("<system-reminder>")
+            )
             is_after_tool = not texts and any(part.get("type") == "tool_result" for part in parts)
             if texts:
                 users.append(texts)
@@ -60,6 +66,11 @@ class Anthropic:
         usage = {"input_tokens": USED[0], "output_tokens": USED[1]}
         stop = "tool_use" if calls else "end_turn"
         return {**_message(), "content": [{"type": "text", "text": text}, *calls], "stop_reason": stop, "usage": usage}
+
+
+def _is_notice(text: str) -> bool:
+    """Whether it came from a monitor or a hook: in Claude Code that is a system's word, a turn of its own all the same."""
+    return "<task-notification>" in text
 
 
 def _message() -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from wake_bridge.edges.agent_files.json_edit import with_item
 from wake_bridge.edges.agent_files.on_disk import content_of, real_place
 from wake_bridge.edges.agent_files.record import read_files_record
 from wake_bridge.edges.hook.shapes import EVENTS
+from wake_bridge.edges.own_program import for_a_shell
 
 PATIENCE: Final = 3
 """Seconds a harness gives a hook, as many as Codex allows at a session's end; ours takes one when the daemon is slow."""
@@ -107,13 +107,4 @@ def _entry(harness: str, program: Sequence[str], event: str) -> dict[str, Any]:
 def _command(harness: str, program: Sequence[str], event: str) -> str:
     """For a shell; what stands before the program's path sets variables. Copilot does not tell the hook its event."""
     words = [*program, "hook", harness, *([event] if harness == "copilot" else [])]
-    return " ".join(_set(word) if _is_variable(word) else shlex.quote(word) for word in words)
-
-
-def _is_variable(word: str) -> bool:
-    return "=" in word and word.partition("=")[0].isidentifier()
-
-
-def _set(word: str) -> str:
-    name, _, value = word.partition("=")
-    return f"{name}={shlex.quote(value)}"
+    return for_a_shell(words)

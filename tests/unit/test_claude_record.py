@@ -1,0 +1,289 @@
+"""What Claude Code's own record of a session says, and what of it is believed (DESIGN §5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from adapters.claude_code.record import LONGEST, HalfWritten, read_record
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse
+from wake_bridge.domain.routing import Address, Binding, Expected
+from wake_bridge.domain.sessions import Session
+from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
+from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
+
+ME = Identity("@agent")
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def claude(tmp_path: Path, room: Path) -> Iterator[PlayedClaude]:
+    with PlayedClaude(tmp_path / "claude", room) as played:
+        yield played
+
+
+@pytest.fixture
+def adapter(claude: PlayedClaude) -> ClaudeCodeAdapter:
+    environment = {"CLAUDE_CONFIG_DIR": str(claude.directory)}
+    return ClaudeCodeAdapter(ClaudeCodeConfig(), AdapterContext(10, 10, "", environment, SteadyClock()))
+
+
+def by_directory(room: Path, agent: str = "claude") -> Address:
+    return Address(ME, expected=Expected(agent, str(room)))
+
+
+def found(adapter: ClaudeCodeAdapter, address: Address) -> Place | Nowhere:
+    return asyncio.run(adapter.resolve(address))
+
+
+def seen(adapter: ClaudeCodeAdapter, address: Address) -> Observation:
+    place = found(adapter, address)
+    assert isinstance(place, Place), place
+    return asyncio.run(adapter.observe(place, address))
+
+
+@pytest.mark.parametrize(
+    ("scene", "state"),
+    [
+        ("idle", PresenceState.IDLE),
+        ("shell", PresenceState.IDLE),
+        ("busy", PresenceState.ACTIVE),
+        ("approval", PresenceState.WAITING_ON_APPROVAL),
+    ],
+)
+def test_the_record_is_proof_of_how_the_session_stands(
+    scene: str, state: PresenceState, claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """Issue "native first": presence is proof; idle and `shell` are idle, and one look suffices."""
+    claude.shows(scene)
+
+    look = seen(adapter, by_directory(room))
+    presence = fuse(look, None, look.at, 5_000)
+
+    assert (presence.state, presence.source) == (state, PresenceSource.CLAUDE_SESSION)
+
+
+def test_what_it_waits_for_is_said(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:
+    """DESIGN §1: a hold says what a person can act on."""
+    claude.shows("approval", waitingFor="dialog open\x1b[31m")
+
+    (said,) = seen(adapter, by_directory(room)).evidence
+
+    assert said.saw == "dialog open[31m"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "bg"},
+        {"kind": "bg-agent"},
+        {"status": "dreaming"},
+        {"version": "3.0.0"},
+        {"version": "2.1.100"},
+        {"version": "next"},
+        {"version": 2},
+        {"sessionId": "../../etc/passwd"},
+        {"sessionId": None},
+        {"pid": "17"},
+        {"pid": 1},
+        {"procStart": "1"},
+    ],
+)
+def test_a_record_that_is_not_understood_leads_nowhere(
+    changes: dict[str, object], claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """Issue: an unknown version or format, a background session, another process: the bridge takes over."""
+    claude.writes(json.dumps(claude.record(**changes)))
+
+    assert isinstance(found(adapter, by_directory(room)), Nowhere)
+
+
+def test_a_record_that_was_left_behind_by_a_kill_is_not_believed(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """Measured: `kill -9` leaves the record with its old status."""
+    place = found(adapter, by_directory(room))
+    assert isinstance(place, Place)
+    claude.dies()
+
+    assert claude.file.exists()
+    assert isinstance(found(adapter, by_directory(room)), Nowhere)
+    assert asyncio.run(adapter.survey([place])) == {}
+    after = asyncio.run(adapter.observe(place, by_directory(room)))
+    assert fuse(after, None, after.at, 5_000).state is PresenceState.UNKNOWN
+
+
+def test_a_suspended_session_is_not_idle(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:
+    """Measured: Ctrl-Z leaves the record idle, and what is written to it is read only when it goes on."""
+    claude.suspends()
+    look = seen(adapter, by_directory(room))
+
+    presence = fuse(look, None, look.at, 5_000)
+
+    assert (presence.state, presence.hold) == (PresenceState.UNKNOWN, HoldReason.NO_AGENT)
+
+
+def test_a_half_written_record_is_read_again(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:
+    """Brief moments in which the file is not whole are no reason to lose sight of the agent."""
+    whole = json.dumps(claude.record(status="busy"))
+    claude.writes(whole[:40])
+    later = threading.Timer(0.03, claude.writes, [whole])
+    later.start()
+
+    look = seen(adapter, by_directory(room))
+    later.join()
+
+    assert look.evidence[0].vote is PresenceState.ACTIVE
+
+
+def test_a_record_that_stays_broken_leads_nowhere(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:
+    """Unknown is not idle."""
+    claude.writes('{"pid": ')
+
+    assert isinstance(found(adapter, by_directory(room)), Nowhere)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "directory", "long"])
+def test_only_a_plain_file_of_bounded_size_is_read(kind: str, claude: PlayedClaude, tmp_path: Path) -> None:
+    """What somebody puts into the directory must neither hang nor fill us."""
+    claude.file.unlink()
+    match kind:
+        case "link":
+            (tmp_path / "elsewhere.json").write_text(json.dumps(claude.record()), encoding="utf-8")
+            claude.file.symlink_to(tmp_path / "elsewhere.json")
+        case "pipe":
+            os.mkfifo(claude.file)
+        case "directory":
+            claude.file.mkdir()
+        case _:
+            claude.writes(json.dumps(claude.record(name="x" * LONGEST)))
+
+    assert read_record(claude.file) is None
+
+
+def test_nested_json_is_only_broken(claude: PlayedClaude) -> None:
+    """A record of ten thousand brackets is no reason to end."""
+    claude.writes("[" * 30_000)
+
+    with pytest.raises(HalfWritten):
+        read_record(claude.file)
+
+
+def test_the_session_is_found_by_what_its_hooks_recorded_also_after_clear(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter
+) -> None:
+    """Issue: mapped to an identity by hook; `/clear` begins another conversation in the same process."""
+    by_id = Address(ME, sessions=(Session("claude", claude.session_id, ME),))
+    by_process = Address(
+        ME, sessions=(Session("claude", "the-one-before", ME, pid=claude.pid, started=claude.started),)
+    )
+    of_another = Address(
+        ME, sessions=(Session("codex", claude.session_id, ME, pid=claude.pid, started=claude.started),)
+    )
+    reused = Address(ME, sessions=(Session("claude", "long-gone", ME, pid=claude.pid, started="1"),))
+
+    assert isinstance(found(adapter, by_id), Place)
+    assert isinstance(found(adapter, by_process), Place)
+    assert isinstance(found(adapter, of_another), Nowhere)
+    assert isinstance(found(adapter, reused), Nowhere)
+
+
+def test_the_session_is_found_by_the_process_that_was_bound(claude: PlayedClaude, adapter: ClaudeCodeAdapter) -> None:
+    """Issue: mapped to an identity by `bind`."""
+    bound = Binding("/tmp/tmux", 1, "$0", "%0", 2, "2", claude.pid, claude.started)
+
+    assert isinstance(found(adapter, Address(ME, binding=bound)), Place)
+
+
+def test_two_sessions_in_one_directory_are_never_guessed_between(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """DESIGN §6.1: several is a hold `ambiguous`."""
+    with PlayedClaude(claude.directory, room, "99999999-1111-4222-8333-444455556666"):
+        answer = found(adapter, by_directory(room))
+
+    assert isinstance(answer, Nowhere)
+    assert answer.reason is HoldReason.AMBIGUOUS
+    assert isinstance(found(adapter, by_directory(room)), Place)
+
+
+def test_a_directory_says_nothing_where_the_agent_is_not_known_to_be_claude_code(
+    adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """A Codex in the same directory must not be taken for the Claude Code beside it."""
+    assert isinstance(found(adapter, by_directory(room, agent="")), Nowhere)
+    assert isinstance(found(adapter, by_directory(room, agent="codex")), Nowhere)
+    assert isinstance(found(adapter, Address(ME, harness="codex", expected=Expected("claude", str(room)))), Nowhere)
+
+
+@pytest.mark.parametrize(("owner", "leads"), [("@agent", True), ("@other", False), ("", True)])
+def test_a_session_that_is_known_to_be_anothers_is_not_taken_by_its_directory(
+    owner: str, leads: bool, claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """Two agents share a directory, and one of them is not running: the other must not get its mail."""
+    adapter.serve_sessions(PlayedSessions(claude, owner))
+
+    assert isinstance(found(adapter, by_directory(room)), Place) is leads
+
+
+def test_without_a_monitor_a_session_is_only_seen(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:
+    """Its word still holds the screen back while it works, and a route below must wake it."""
+    sessions = PlayedSessions(claude)
+    adapter.serve_sessions(sessions)
+    with_monitor = found(adapter, by_directory(room))
+    sessions.listening.clear()
+    without = found(adapter, by_directory(room))
+
+    assert isinstance(with_monitor, Place)
+    assert isinstance(without, Place)
+    assert (with_monitor.only_seen, without.only_seen) == (False, True)
+
+
+def test_a_monitor_that_still_waits_under_the_name_before_clear_is_the_sessions(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """Measured: `/clear` gives the session another id, and leaves its monitor as it was."""
+    adapter.serve_sessions(PlayedSessions(claude))
+    found(adapter, by_directory(room))
+    claude.session_id = "99999999-1111-4222-8333-444455556666"
+    claude.shows("shell")
+
+    place = found(adapter, by_directory(room))
+
+    assert isinstance(place, Place)
+    assert not place.only_seen
+
+
+def test_the_survey_changes_with_the_record_and_with_who_listens(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """DESIGN §5: a cheap sign that changes whenever a new look could show something new."""
+    sessions = PlayedSessions(claude)
+    adapter.serve_sessions(sessions)
+    place = found(adapter, by_directory(room))
+    assert isinstance(place, Place)
+
+    first = asyncio.run(adapter.survey([place]))
+    again = asyncio.run(adapter.survey([place]))
+    claude.shows("busy")
+    busy = asyncio.run(adapter.survey([place]))
+    sessions.listening.clear()
+    deaf = asyncio.run(adapter.survey([place]))
+
+    assert first == again
+    assert len({str(one) for one in (first, busy, deaf)}) == 3

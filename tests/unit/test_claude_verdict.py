@@ -1,0 +1,39 @@
+"""The table that says what became of a wake, row by row (DESIGN §3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters.claude_code.process import Life
+from adapters.claude_code.transcript import Echo
+from adapters.claude_code.verdict import Patience, Seen, Verdict, verdict_on
+
+SOON, LONG = 0.1, 60.0
+
+ROWS = [
+    (Seen(Echo.TOLD, Life.RUNS), Verdict.TOLD),
+    (Seen(Echo.TOLD, Life.ENDED), Verdict.TOLD),
+    (Seen(Echo.QUEUED, Life.ENDED), Verdict.ENDED),
+    (Seen(Echo.NONE, Life.ENDED, heard_for=SOON), Verdict.ENDED),
+    (Seen(Echo.NONE, Life.RUNS, heard_for=SOON), None),
+    (Seen(Echo.NONE, Life.RUNS, heard_for=LONG), Verdict.HEARD),
+    (Seen(Echo.QUEUED, Life.RUNS, waited_for=SOON), None),
+    (Seen(Echo.QUEUED, Life.RUNS, waited_for=LONG, rested_for=LONG), Verdict.QUEUED),
+    (Seen(Echo.NONE, Life.RUNS, rested_for=SOON), None),
+    (Seen(Echo.NONE, Life.RUNS, rested_for=LONG), Verdict.RESTED),
+    (Seen(Echo.NONE, Life.RUNS, waited_for=LONG), Verdict.UNSEEN),
+    (Seen(Echo.NONE, Life.SUSPENDED, waited_for=LONG), Verdict.UNSEEN),
+]
+
+
+@pytest.mark.parametrize(("seen", "verdict"), ROWS)
+def test_the_first_line_that_applies_decides(seen: Seen, verdict: Verdict | None) -> None:
+    """What is seen beats what is not; absence is said only of a process that ended or rested long enough."""
+    assert verdict_on(seen, Patience()) is verdict
+
+
+def test_all_patience_together_stays_below_a_lease() -> None:
+    """DESIGN §6: the attempt is bounded by the lease, of which an attempt may use four fifths."""
+    patience, ringing = Patience(), 6.0
+
+    assert ringing + max(patience.proof + patience.rest, patience.queued) + patience.written < 0.8 * 60

@@ -1,0 +1,108 @@
+"""`claude`: let Claude Code be woken natively, by a plugin of ours (DESIGN §7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wake_bridge.cli.context import CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wake_bridge.edges.agent_files import FileChange, Removal
+
+_TAKES_EFFECT = "Claude Code that runs already takes it up when it is started again, or by `/reload-plugins`."
+
+
+def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+
+
+@click.group()
+def claude() -> None:
+    """Let Claude Code be woken natively: no key is typed, and a draft is in nobody's way."""
+
+
+@claude.command(short_help="Write the plugin.")
+@_dry_run_option
+@pass_run
+def install(run: CommandContext, dry_run: bool) -> None:
+    """Write the plugin that every new session of Claude Code loads; safe to repeat, as after an update.
+
+    It has a monitor, which waits for wakes, and hooks, which say how the agent stands and hand over what waits. No
+    settings are touched.
+    """
+    from wake_bridge.edges.agent_files import apply
+    from wake_bridge.edges.agent_files.claude_plugin import claude_directory, plan_plugin
+    from wake_bridge.edges.own_program import own_program
+    from wake_bridge.edges.service.manager.launch import why_it_will_not_last
+
+    fragile = why_it_will_not_last(os.environ)
+    if fragile:
+        run.console.warn(f"attention: {fragile}")
+    directory = claude_directory(os.environ)
+    changes = plan_plugin(directory, own_program(run.config_option, os.environ))
+    if not dry_run:
+        apply(changes, run.settings.state_dir)
+    run.console.object(
+        {
+            "dryRun": dry_run,
+            "directory": str(directory),
+            "files": [{"file": str(one.path), "change": _change_of(one)} for one in changes],
+        },
+        _written(changes, directory, dry_run=dry_run),
+    )
+
+
+@claude.command(short_help="Take the plugin back.")
+@_dry_run_option
+@pass_run
+def uninstall(run: CommandContext, dry_run: bool) -> None:
+    """Remove the plugin's files. A session that runs keeps its monitor until it ends."""
+    from wake_bridge.domain.errors import OperationFailed
+    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove
+    from wake_bridge.edges.agent_files.claude_plugin import PURPOSE
+
+    if dry_run:
+        removals = plan_removal([one for one in read_files_record(run.settings.state_dir) if one.what == PURPOSE])
+    else:
+        removals = remove(run.settings.state_dir, lambda one: one.what == PURPOSE)
+    troubles = [f"{one.path}: {one.trouble}" for one in removals if one.trouble]
+    gone = [str(one.path) for one in removals if one.changes]
+    run.console.object({"dryRun": dry_run, "removed": gone, "troubles": troubles}, _removed(removals, dry_run=dry_run))
+    if troubles:
+        raise OperationFailed("not everything could be removed", "; ".join(troubles), hint="mend it, then run it again")
+
+
+@claude.command(short_help="Wait for wakes inside Claude Code.")
+def monitor() -> None:
+    """Print a line for each wake of the session that started this; Claude Code runs it, and nobody else needs to."""
+    from wake_bridge.edges.hook.monitor import run
+
+    run()
+
+
+def _change_of(change: FileChange) -> str:
+    if not change.changes:
+        return "keep"
+    return "write" if change.before is None else "update"
+
+
+def _written(changes: Sequence[FileChange], directory: Path, *, dry_run: bool) -> str:
+    todo = [one for one in changes if one.changes]
+    if not todo:
+        return f"the plugin is there already: {directory}"
+    lines = ["would:" if dry_run else "done:", *(f"  {_change_of(one)} {one.path}" for one in todo)]
+    return "\n".join(lines if dry_run else [*lines, _TAKES_EFFECT])
+
+
+def _removed(removals: Sequence[Removal], *, dry_run: bool) -> str:
+    gone = [one for one in removals if one.changes]
+    if not gone:
+        return "there is no plugin to take back"
+    return "\n".join(["would:" if dry_run else "done:", *(f"  remove {one.path}" for one in gone)])

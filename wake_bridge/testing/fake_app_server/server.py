@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from websockets.asyncio.server import ServerConnection, unix_serve
+from websockets.exceptions import ConnectionClosed
 
 from wake_bridge.testing.fake_app_server.book import Book, FakeThread, Item, Turn, message, reply
 
@@ -39,8 +41,9 @@ class FakeServer:
         """Serve one connection until it ends."""
         self._clients[client] = False
         try:
-            async for frame in client:
-                await self._take(client, json.loads(frame))
+            with contextlib.suppress(ConnectionClosed):
+                async for frame in client:
+                    await self._take(client, json.loads(frame))
         finally:
             del self._clients[client]
 
@@ -65,7 +68,7 @@ class FakeServer:
             await client.send(json.dumps({"id": asked["id"], **answer}))
 
     async def _answered(self, client: ServerConnection, method: str, told: Mapping[str, Any], fault: str) -> Any:
-        if fault and not fault.startswith(("die_", "drop_", "silent_", "busy_")):
+        if fault and not fault.startswith(("die_", "drop_", "silent_", "busy_", "approval_")):
             raise Declines(fault)
         if method == "initialize":
             if self._clients[client]:
@@ -90,9 +93,8 @@ class FakeServer:
             raise Declines(f"thread not found: {thread.id}")
         texts = [one["text"] for one in told.get("input") or ()]
         said = message("".join(texts), told.get("clientUserMessageId")) if texts else None
-        if fault == "busy_before":
-            self._change(thread, "active")
-            thread.turns.append(Turn(str(uuid.uuid4()), items=[message("hello", None)]))
+        if fault in {"busy_before", "approval_before"}:
+            self._scene({"threadId": thread.id, "scene": fault.partition("_")[0]})
         running = thread.running
         if method == "turn/steer":
             if running is None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from adapters.codex.app_server import AppServer
 from adapters.codex.connection import Connection, Declined, Lost, NotThere, Server
-from adapters.codex.echo import Echo, Unreadable, find_echo, has_turn, is_queued
+from adapters.codex.echo import Echo, Unreadable, find_echo, is_queued, was_completed
 from adapters.codex.peer import Peer
 from adapters.codex.threads import Thread, read_thread
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
@@ -42,7 +42,7 @@ UNDECIDED_FOR: Final = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is known of the sending: to whom, None where nobody knows any more, and the turn that was the answer.
+    """What is known of the sending: to whom, None where nobody knows any more, and the turn that was begun.
 
     `is_unanswered` says that the request was sent and the answer never came, so that the server may still be at it.
     """
@@ -98,6 +98,9 @@ class Search:
                 if look.echo is not None:
                     return await self._found(look, look.echo, sent)
                 if is_another(sent.to, look.server):
+                    if look.thread is None:
+                        # a thread in which nothing was said is on no disk, and dies with its server
+                        return await self._absent("its server is gone, and the thread with it")
                     return await self._settled_without(sent, "its server is gone, and the record has no such message")
                 may_come = look.thread is None or _runs(look)
                 rests_since = None if may_come else rests_since or loop.time()
@@ -166,16 +169,19 @@ class Search:
         """No message of ours: what may still stand for it is its turn, or a line in the thread's queue."""
         try:
             connection = await self._app_server.connection()
-            began = bool(sent.turn_id) and await has_turn(connection, self._thread_id, sent.turn_id)
+            answered = bool(sent.turn_id) and await was_completed(connection, self._thread_id, sent.turn_id)
             queued = await is_queued(connection, self._thread_id, self._mark)
         except (NotThere, Lost, Unreadable) as blind:
             return self._undecided(str(blind))
-        if began:
+        if answered:
             await self._journal(Step.SUBMITTED, {"turn": sent.turn_id})
             return Delivered(Proof.SUBMITTED, {"turn": sent.turn_id, "echo": "none"})
         if queued:
             await self._journal(Step.SUBMITTED, {"queue": "it waits in the queue of its thread"})
             return Delivered(Proof.ACCEPTED, {"queue": "it waits in the queue of its thread"})
+        return await self._absent(why)
+
+    async def _absent(self, why: str) -> Refused:
         await self._journal(Step.ABSENT, {"why": why})
         self._since.pop(self._mark, None)
         return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self._where)

@@ -210,7 +210,8 @@ def test_what_the_record_of_a_thread_at_rest_does_not_have_never_came_in(line: L
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_absent"), [("die_before", True), ("die_after", True), ("die_recorded", False), ("die_asked", False)]
+    ("fault", "is_absent"),
+    [("die_before", True), ("die_after", True), ("die_begun", True), ("die_recorded", False), ("die_asked", False)],
 )
 def test_a_server_that_dies_in_the_middle_of_a_wake_neither_loses_nor_doubles_it(
     line: Line, fault: str, is_absent: bool
@@ -259,6 +260,23 @@ def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line) -> 
     assert isinstance(outcome, Refused), outcome
     assert line.progress is Progress.UNTOUCHED
     assert line.server.changes_asked_for() == []
+
+
+def test_a_thread_that_died_with_its_server_has_nothing_of_ours(line: Line) -> None:
+    """DESIGN §3: where nothing was said yet there is no record; what was sent there cannot come in any more."""
+    line.server.breaks_next("turn/start", "die_before")
+
+    async def scenario() -> AttemptOutcome:
+        attempt = asyncio.create_task(line.delivers())
+        await asyncio.to_thread(line.server.waits_for_its_end)
+        (line.server.home / "record.json").unlink()
+        await asyncio.to_thread(line.server.starts)
+        return await attempt
+
+    outcome = asyncio.run(scenario())
+
+    assert isinstance(outcome, Refused), outcome
+    assert line.steps == [Step.INTENT_SUBMIT, Step.ABSENT]
 
 
 def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) -> None:

@@ -124,6 +124,9 @@ class FakeServer:
         self._book.ask_model(thread)
 
     async def _runs(self, thread: FakeThread, turn: Turn, said: Item | None, fault: str) -> None:
+        self._book.keep()
+        if fault == "die_begun":
+            _die()
         await asyncio.sleep(self._knobs["record_ms"] / 1000)
         if said is not None:
             turn.items.append(said)
@@ -208,7 +211,7 @@ def _read(method: str, thread: FakeThread, told: Mapping[str, Any]) -> Any:
         raise Declines(f"thread {thread.id} is not materialized yet; {method} is unavailable before first user message")
     first = int(told.get("cursor") or 0)
     if method == "thread/turns/list":
-        turns = [one for one in reversed(thread.turns) if one.items]
+        turns = reversed(thread.turns)
         found: list[Any] = [{"id": one.id, "status": one.status, "items": one.items} for one in turns]
     elif method == "thread/items/list":
         items = [(turn, one) for turn, one in thread.items if told.get("turnId") in {None, turn.id}]

@@ -96,7 +96,7 @@ class WholeEngine:
             self._inquiry,
             self.current,
             clock,
-            cursor=lambda: self.tail.cursor,
+            moved=self.tail.moved,
             look_again=self.deliverer.look_at,
         )
         self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run)

@@ -11,7 +11,7 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Proof
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail
-from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.survivors import Sorted, sort_out
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
@@ -19,7 +19,7 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
 LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at whether the log moved."""
+"""Seconds between two looks at the least, however often the log moves."""
 
 
 class Acknowledge:
@@ -29,7 +29,7 @@ class Acknowledge:
     does an identity's return from the bench.
 
     Args:
-        cursor: where the tail stands.
+        moved: set by the tail whenever its cursor moved.
         look_again: called with an identity whose held delivery has lost an event, or its reason.
     """
 
@@ -40,30 +40,28 @@ class Acknowledge:
         current: Current,
         clock: Clock,
         *,
-        cursor: Callable[[], LogId],
+        moved: asyncio.Event,
         look_again: Callable[[Identity], None],
     ) -> None:
         self._ledger = ledger
         self._inquiry = inquiry
         self._current = current
         self._clock = clock
-        self._cursor = cursor
+        self._moved = moved
         self._look_again = look_again
         self._log = structlog.get_logger("deliver")
 
     async def run(self) -> None:
-        """Look for ever."""
-        seen = LogId(-1)
+        """Look for ever: once, and whenever the log moved."""
         while True:
-            cursor = self._cursor()
-            if cursor != seen:
-                try:
-                    await self.look()
-                except SourceError:
-                    # the tail says so; what was not seen now is looked at again
-                    cursor = seen
-            seen = cursor
+            self._moved.clear()
+            try:
+                await self.look()
+            except SourceError:
+                # the tail says so; what was not seen now is looked at again
+                self._moved.set()
             await asyncio.sleep(LOOK_EVERY)
+            await self._moved.wait()
 
     async def look(self) -> None:
         """One look at the mail of recent and of held deliveries. Raises `SourceError`."""

@@ -59,8 +59,8 @@ class Watch:
 
     Args:
         routes: where identities can be reached.
-        watched: the identities worth watching now.
-        waiting: those of them for which something waits.
+        watched: the identities worth watching now, whether something waits for them or not.
+        waiting: those for which something waits; they are watched as well.
         changed: called with an identity when its place changed while something waits for it.
     """
 
@@ -176,7 +176,7 @@ class Watch:
     async def _resolve_due(self, waiting: set[Identity]) -> None:
         """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
         now = self._clock.now()
-        wanted = set(self._watched())
+        wanted = waiting.union(self._watched())
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}

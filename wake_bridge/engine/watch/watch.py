@@ -62,8 +62,8 @@ class Watch:
 
     Args:
         routes: where identities can be reached.
-        watched: the identities worth watching now.
-        waiting: those of them for which something waits.
+        watched: the identities worth watching now, whether something waits for them or not.
+        waiting: those for which something waits; they are watched as well.
         changed: called with an identity when its place changed while something waits for it.
         told: what programs inside the harness have told of an identity's agent just now.
     """
@@ -199,7 +199,7 @@ class Watch:
     async def _resolve_due(self, waiting: set[Identity]) -> None:
         """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
         now = self._clock.now()
-        wanted = {(one, adapter) for one in self._watched() for adapter in self._routes.names(one)}
+        wanted = {(one, adapter) for one in waiting.union(self._watched()) for adapter in self._routes.names(one)}
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}

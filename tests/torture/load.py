@@ -319,10 +319,12 @@ def _densest(times: Sequence[float]) -> int:
 
 # -- what hangs or is slow -----------------------------------------------------------------------------------------
 
-TROUBLES: Final = ("nothing", "deaf pane", "hung call", "slow identity", "great backlog")
-"""What is wrong with one identity while the others are woken: nothing · its program never reads its terminal · every call
-of tmux about its pane hangs · its screen is seconds late · it is at a dialog, and thousands of messages wait for it."""
+TROUBLES: Final = ("nothing", "deaf pane", "hung calls", "a hung list-panes", "slow identity", "great backlog")
+"""What is wrong while the others are woken: nothing · one identity's program never reads its terminal · every call of tmux
+about its pane hangs · one listing of all panes hangs every 12 s · its screen is seconds late · it is at a dialog, and
+thousands of messages wait for it."""
 
+HANGS_ONCE_IN: Final = 12
 _SLOW: Final = ("--paste-delay", "2500", "--echo-delay", "500", "--reply-after", "1500")
 BACKLOG: Final = 20_000
 
@@ -335,7 +337,15 @@ class Trouble:
     others: Wakes
 
 
-def troubles(directory: Path, tmux: PrivateTmux, program: Sequence[str], *, panes: int, wakes: int) -> list[Trouble]:
+def troubles(
+    directory: Path,
+    tmux: PrivateTmux,
+    program: Sequence[str],
+    *,
+    panes: int,
+    wakes: int,
+    names: Sequence[str] = TROUBLES,
+) -> list[Trouble]:
     """For each kind of trouble: the times of the others' wakes, in one crowd."""
     found = []
     with Crowd(directory, tmux, program, panes) as crowd:
@@ -344,9 +354,9 @@ def troubles(directory: Path, tmux: PrivateTmux, program: Sequence[str], *, pane
         (hung,) = crowd.add(["hung"], "--quiet")
         (slow,) = crowd.add(["slow"], *_SLOW)
         (stuffed,) = crowd.add(["stuffed"], "--mode", "approval")
-        in_trouble = dict(zip(TROUBLES, (None, deaf, hung, slow, stuffed), strict=True))
-        for name, one in in_trouble.items():
-            found.append(Trouble(name, _beside(crowd, others, one, name, wakes)))
+        in_trouble = {"deaf pane": deaf, "hung calls": hung, "slow identity": slow, "great backlog": stuffed}
+        for name in names:
+            found.append(Trouble(name, _beside(crowd, others, in_trouble.get(name), name, wakes)))
             print(f"{name}: {found[-1].others.figures()}", flush=True)
     return found
 
@@ -354,13 +364,19 @@ def troubles(directory: Path, tmux: PrivateTmux, program: Sequence[str], *, pane
 def _beside(crowd: Crowd, others: Sequence[Member], one: Member | None, name: str, wakes: int) -> Wakes:
     """Wake the others while `one` has mail all the time."""
     # the stand-in costs a little: it stands before tmux in every case
-    pattern = f"-t {crowd.pane_of(one)} " if one is not None and name == "hung call" else "nothing hangs"
-    with crowd.hanging(pattern):
+    pattern, once_in = "nothing hangs", 0
+    if name == "hung calls" and one is not None:
+        pattern = f"-t {crowd.pane_of(one)} "
+    elif name == "a hung list-panes":
+        pattern, once_in = "list-panes", HANGS_ONCE_IN
+    with crowd.hanging(pattern, once_in=once_in):
         daemon = crowd.daemon()
         time.sleep(SETTLES)
-        writing = None
-        if one is not None and name == "great backlog":
+        if name == "great backlog" and one is not None:
             account_of(writer(crowd.sandbox.graph, rate=BACKLOG, seconds=1, to=[one.identity], batch=500))
+            known = f"SELECT COUNT(*) >= {BACKLOG} FROM wake_event WHERE identity = '{one.identity}'"
+            crowd.waits_until(lambda: crowd.ledger(known)[0][0], SETTLED_WITHIN, "the backlog")
+        writing = None
         if one is not None:
             seconds = int(wakes * max(APART, UNCHANGED / len(others)))
             writing = writer(crowd.sandbox.graph, rate=2, seconds=seconds, to=[one.identity])

@@ -97,7 +97,7 @@ class World:
         # a second look begins when the first one is over
         for _ in range(2):
             self.moved.set()
-            while self.moved.is_set():
+            while self.moved.is_set():  # noqa: ASYNC110 - the follower clears it, and tells nobody
                 await asyncio.sleep(0.005)
         return self.inquiry.asked_about - before
 

@@ -39,6 +39,9 @@ LOOK_AGAIN: Final = 60_000
 RESOLVE_AGAIN: Final = 30_000
 """Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
 
+PLANNED_EVERY: Final = 1_000
+"""Milliseconds between two decisions what is to be resolved: quick rounds need not go through all identities."""
+
 RESOLVED_AT_ONCE: Final = 10
 """Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
 
@@ -87,6 +90,7 @@ class Watch:
         self._tracks: dict[RouteKey, _Track] = {}
         self._resolved_at: dict[RouteKey, Instant] = {}
         self._stirred = asyncio.Event()
+        self._planned_at = EPOCH_START
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
 
@@ -177,7 +181,8 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places."""
         waiting = self._waiting()
-        await self._resolve_due(waiting)
+        if self._clock.now() - self._planned_at >= PLANNED_EVERY:
+            await self._resolve_due(waiting)
         by_adapter: dict[str, list[_Track]] = {}
         for track in self._tracks.values():
             by_adapter.setdefault(track.route.adapter, []).append(track)
@@ -196,26 +201,35 @@ class Watch:
 
     async def _resolve_due(self, waiting: set[Identity]) -> None:
         """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
-        now = self._clock.now()
-        wanted = {(one, adapter) for one in self._watched() for adapter in self._routes.names(one)}
+        now = self._planned_at = self._clock.now()
+        wanted: set[RouteKey] = set()
+        due: dict[tuple[str, bool], list[RouteKey]] = {}
+        for identity in self._watched():
+            for adapter in self._routes.names(identity):
+                key = identity, adapter
+                wanted.add(key)
+                is_missed = identity in waiting and key not in self._tracks
+                if self._age(key, now) >= (ROUND * 1000 if is_missed else RESOLVE_AGAIN):
+                    due.setdefault((adapter, is_missed), []).append(key)
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
-        self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
-        missed = {one for one in wanted - self._tracks.keys() if one[0] in waiting}
-        due: list[RouteKey] = []
-        for adapter in {adapter for _, adapter in wanted}:
-            due += self._oldest([one for one in missed if one[1] == adapter], ROUND * 1000)
-            due += self._oldest([one for one in wanted - missed if one[1] == adapter], RESOLVE_AGAIN)
+        if len(self._resolved_at) > len(wanted):
+            self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
+        await self._resolve([key for keys in due.values() for key in self._oldest(keys, now)], now)
+
+    async def _resolve(self, due: Sequence[RouteKey], now: Instant) -> None:
         self._resolved_at |= dict.fromkeys(due, now)
         routes = [route for identity, adapter in due if (route := self._routes.by(identity, adapter)) is not None]
         # at once: an adapter may answer several with one call
         await asyncio.gather(*(self.locate(route) for route in routes if not route.degraded))
 
-    def _oldest(self, keys: Iterable[RouteKey], age: float) -> list[RouteKey]:
-        """Those that were resolved longest ago, at least `age` milliseconds, as many as one round takes."""
-        latest = self._clock.now() - age
-        due = [one for one in keys if self._resolved_at.get(one, EPOCH_START) <= latest]
-        return sorted(due, key=lambda one: self._resolved_at.get(one, EPOCH_START))[:RESOLVED_AT_ONCE]
+    def _oldest(self, keys: Sequence[RouteKey], now: Instant) -> list[RouteKey]:
+        """Those that were resolved longest ago, as many as one round takes."""
+        return sorted(keys, key=lambda one: -self._age(one, now))[:RESOLVED_AT_ONCE]
+
+    def _age(self, key: RouteKey, now: Instant) -> int:
+        """Milliseconds since a route was last resolved."""
+        return now - self._resolved_at.get(key, EPOCH_START)
 
     async def _follow(self, adapter: HarnessAdapter, track: _Track, pulse: str | None, waiting: set[Identity]) -> None:
         identity = track.route.address.identity

@@ -38,7 +38,7 @@ HOOK: Final = "hook"
 OFFER_LASTS: Final = 3_000
 """Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
 
-HANDED_AT: Final = frozenset({Moment.BEGUN, Moment.PROMPT, Moment.TOOL, Moment.STOP})
+HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
 """The moments at which a harness lets a hook add to what its model sees."""
 
 DAY: Final = 24 * 3600 * 1000

@@ -64,7 +64,7 @@ def test_hooks_and_the_screen_race_and_each_message_arrives_once(playground: Pla
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     """A daemon that can be made to die at a step."""
     with Sandbox(tmp_path, "no-such-server", (sys.executable, *COMMAND)) as made:
-        made.configure(f"{QUICK}\ndelivery.lease = 5\ndelivery.adapter_timeout = 2\n")
+        made.configure(QUICK)
         made.run("init")
         made.enlist("@agent", "nowhere")
         yield made
@@ -96,7 +96,7 @@ def test_a_daemon_that_dies_while_a_hook_calls_loses_and_doubles_nothing(
     sandbox.daemon()
     again = ""
     if not prints_first and ends == "submitted":
-        again = sandbox.waits_for(lambda: hook.block("PostToolUse"), what="the second hook")
+        again = hook.waits_for_block("PostToolUse")
     settled = sandbox.waits_for(
         lambda: next((one for one in sandbox.deliveries() if one["outcome"] not in {None, "empty"}), None), 60
     )

@@ -10,9 +10,11 @@ from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.records import overview_record, presence_record, time_or_none
+from wake_bridge.edges.route_records import routes_record
 from wake_bridge.edges.service.control_server import Answer, Handler
 from wake_bridge.engine.watch.look import presence_of
 from wake_bridge.engine.watch.overview import overview
+from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.wiring import Parts
 
 
@@ -45,6 +47,7 @@ class Answers:
             "reload": self._reload,
             "status": self._status,
             "presence": self._presence,
+            "routes": self._routes,
             "overview": self._overview,
         }
 
@@ -80,6 +83,14 @@ class Answers:
         identity = Identity(str(request.get("identity", "")))
         seen = await presence_of(identity, parts.routes, parts.watch, parts.current, parts.clock)
         return presence_record(identity, seen)
+
+    async def _routes(self, request: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        identity = Identity(str(request.get("identity", "")))
+        prospects = Prospects(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
+        verdict = await prospects.look_everywhere()
+        degraded = parts.ledger.degraded(identity)
+        return routes_record(identity, prospects.all, prospects.authority, verdict, degraded)
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts

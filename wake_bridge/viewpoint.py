@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
@@ -23,6 +24,7 @@ from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_session import own_session
+from wake_bridge.edges.route_records import routes_record
 from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -30,6 +32,7 @@ from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.resync import Resync, resync
 from wake_bridge.engine.tail.takeover import TakenOver, take_over
+from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
@@ -126,6 +129,13 @@ class Viewpoint:
                 # the pane is what a person looks for, also where another door is tried first
                 return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
         return answered or trouble
+
+    async def routes_now(self, identity: Identity) -> dict[str, Any]:
+        """What `routes` prints, by looks of our own."""
+        prospects = Prospects(identity, self.routes, self.watch, self.current, self.clock, patient=True)
+        verdict = await prospects.look_everywhere()
+        aside = {one.adapter: one.why for one in self.degraded if one.identity == identity}
+        return routes_record(identity, prospects.all, prospects.authority, verdict, aside)
 
     async def checks_of_agent(self, identity: Identity) -> Sequence[Check]:
         """What `doctor` asks of the agent that is there now; empty where none is."""

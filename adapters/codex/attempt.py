@@ -70,7 +70,7 @@ class Attempt:
         if isinstance(answer, Lost):
             return await self.search.run(Sent(connection.server.peer, is_unanswered=True))
         if not isinstance(answer, Declined):
-            return await self.search.run(Sent(connection.server.peer, str(answer.get("turnId", turn_id))))
+            return await self.search.run(Sent(connection.server.peer))
         if _FOUND.search(str(answer)) and not is_last:
             return await self._steer_the_other(connection)
         return self._refused(HoldReason.ACTIVE, f"the turn has ended or changed: {answer}")

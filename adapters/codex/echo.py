@@ -59,9 +59,10 @@ async def find_echo(connection: Connection, thread_id: str, mark: str) -> Echo |
     raise Unreadable("the thread's record is too long to be searched")
 
 
-async def has_turn(connection: Connection, thread_id: str, turn_id: str) -> bool:
-    """Whether the record has a turn. Raises `Lost`."""
-    return turn_id in {str(one.get("id")) for one in await _turns(connection, thread_id)}
+async def was_completed(connection: Connection, thread_id: str, turn_id: str) -> bool:
+    """Whether a turn came to its end. One that was cut short may stand in the record without its message. Raises `Lost`."""
+    turns = await _turns(connection, thread_id)
+    return any(one.get("id") == turn_id and one.get("status") == "completed" for one in turns)
 
 
 async def is_queued(connection: Connection, thread_id: str, mark: str) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.codex.app_server import AppServer
-from adapters.codex.connection import Declined, Lost, NotThere, Server
-from adapters.codex.echo import Echo, Unreadable, find_echo, has_turn, is_queued
+from adapters.codex.connection import Connection, Declined, Lost, NotThere, Server
+from adapters.codex.echo import Echo, Unreadable, find_echo, is_queued, was_completed
 from adapters.codex.peer import Peer
 from adapters.codex.threads import Thread, read_thread
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
@@ -27,6 +27,9 @@ UNANSWERED_SETTLES: Final = 5.0
 _PATIENCE: Final = 10.0
 """Seconds one search lasts; the delivery stays locked and is searched for again."""
 
+_TURN_PATIENCE: Final = 3.0
+"""The same, while a turn runs without showing it: that may take as long as a tool does."""
+
 _PEEK: Final = 3.0
 """Seconds for a turn that the queue begins to show."""
 
@@ -39,7 +42,7 @@ UNDECIDED_FOR: Final = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is known of the sending: to whom, None where nobody knows any more, and the turn that was the answer.
+    """What is known of the sending: to whom, None where nobody knows any more, and the turn that was begun.
 
     `is_unanswered` says that the request was sent and the answer never came, so that the server may still be at it.
     """
@@ -86,17 +89,20 @@ class Search:
     async def run(self, sent: Sent) -> AttemptOutcome:
         """Look until it is found or proven absent; after a while leave it to the next attempt, and at last to a person."""
         loop = asyncio.get_running_loop()
-        ends, rests_since, pause = loop.time() + _PATIENCE, None, _FIRST_PAUSE
+        began, rests_since, pause = loop.time(), None, _FIRST_PAUSE
         look: _Look | str = ""
         settles = UNANSWERED_SETTLES if sent.is_unanswered else SETTLES
-        while loop.time() < ends:
+        while loop.time() - began < (_TURN_PATIENCE if _runs(look) else _PATIENCE):
             look = await self._look()
             if isinstance(look, _Look):
                 if look.echo is not None:
                     return await self._found(look, look.echo, sent)
                 if is_another(sent.to, look.server):
+                    if look.thread is None:
+                        # a thread in which nothing was said is on no disk, and dies with its server
+                        return await self._absent("its server is gone, and the thread with it")
                     return await self._settled_without(sent, "its server is gone, and the record has no such message")
-                may_come = look.thread is None or not look.thread.is_at_rest
+                may_come = look.thread is None or _runs(look)
                 rests_since = None if may_come else rests_since or loop.time()
                 if rests_since is not None and loop.time() - rests_since >= settles:
                     return await self._settled_without(sent, "the thread rests, and its record has no such message")
@@ -138,9 +144,8 @@ class Search:
     async def _begin_again(self) -> dict[str, str]:
         """Let the agent answer what it was given before its server died: a turn without a text, once."""
         try:
-            connection = await self._app_server.connection()
-            thread = await read_thread(connection, self._thread_id)
-            if thread is None or not thread.is_loaded or not thread.is_at_rest:
+            connection = await self._opened_again()
+            if connection is None:
                 return {"cut short": "its server died; the agent reads it with its next turn"}
             await self._journal(Step.INTENT_SUBMIT, {"call": "turn/start without a text", "thread": self._thread_id})
             answer = await connection.call("turn/start", threadId=self._thread_id, input=[])
@@ -148,27 +153,41 @@ class Search:
             return {"cut short": f"its server died, and it was not begun again: {no}"}
         return {"begun again": str((answer.get("turn") or {}).get("id", ""))}
 
+    async def _opened_again(self) -> Connection | None:
+        """The connection once a program has the thread open again; None if none has it for a while, or a turn runs."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _PATIENCE
+        while loop.time() < ends:
+            connection = await self._app_server.connection()
+            thread = await read_thread(connection, self._thread_id)
+            if thread is not None and thread.is_loaded:
+                return connection if thread.is_at_rest else None
+            await asyncio.sleep(_LONGEST_PAUSE)
+        return None
+
     async def _settled_without(self, sent: Sent, why: str) -> AttemptOutcome:
         """No message of ours: what may still stand for it is its turn, or a line in the thread's queue."""
         try:
             connection = await self._app_server.connection()
-            began = bool(sent.turn_id) and await has_turn(connection, self._thread_id, sent.turn_id)
+            answered = bool(sent.turn_id) and await was_completed(connection, self._thread_id, sent.turn_id)
             queued = await is_queued(connection, self._thread_id, self._mark)
         except (NotThere, Lost, Unreadable) as blind:
             return self._undecided(str(blind))
-        if began:
+        if answered:
             await self._journal(Step.SUBMITTED, {"turn": sent.turn_id})
             return Delivered(Proof.SUBMITTED, {"turn": sent.turn_id, "echo": "none"})
         if queued:
             await self._journal(Step.SUBMITTED, {"queue": "it waits in the queue of its thread"})
             return Delivered(Proof.ACCEPTED, {"queue": "it waits in the queue of its thread"})
+        return await self._absent(why)
+
+    async def _absent(self, why: str) -> Refused:
         await self._journal(Step.ABSENT, {"why": why})
         self._since.pop(self._mark, None)
         return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self._where)
 
     def _undecided(self, look: _Look | str) -> AttemptOutcome:
-        thread = look.thread if isinstance(look, _Look) else None
-        if thread is not None and not thread.is_at_rest:
+        if _runs(look):
             self._since.pop(self._mark, None)
             why = "it was handed over while a turn runs, and is read at the end of a tool"
             return Refused(HoldReason.ACTIVE, why, self._where)
@@ -177,6 +196,11 @@ class Search:
             self._since.pop(self._mark, None)
             return Unknown({"why": why})
         return Refused(HoldReason.UNREACHABLE, why, self._where)
+
+
+def _runs(look: _Look | str) -> bool:
+    """Whether a turn runs that may have our message without showing it yet."""
+    return isinstance(look, _Look) and look.thread is not None and not look.thread.is_at_rest
 
 
 def is_another(known: Peer | None, now: Server) -> bool:

@@ -65,11 +65,12 @@ class Run:
         return {
             "benchmark": self.name,
             "commit": _output("git", "rev-parse", "HEAD"),
-            "uncommitted_changes": bool(_output("git", "status", "--porcelain", "--untracked-files=no")),
+            "uncommitted_changes": bool(_output("git", "status", "--porcelain", "--", "wake_bridge", "adapters")),
             "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "duration_seconds": round(time.monotonic() - self._began),
             "machine": machine(),
             "load": [round(self._load, 2), round(os.getloadavg()[0], 2)],
+            "niceness": os.nice(0),
             "loop_ms": round((self._loop + loop_time()) / 2, 2),
             "figures": [figure.record() for figure in figures],
         }
@@ -139,7 +140,7 @@ def _told(facts: Mapping[str, Any]) -> str:
     return (
         f"commit `{facts['commit'][:12]}`{changes}, ended {facts['ended']} after {facts['duration_seconds']} s; {on['cpu']},"
         f" {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, Python {on['python']}, SQLite {on['sqlite']},"
-        f" {on['tmux']}; load {facts['load'][0]} → {facts['load'][1]}, one loop {facts['loop_ms']} ms"
+        f" {on['tmux']}; load {facts['load'][0]} → {facts['load'][1]}, niceness {facts['niceness']}, one loop {facts['loop_ms']} ms"
     )
 
 

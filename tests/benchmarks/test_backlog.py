@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 import time
 import uuid
@@ -63,6 +64,8 @@ def test_backlog(
     figures.add(f"{name}: first key", [one.first_key for one in starts], "s", at_most=first_key)
     figures.add(f"{name}: peak RSS", [one.peak for one in starts], "MB", at_most=memory, quantile=1.0)
     figures.add(f"{name}: RSS afterwards", [one.resident for one in starts], "MB")
+    for words in ("status", "inbox @agent", "list"):
+        figures.add(f"{name}: `wake-bridge {words}`, CPU", [_cpu_of(office, words) for _ in range(trials)], "s")
     figures.add(f"{name}: rows read in a second", [rows / one.at_tip for one in starts], "/s")
 
 
@@ -125,6 +128,14 @@ def _check_ledger(office: Office, cursor: int, at_tip: float) -> None:
     ledger.close()
     assert len(events) == MESSAGES
     assert max(event.matched_at for event in events) <= at_tip * 1000 + 1
+
+
+def _cpu_of(office: Office, words: str) -> float:
+    """Seconds that the processor works for one command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    office.sandbox.run(*words.split())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _peak_of(daemon: DaemonProcess) -> float:

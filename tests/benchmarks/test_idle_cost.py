@@ -85,7 +85,7 @@ def _measure(
         woken.append((after.switches - before.switches) / seconds)
         resident.append(process.memory_info().rss / MEGABYTE)
     daemon.stop()
-    figures.add(f"{name}: CPU, children included", total, "% core", at_most=cpu, quantile=1.0)
+    figures.add(f"{name}: CPU, children included", total, "% core", at_most=cpu)
     figures.add("  of it the daemon itself", own, "% core")
     figures.add("  the tmux server meanwhile", served, "% core")
     figures.add("  wakeups of the daemon's threads", woken, "/s")

@@ -49,11 +49,11 @@ def run_cell(house: House, state: State) -> str:
     try:
         _presence_is_right(visit, state)
         delivery = _waits_and_comes(visit, state) if state.hold else _comes_at_once(house, f"mail in {state.name}")
-        _arrived_once(house, delivery, start)
+        arrived_once(house, delivery, start)
     finally:
         state.tidy(visit)
     house.waits_for_presence("idle")
-    _arrived_once(house, delivery, start)
+    arrived_once(house, delivery, start)
     return "pass"
 
 
@@ -63,7 +63,7 @@ def run_ten(house: House) -> str:
     for number in range(WAKES_IN_IDLE):
         start = len(house.model.requests())
         delivery = _comes_at_once(house, SUBJECTS[number])
-        _arrived_once(house, delivery, start)
+        arrived_once(house, delivery, start)
     return f"{WAKES_IN_IDLE} of {WAKES_IN_IDLE}"
 
 
@@ -149,7 +149,7 @@ def _is_submitted(house: House, message: str) -> dict[str, Any]:
     return found[0]
 
 
-def _arrived_once(house: House, delivery: dict[str, Any], start: int) -> None:
+def arrived_once(house: House, delivery: dict[str, Any], start: int) -> None:
     """The digest is one text of one message of the conversation, exactly as it was frozen."""
     mark, digest = str(delivery["id"]), str(delivery["digest"])
     deadline = time.monotonic() + PATIENCE

@@ -64,6 +64,41 @@ def test_what_arrives_while_a_tool_runs_is_in_the_context_at_its_end_once(house:
     assert len(house.bridge.deliveries()) == 1
 
 
+def test_what_waits_for_the_next_turn_is_in_the_next_prompt_once(house: HookHouse) -> None:
+    """DESIGN §7: next_turn is picked up at the turn's start; no turn begins for it."""
+    message = house.bridge.send(house.identity, "Whenever you like", "--policy", "next_turn")
+    house.bridge.daemons[0].waits_for_log("event_matched")
+    before = len(house.model.requests())
+
+    house.says("hello there")
+
+    _until(lambda: house.requests_with(message), "the model was never told", house)
+    told = house.requests_with(message)
+    assert "hello there" in told[0].body
+    assert told[0].body.count(message) == 1
+    assert all("hello there" in one.body for one in house.model.requests(before) if message in one.body)
+    assert house.bridge.waits_for_delivery(PATIENCE, state="DELIVERED")["adapter"] == "hook"
+
+
+def test_what_arrives_while_the_model_speaks_prolongs_its_turn_once(house: HookHouse) -> None:
+    """At the end of a turn what is to be told at once prolongs it; the agent's own end follows, and no screen is typed at."""
+    house.model.stage.holds()
+    house.says(PLAY.format("streaming"))
+    house.waits_until(lambda look: "of a long answer" in look.text, what="the first line of the answer")
+    message = house.bridge.send(house.identity, "Tests fail on main")
+    house.bridge.waits_for_delivery(PATIENCE, state="DISPATCHED", hold_reason="active")
+
+    house.model.stage.goes_on()
+
+    told = house.bridge.waits_for_delivery(PATIENCE, state="DELIVERED")
+    assert told["adapter"] == "hook"
+    _until(lambda: house.requests_with(message), "the model was never told", house)
+    house.waits_for_presence("idle")
+    last = house.requests_with(message)[-1]
+    assert last.body.count(message) == 1
+    assert "[WAKE]" not in last.body
+
+
 class SharedHouse(HookHouse):
     """Codex as most people have it: hooks trusted once, conversations in a server that all terminals share."""
 

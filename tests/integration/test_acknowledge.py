@@ -57,12 +57,14 @@ class World:
         self.inquiry = CountingInquiry(directory / "graph.sqlite")
         self.looked: list[Identity] = []
         self.epoch = 1
+        self.moved = asyncio.Event()
         self.follower = Acknowledge(
             ledger,
             self.inquiry,
             Current(EngineSettings()),
             self.clock,
             place=lambda: (Epoch(self.epoch), LogId(self.core.tip())),
+            moved=self.moved,
             look_again=self.looked.append,
         )
 
@@ -91,6 +93,7 @@ class World:
         """Change something, let the follower see it; how many messages the graph was asked about."""
         before = self.inquiry.asked_about
         change()
+        self.moved.set()
         self.clock.turn(1100)
         await asyncio.sleep(0.05)
         return self.inquiry.asked_about - before

@@ -57,7 +57,7 @@ def test_an_agent_that_binds_itself_binds_its_conversation(sandbox: Sandbox) -> 
         ).stdout
     )
     assert (bound["pane"], bound["session"]) == (None, mine.session_id)
-    assert "hello" in mine.block("UserPromptSubmit", {"prompt": "x"})
+    assert "hello" in mine.waits_for_block("UserPromptSubmit", {"prompt": "x"})
 
 
 def test_nobody_is_bound_outside_of_panes_and_conversations(sandbox: Sandbox) -> None:

@@ -61,7 +61,7 @@ def test_what_waits_is_handed_over_at_a_tool_boundary_once(sandbox: Sandbox, hoo
     message = sandbox.send("@agent", "Review request")
     held(sandbox)
 
-    block = hook.block("PostToolUse")
+    block = hook.waits_for_block("PostToolUse")
 
     assert '- [message from @me] "Review request"' in block
     assert message in block
@@ -76,7 +76,7 @@ def test_mail_that_is_read_acknowledges_what_a_hook_printed(sandbox: Sandbox, ho
     """DESIGN §3, proof 3: mail read."""
     sandbox.send("@agent", "Review request")
     held(sandbox)
-    assert hook.block("PostToolUse")
+    assert hook.waits_for_block("PostToolUse")
     sandbox.run("inbox", "@agent", "--consume")
     assert sandbox.waits_for_delivery(proof=3)["outcome"] == "submitted"
 
@@ -86,7 +86,7 @@ def test_a_next_turn_message_waits_for_the_prompt_and_begins_no_turn(sandbox: Sa
     sandbox.send("@agent", "Whenever you like", "--policy", "next_turn")
     sandbox.waits_for(lambda: sandbox.daemons[0].entries("event_matched"))
     assert hook.prints("Stop", {"stop_hook_active": False}) == ""
-    assert "Whenever you like" in hook.block("UserPromptSubmit", {"prompt": "go on"})
+    assert "Whenever you like" in hook.waits_for_block("UserPromptSubmit", {"prompt": "go on"})
     (delivery,) = sandbox.deliveries()
     assert (delivery["state"], delivery["adapter"]) == ("DELIVERED", "hook")
 
@@ -96,7 +96,7 @@ def test_a_turn_is_prolonged_once_for_what_is_to_be_told_at_once(sandbox: Sandbo
     sandbox.send("@agent", "Tests fail on main")
     held(sandbox)
     assert hook.prints("Stop", {"stop_hook_active": True}) == ""
-    answer = json.loads(hook.prints("Stop", {"stop_hook_active": False}))
+    answer = json.loads(sandbox.waits_for(lambda: hook.prints("Stop", {"stop_hook_active": False})))
     assert answer.keys() == {"decision", "reason"}
     assert answer["decision"] == "block"
     assert "Tests fail on main" in answer["reason"]
@@ -109,7 +109,7 @@ def test_ten_are_shown_the_most_important_first_and_the_rest_stays_pending(sandb
     sandbox.send("@agent", "urgent", "--priority", "high")
     held(sandbox, MOST_SHOWN + 3)
 
-    block = hook.block("PostToolUse")
+    block = hook.waits_for_block("PostToolUse")
 
     lines = [line for line in block.splitlines() if line.startswith("- [")]
     assert f'shown="{MOST_SHOWN}" total="{MOST_SHOWN + 3}"' in block
@@ -118,7 +118,7 @@ def test_ten_are_shown_the_most_important_first_and_the_rest_stays_pending(sandb
     assert [re.search(r"number (\d+)", line)[1] for line in lines[1:]] == [f"{n:02}" for n in range(11, 2, -1)]  # type: ignore[index]
     assert "3 more wait" in block
     held(sandbox, 3)
-    rest = hook.block("PostToolUse")
+    rest = hook.waits_for_block("PostToolUse")
     assert [re.search(r"number (\d+)", line)[1] for line in rest.splitlines() if line.startswith("- [")] == [  # type: ignore[index]
         "02",
         "01",
@@ -141,7 +141,7 @@ def test_a_window_that_is_open_is_not_cut_short(sandbox: Sandbox, hook: HookCall
     sandbox.send("@agent", "wait for more")
     sandbox.send("@agent", "for the next turn", "--policy", "next_turn")
     sandbox.waits_for(lambda: len(sandbox.daemons[0].entries("event_matched")) == 2)
-    block = hook.block("UserPromptSubmit", {"prompt": "hi"})
+    block = hook.waits_for_block("UserPromptSubmit", {"prompt": "hi"})
     assert "for the next turn" in block
     assert "wait for more" not in block
     waiting = [one for one in sandbox.deliveries() if one["state"] == "PENDING"]
@@ -168,7 +168,7 @@ def test_what_people_have_switched_off_holds_a_hand_over_back(sandbox: Sandbox, 
     assert hook.prints("PostToolUse") == ""
     if switch == "paused":
         sandbox.run("resume", "@agent")
-        assert "not now" in hook.block("PostToolUse")
+        assert "not now" in hook.waits_for_block("PostToolUse")
 
 
 def test_a_spent_budget_prolongs_no_turn_and_costs_nothing_within_one(sandbox: Sandbox, hook: HookCaller) -> None:
@@ -179,14 +179,14 @@ def test_a_spent_budget_prolongs_no_turn_and_costs_nothing_within_one(sandbox: S
     for number in range(3):
         sandbox.send("@agent", f"within {number}")
         held(sandbox)
-        assert f"within {number}" in hook.block("PostToolUse")
+        assert f"within {number}" in hook.waits_for_block("PostToolUse")
     sandbox.send("@agent", "first stop")
     held(sandbox)
-    assert "first stop" in hook.block("Stop")
+    assert "first stop" in hook.waits_for_block("Stop")
     sandbox.send("@agent", "second stop")
     held(sandbox)
     assert hook.prints("Stop") == ""
-    assert "second stop" in hook.block("PostToolUse")
+    assert "second stop" in hook.waits_for_block("PostToolUse")
 
 
 def test_a_sub_agent_is_handed_nothing(sandbox: Sandbox, hook: HookCaller) -> None:
@@ -194,7 +194,7 @@ def test_a_sub_agent_is_handed_nothing(sandbox: Sandbox, hook: HookCaller) -> No
     sandbox.send("@agent", "for the main one")
     held(sandbox)
     assert hook.prints("PostToolUse", {"agent_id": "a1", "agent_type": "explorer"}) == ""
-    assert "for the main one" in hook.block("PostToolUse")
+    assert "for the main one" in hook.waits_for_block("PostToolUse")
 
 
 def test_another_conversation_is_handed_nothing(sandbox: Sandbox) -> None:
@@ -210,7 +210,7 @@ def test_a_prompt_with_our_mark_acknowledges_its_delivery(sandbox: Sandbox, hook
     """DESIGN §3, proof 3: a hook carrying our mark."""
     sandbox.send("@agent", "hello")
     held(sandbox)
-    mark = MARK.search(hook.block("Stop"))[1]  # type: ignore[index]
+    mark = MARK.search(hook.waits_for_block("Stop"))[1]  # type: ignore[index]
     another = HookCaller(sandbox, claims="@me", session_id="another")
     another.prints("UserPromptSubmit", {"prompt": f"[WAKE] … Wake: {mark}"})
     assert sandbox.deliveries()[0]["proof"] == 1
@@ -227,15 +227,12 @@ def test_a_hook_that_dies_before_it_takes_leaves_the_delivery_to_others(sandbox:
     assert hook.asks("tool") is None
     held(sandbox)
     assert not hook.takes(offer), "its lease is over"
-    assert "hello" in hook.block("PostToolUse")
+    assert "hello" in hook.waits_for_block("PostToolUse")
     assert len([one for one in sandbox.deliveries() if one["outcome"] == "submitted"]) == 1
 
 
 def test_a_hook_that_dies_between_taking_and_printed_leaves_it_unknown(sandbox: Sandbox, hook: HookCaller) -> None:
     """DESIGN §3: a crash after `intent_submit` is uncertain, and never handed over again."""
-    sandbox.configure(f"{QUICK}\ndelivery.lease = 10\n")
-    sandbox.daemons[0].reload()
-    sandbox.daemons[0].waits_for_log("config_reloaded")
     sandbox.send("@agent", "hello")
     held(sandbox)
     reading, writing = os.pipe()

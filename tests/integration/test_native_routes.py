@@ -391,7 +391,7 @@ def test_text_that_stands_in_a_pane_is_submitted_there_though_a_line_has_opened(
         done = await desk.later(60)
 
         assert (done.outcome, done.adapter) == (Outcome.SUBMITTED, "memory")
-        assert desk.received == [done.digest]
+        assert (desk.pane.received, desk.line.agent.received) == ([done.digest], [])
 
     play(tmp_path, story)
 

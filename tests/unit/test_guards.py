@@ -253,10 +253,11 @@ def test_limits_are_the_panes_whoever_is_woken_in_it() -> None:
 
 def test_limits_are_the_agents_by_whatever_route_it_is_woken() -> None:
     """DESIGN §7: native and screen wakes of one agent share rest, storm and budget."""
-    for pane in ("codex:thread", PANE, ""):
+    for pane in ("codex:thread", PANE):
         assert held(judge(mail(), past=[woken(0, pane=pane)]))[0] is HoldReason.REFRACTORY
         assert held(judge(mail(window=0), past=[woken(60_001, pane=pane)] * 20))[0] is HoldReason.BUDGET
     assert held(judge(mail(), past=[woken(0)], pane=""))[0] is HoldReason.REFRACTORY
+    assert isinstance(judge(mail(), past=[woken(0, pane="")] * 500, pane=""), Go), "it cost no turn"
 
 
 def test_the_storm_guard_holds_even_what_is_urgent() -> None:

@@ -249,3 +249,11 @@ def test_a_sighting_says_what_was_last_seen_and_since_when_without_a_new_look() 
     assert busy
     assert (busy.state, busy.looks_like) == (PresenceState.ACTIVE, PresenceState.ACTIVE)
     assert busy.since > began
+
+
+def test_whoever_something_waits_for_is_watched_with_or_without_a_subscription() -> None:
+    """DESIGN §5: bound panes are watched so that a wake costs one look; what waits has the best reason of all."""
+    scene = Scene([])
+    scene.waiting = {Identity("@unsubscribed")}
+    scene.rounds()
+    assert scene.adapter.resolved["unsubscribed"] == 1

@@ -69,6 +69,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
     "Diagnosis": {
         "panes": Place("panes", "panes", "List every pane, and which agent is in it."),
         "why": Place("why", "why", "Say what became of a message, a task or a log row, and what to do."),
+        "routes": Place("routes", "routes", "Say which ways lead to an agent, and which one a wake would take now."),
         "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
         "push-capable": Place("heartbeat", "push_capable", "Print whom another heartbeat must skip."),

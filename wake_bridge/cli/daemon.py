@@ -83,6 +83,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     bound = ledger.bindings()
     absence = since_you_left(ledger, last_look(settings.state_dir))
     notices = ledger.standing_notices(NOTICES)
+    degraded = ledger.degraded_routes()
     ledger.close()
     told = _ask_daemon(settings) if running == "yes" else {}
     seen = standing(settings, bound)
@@ -107,6 +108,10 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "holds": dict(tally.holds),
         "waiting": waiting,
         "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
+        "degraded": [
+            {"agentIdentity": one.identity, "route": one.adapter, "why": one.why, "since": time_or_none(one.at)}
+            for one in degraded
+        ],
         "notices": [
             {
                 "at": time_or_none(one.at),
@@ -162,6 +167,10 @@ def _words(record: Mapping[str, Any]) -> str:
         whom = "every identity" if one["target"] == "*" else one["target"]
         until = one["until"] or f"`wake-bridge resume {'--all' if one['target'] == '*' else whom}`"
         lines.append(f"paused     {whom}, until {until}")
+    lines += [
+        f"set aside  {one['route']} of {one['agentIdentity']}, which is asked again: {one['why']}"
+        for one in record["degraded"]
+    ]
     for one in record["notices"]:
         about = f" (`wake-bridge deliveries show {one['subject']}`)" if one["agentIdentity"] else ""
         lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")

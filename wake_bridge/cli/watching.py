@@ -135,10 +135,11 @@ def cells_of(agent: Mapping[str, Any], now: Instant) -> tuple[str, ...]:
 
 
 def _presence(agent: Mapping[str, Any]) -> str:
-    """What is proven; with a question mark what one look speaks for that a second has not confirmed yet."""
+    """What is proven, and by which route; with a question mark what one look alone speaks for."""
+    state = str(agent["presence"] or "-")
     if agent["presence"] == "unknown" and agent["looksLike"] != "unknown":
-        return f"{agent['looksLike']}?"
-    return str(agent["presence"] or "-")
+        state = f"{agent['looksLike']}?"
+    return f"{state} ({agent['route']})" if agent.get("route") else state
 
 
 def _held(agent: Mapping[str, Any], now: Instant) -> str:

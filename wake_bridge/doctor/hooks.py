@@ -8,13 +8,14 @@ from typing import Any, Final
 from wake_bridge.doctor.finding import Finding, untold, well
 from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.edges.agent_files import read_files_record
+from wake_bridge.edges.agent_files.claude_plugin import PURPOSE
 from wake_bridge.edges.agent_files.hook_settings import INTO, purpose
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.service.control_socket import ask
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
-_NAMES: Final = {"claude": "the plugin for Claude Code", **{one: purpose(one) for one in INTO}}
+_NAMES: Final = {"claude": PURPOSE, **{one: purpose(one) for one in INTO}}
 _WHAT_FIRST: Final = {"codex": "start Codex again; it asks once whether it trusts them (`/hooks`)"}
 
 

@@ -50,12 +50,17 @@ async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
         if not routes:
             findings.append(ill(f"target {identity}", view.routes.missing(identity), "`wake-bridge adapters`"))
             continue
-        found = await view.watch.locate(routes[0])
-        if isinstance(found, Nowhere):
-            remedy = Hold(found.reason, found.detail, found.where).remedy(identity)
-            findings.append(ill(f"target {identity}", found.detail, remedy))
+        found = [(route, await view.watch.locate(route)) for route in routes]
+        findings += _set_aside(view, identity)
+        reached = [(route, place) for route, place in found if isinstance(place, Place)]
+        if not reached:
+            (gone,) = [place for _, place in found if isinstance(place, Nowhere)][-1:]
+            remedy = Hold(gone.reason, gone.detail, gone.where).remedy(identity)
+            findings.append(ill(f"target {identity}", gone.detail, remedy))
             continue
-        findings += [await _occupied(view, identity, routes[0], found), _budget(view, settings, identity, found)]
+        # the pane where there is one: that is what a person can put right
+        route, place = next((one for one in reached if not one[0].capabilities.composer_independent), reached[0])
+        findings += [await _occupied(view, identity, route, place), _budget(view, settings, identity, place)]
         findings += [
             Finding(f"{check} {identity}", ok, detail, hint)
             for check, ok, detail, hint in await view.checks_of_agent(identity)
@@ -86,7 +91,22 @@ def word_to_the_human(view: Viewpoint, settings: Settings) -> Finding:
     return ill(check, f"there is no {command[0]}", hint)
 
 
+def _set_aside(view: Viewpoint, identity: Identity) -> list[Finding]:
+    """The routes that failed and have not answered since."""
+    hint = f"the daemon asks it again by itself; `wake-bridge routes {identity}` shows which route serves"
+    return [
+        untold(f"route {one.adapter} {identity}", f"set aside since {time_or_none(one.at)}: {one.why}", hint)
+        for one in view.degraded
+        if one.identity == identity
+    ]
+
+
 async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Place) -> Finding:
+    if place.only_seen:
+        remedy = (
+            f"`wake-bridge routes {identity}` says what is missing; or run `wake-bridge bind {identity}` in its pane"
+        )
+        return ill(f"target {identity}", f"{place.label} is seen by {route.adapter}, and cannot be woken there", remedy)
     seen = await view.watch.look(route, place)
     if seen.hold not in NOBODY_THERE:
         return well(f"target {identity}", place.label)

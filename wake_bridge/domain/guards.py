@@ -53,8 +53,11 @@ class PastWake:
     human_threads: tuple[str, ...] = ()
 
     def counts_for(self, identity: Identity, pane_key: str) -> bool:
-        """Whether it counts against the limits of a wake of that identity there: one agent on all its routes, one pane."""
-        return self.identity == identity or bool(pane_key and self.pane_key == pane_key)
+        """Whether it counts against the limits of a wake of that identity there: one agent on all its routes, one pane.
+
+        What was handed over within a turn that ran anyway names no place, and counts against nobody's.
+        """
+        return bool(self.pane_key) and (self.identity == identity or self.pane_key == pane_key)
 
 
 @dataclass(frozen=True, slots=True)

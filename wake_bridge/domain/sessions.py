@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+
+HOOK: Final = "hook"
+"""What a delivery names as its adapter when a harness's hook took it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,14 @@ class HookCaller:
         inner = answer.get("hookSpecificOutput", answer)
         return str(inner.get("additionalContext") or inner["reason"])
 
+    def waits_for_block(self, event: str, said: Mapping[str, Any] | None = None) -> str:
+        """The first block at this event: on a busy machine a hook may give up before the daemon answers, and call again.
+
+        Raises:
+            TimeoutError: there was none.
+        """
+        return self._sandbox.waits_for(lambda: self.block(event, said), 40, f"a block at {event}")
+
     # -- in the hook's place -------------------------------------------------------------------------------------
 
     def asks(self, moment: str, **said: Any) -> dict[str, Any] | None:

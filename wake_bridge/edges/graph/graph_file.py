@@ -132,9 +132,10 @@ class GraphFile:
     def nodes(self, label: str) -> list[Node]:
         """All nodes with a label, by id; those whose JSON cannot be read are left out."""
         rows = self.query(
-            "SELECT id, data FROM Nodes WHERE CASE WHEN json_valid(data) THEN json_extract(data, '$.label') END = ?"
-            " ORDER BY id",
-            (label,),
+            # in the order of the file, and by GLOB first: a walk along the index of ids takes ten times as long
+            "SELECT id, data FROM Nodes WHERE CASE WHEN data GLOB ?2 AND json_valid(data)"
+            " THEN json_extract(data, '$.label') END = ?1 ORDER BY +id",
+            (label, f"*{label}*"),
         )
         return [node for node in (_node(*row) for row in rows) if node is not None]
 

@@ -8,6 +8,7 @@ import structlog
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Instant
+from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.attempt import Attempt, still_out
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.settings import Current
@@ -60,6 +61,13 @@ class Resume:
         if progress is Progress.SUBMITTED:
             seen = {"proof": "seen before the stop"}
             return self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, seen, now)
+        if delivery.adapter == HOOK:
+            # it ends within seconds, and nobody can look at what it printed
+            silent = {"why": "the hook that took it never said that it had printed it"}
+            self._log.warning(
+                "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=silent["why"]
+            )
+            return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
         off = self._switchboard.off(delivery.identity) if progress in TEXT_STANDS else None
         if off is not None:
             return self._stay(delivery, off.reason, off.detail, delivery.where, off.next_look_at)

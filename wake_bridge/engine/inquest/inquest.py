@@ -129,7 +129,7 @@ class Inquest:
         if identity and not any(finding.case.is_addressed for finding in findings):
             others = _concerned(scene, facts, known)
             notes = [*notes, f"it is for {', '.join(others)}" if others else "it is for nobody that listens"]
-        return Report(asked, read_as, scene, log_ids, findings, notes)
+        return Report(asked, read_as, scene, log_ids, findings, [*notes, *self._set_aside(findings)])
 
     # -- the question --------------------------------------------------------------------------------------------
 
@@ -161,6 +161,17 @@ class Inquest:
             if self._archive.delivery(asked) is not None
             else "give the id of a message or a task, or a number of the log (`wake-bridge inbox`, `deliveries --json`)",
         )
+
+    def _set_aside(self, findings: Sequence[Finding]) -> list[str]:
+        """What is said besides of routes that failed, of those for whom something waits."""
+        waiting = {
+            one.case.identity for one in findings if one.case.event and one.case.event.status is EventStatus.OPEN
+        }
+        return [
+            f"{one.adapter} is set aside for {one.identity} until it answers again: {one.why}"
+            for one in self._archive.degraded_routes()
+            if one.identity in waiting
+        ]
 
     def _reading(
         self, asked: str, log_id: LogId | None, scene: Scene, known: Sequence[WakeEvent]

@@ -19,7 +19,7 @@ from wake_bridge.domain.guards import Candidate, Go, before_lock, switched_off
 from wake_bridge.domain.handover import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.sessions import Caller, Moment
+from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
 from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
 from wake_bridge.engine.deliver.survivors import Sorted, sort_out
@@ -32,14 +32,15 @@ from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger, NewId
 
-HOOK: Final = "hook"
-"""What a delivery names as its adapter when a hook took it."""
-
 OFFER_LASTS: Final = 3_000
 """Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
 
+PRINTING_LASTS: Final = 10_000
+"""Milliseconds it then has to say that it has printed it; it lives for four seconds at most."""
+
 HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
-"""The moments at which a harness lets a hook add to what its model sees."""
+"""The moments at which a hook adds to what the model is about to see. At the start of a session it could as well, but no turn
+begins there: what is to wake the agent would be settled, and nobody awake."""
 
 DAY: Final = 24 * 3600 * 1000
 
@@ -140,7 +141,7 @@ class Handover:
             return False
         try:
             # first the time, then the intent: nobody takes over from a hook that prints
-            self._ledger.renew(delivery, Instant(now + self._current.settings.lease), None, now)
+            self._ledger.renew(delivery, Instant(now + PRINTING_LASTS), None, now)
             self._ledger.append(delivery, Step.INTENT_SUBMIT, {"by": HOOK, "where": delivery.where}, now)
         except (StaleLease, IllegalTransition):
             return False

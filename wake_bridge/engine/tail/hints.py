@@ -24,12 +24,15 @@ class Hints:
     def __init__(self, signal: ChangeSignal, poll_interval: float) -> None:
         self._signal = signal
         self._poll_interval = poll_interval
-        self._poked = asyncio.Event()
+        self._is_poked = False
+        self._wait: asyncio.Future[bool] | None = None
         self._upcoming: list[float] = []
 
     def poke(self) -> None:
         """Somebody knows of a change."""
-        self._poked.set()
+        self._is_poked = True
+        if self._wait is not None:
+            self._wait.cancel()
 
     async def next_look(self) -> None:
         """Wait until the next look is due."""
@@ -43,12 +46,16 @@ class Hints:
         await self._signal.close()
 
     async def _is_hinted_within(self, seconds: float) -> bool:
-        waits = [asyncio.ensure_future(self._signal.wait(seconds)), asyncio.ensure_future(self._poked.wait())]
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-        self._poked.clear()
-        return any(wait.result() for wait in done)
+        """Whether a hint or a poke came before the time was over. One task, for this is what an idle daemon does."""
+        if not self._is_poked:
+            self._wait = asyncio.ensure_future(self._signal.wait(seconds))
+            try:
+                await asyncio.wait((self._wait,))
+            except asyncio.CancelledError:
+                self._wait.cancel()
+                await asyncio.gather(self._wait, return_exceptions=True)
+                raise
+            if not self._wait.cancelled():
+                return self._wait.result()
+        self._is_poked, self._wait = False, None
+        return True

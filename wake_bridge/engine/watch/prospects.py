@@ -40,14 +40,14 @@ class Prospects:
         self._current = current
         self._clock = clock
         self._patient = patient
-        self._authority = routes.authority(identity)
+        self.authority = routes.authority(identity)
         given_back = refused or {}
         self.all = [Prospect(route, refused=given_back.get(route.adapter)) for route in routes.of(identity)]
 
     def verdict(self) -> Verdict:
         """What the table says by what was seen so far; a `Look` where it needs to see more."""
         fresh_for = self._current.settings.fresh_for
-        return decide(WakePolicy.IMMEDIATE, self.all, self._authority, self._clock.now(), fresh_for)
+        return decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for)
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route now; one that leads nowhere need not be looked at."""
@@ -66,6 +66,12 @@ class Prospects:
         while isinstance((verdict := self.verdict()).decision, Look):
             await self.see(verdict.decision.route)
         return verdict
+
+    async def look_everywhere(self) -> Verdict:
+        """Look on every route, also those that the table would not ask, and answer what it says then."""
+        for one in list(self.all):
+            await self.see(one.route)
+        return self.verdict()
 
     async def see(self, route: Route) -> None:
         """Locate a route's place, and look there if there is one."""

@@ -62,8 +62,8 @@ class Watch:
 
     Args:
         routes: where identities can be reached.
-        watched: the identities worth watching now.
-        waiting: those of them for which something waits.
+        watched: the identities worth watching now, whether something waits for them or not.
+        waiting: those for which something waits; they are watched as well.
         changed: called with an identity when its place changed while something waits for it.
         told: what programs inside the harness have told of an identity's agent just now.
     """
@@ -130,7 +130,7 @@ class Watch:
         What a control plane says of itself comes first; where it knows nothing certain, the screen speaks.
         """
         theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
-        theirs.sort(key=lambda one: not one.route.capabilities.composer_independent)
+        theirs.sort(key=_is_native, reverse=True)
         seen = [self._sighted(one) for one in theirs]
         return next((one for one in seen if one.looks_like is not PresenceState.UNKNOWN), seen[0] if seen else None)
 
@@ -140,10 +140,10 @@ class Watch:
         return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label, track.route.adapter)
 
     def place_of(self, identity: Identity) -> Place | None:
-        """Where the identity lives, as it is watched: its pane before its conversation; None where neither is."""
+        """Where the identity lives, as it is watched: its pane, else where it is reached; None where it is not."""
         theirs = [track for (who, _), track in self._tracks.items() if who == identity]
-        theirs.sort(key=lambda one: one.route.capabilities.composer_independent)
-        return next((track.place for track in theirs), None)
+        theirs.sort(key=_is_native)
+        return theirs[0].place if theirs else None
 
     def fences(self) -> list[tuple[Identity, Binding]]:
         """The fences around all places that are watched, each with whose it is."""
@@ -199,7 +199,7 @@ class Watch:
     async def _resolve_due(self, waiting: set[Identity]) -> None:
         """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
         now = self._clock.now()
-        wanted = {(one, adapter) for one in self._watched() for adapter in self._routes.names(one)}
+        wanted = {(one, adapter) for one in waiting.union(self._watched()) for adapter in self._routes.names(one)}
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
@@ -266,6 +266,10 @@ class Watch:
             if sample.fingerprint != latest.fingerprint or latest.at - sample.at >= SAMPLES_APART:
                 return sample
         return None
+
+
+def _is_native(track: _Track) -> bool:
+    return track.route.capabilities.composer_independent
 
 
 def _key(route: Route) -> RouteKey:

@@ -10,7 +10,8 @@ Besides, it can be told what to play by the same way, without a handshake (`Fake
     fake/thread {"threadId", …}     make or change a thread: `cwd`, `ephemeral`, `loaded`, and `scene`: idle, busy, approval
     fake/next {"method", "fault"}   what goes wrong with the next such request: `drop_before`, `drop_after` (the connection),
                                     `silent_before`, `silent_after` (the answer), `die_before`, `die_after`,
-                                    `die_recorded`, `die_asked` (itself), `busy_before` (a turn begins first), or an error
+                                    `die_begun`, `die_recorded`, `die_asked` (itself), `busy_before`, `approval_before` (a turn
+                                    begins first), or an error in those words
     fake/set {…}                    `version`, `record_ms`, `ask_ms`, `reply_ms`
     fake/ask {…}                    send every client a request of the server's own
     fake/seen                       what was asked for, and what clients answered to the server's requests

@@ -82,16 +82,14 @@ class Book:
             )
 
     def keep(self) -> None:
-        """Write down what is to survive: not what is pending, and not a turn in which nobody has said anything."""
+        """Write down what is to survive: not what is pending; a turn also before anything was said in it."""
         kept = [
             {
                 "id": thread.id,
                 "cwd": thread.cwd,
                 "ephemeral": thread.ephemeral,
                 "queue": thread.queue,
-                "turns": [
-                    {"id": turn.id, "status": turn.status, "items": turn.items} for turn in thread.turns if turn.items
-                ],
+                "turns": [{"id": turn.id, "status": turn.status, "items": turn.items} for turn in thread.turns],
             }
             for thread in self.threads.values()
         ]

@@ -75,7 +75,7 @@ class FakeAppServer:
         """The end of that."""
         os.kill(self.pid, signal.SIGCONT)
 
-    def plays(self, method: str, **told: Any) -> Any:
+    def plays(self, method: str, /, **told: Any) -> Any:
         """Have it do one of `fake/…`; answers its answer."""
         with unix_connect(os.path.realpath(self.home / SOCKET), uri="ws://localhost/", compression=None) as link:
             link.send(json.dumps({"id": 1, "method": f"fake/{method}", "params": told}))
@@ -83,6 +83,10 @@ class FakeAppServer:
                 answer = json.loads(link.recv(timeout=20))
                 if answer.get("id") == 1 and "method" not in answer:
                     return answer.get("result")
+
+    def breaks_next(self, method: str, fault: str) -> None:
+        """Let something go wrong with the next such request."""
+        self.plays("next", method=method, fault=fault)
 
     def thread(self, thread_id: str, **told: Any) -> None:
         """Make or change a thread."""

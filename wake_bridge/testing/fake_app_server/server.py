@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from websockets.asyncio.server import ServerConnection, unix_serve
+from websockets.exceptions import ConnectionClosed
 
 from wake_bridge.testing.fake_app_server.book import Book, FakeThread, Item, Turn, message, reply
 
@@ -39,8 +41,9 @@ class FakeServer:
         """Serve one connection until it ends."""
         self._clients[client] = False
         try:
-            async for frame in client:
-                await self._take(client, json.loads(frame))
+            with contextlib.suppress(ConnectionClosed):
+                async for frame in client:
+                    await self._take(client, json.loads(frame))
         finally:
             del self._clients[client]
 
@@ -65,7 +68,7 @@ class FakeServer:
             await client.send(json.dumps({"id": asked["id"], **answer}))
 
     async def _answered(self, client: ServerConnection, method: str, told: Mapping[str, Any], fault: str) -> Any:
-        if fault and not fault.startswith(("die_", "drop_", "silent_", "busy_")):
+        if fault and not fault.startswith(("die_", "drop_", "silent_", "busy_", "approval_")):
             raise Declines(fault)
         if method == "initialize":
             if self._clients[client]:
@@ -90,9 +93,8 @@ class FakeServer:
             raise Declines(f"thread not found: {thread.id}")
         texts = [one["text"] for one in told.get("input") or ()]
         said = message("".join(texts), told.get("clientUserMessageId")) if texts else None
-        if fault == "busy_before":
-            self._change(thread, "active")
-            thread.turns.append(Turn(str(uuid.uuid4()), items=[message("hello", None)]))
+        if fault in {"busy_before", "approval_before"}:
+            self._scene({"threadId": thread.id, "scene": fault.partition("_")[0]})
         running = thread.running
         if method == "turn/steer":
             if running is None:
@@ -122,6 +124,9 @@ class FakeServer:
         self._book.ask_model(thread)
 
     async def _runs(self, thread: FakeThread, turn: Turn, said: Item | None, fault: str) -> None:
+        self._book.keep()
+        if fault == "die_begun":
+            _die()
         await asyncio.sleep(self._knobs["record_ms"] / 1000)
         if said is not None:
             turn.items.append(said)
@@ -206,7 +211,7 @@ def _read(method: str, thread: FakeThread, told: Mapping[str, Any]) -> Any:
         raise Declines(f"thread {thread.id} is not materialized yet; {method} is unavailable before first user message")
     first = int(told.get("cursor") or 0)
     if method == "thread/turns/list":
-        turns = [one for one in reversed(thread.turns) if one.items]
+        turns = reversed(thread.turns)
         found: list[Any] = [{"id": one.id, "status": one.status, "items": one.items} for one in turns]
     elif method == "thread/items/list":
         items = [(turn, one) for turn, one in thread.items if told.get("turnId") in {None, turn.id}]

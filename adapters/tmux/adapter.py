@@ -106,11 +106,11 @@ class TmuxAdapter:
         return await self._resolver.resolve(address)
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
-        """One `list-panes -a` per socket: what changes whenever a new look could show something new."""
+        """One `list-panes -a` per socket, shared with what is resolved at the same moment: what changes whenever a new look could show something new."""
         wanted = {place.key: PaneKey.of(place.key) for place in places}
         signs: dict[str, str] = {}
         for socket in {key.socket for key in wanted.values()}:
-            panes = await panes_of(self._server(socket))
+            panes = await self._resolver.listing.of(self._server(socket))
             if isinstance(panes, NoPane):
                 continue
             found = {str(PaneKey(socket, pane.server_pid, pane.pane_id)): pane.sign_of_life for pane in panes}

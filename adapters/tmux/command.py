@@ -16,8 +16,8 @@ NOT_FOUND: Final = 127
 
 NOT_ON_PATH: Final = "tmux is not on PATH"
 
-_AT_ONCE: Final = 4
-"""Calls to one server at the same time. Each server has threads of its own: one that hangs holds up no other."""
+_AT_ONCE: Final = 16
+"""Calls to one server at the same time, for one that hangs takes up its place. Each server has threads of its own."""
 
 _HUNG_UP: Final = "server exited unexpectedly"
 """What a client says of a server that does not talk to it, alive or not."""

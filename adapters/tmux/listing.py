@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.panes import Pane, panes_of
 
+ASKED_AGAIN_AFTER: Final = 1.0
+"""Seconds without an answer after which tmux is asked once more beside it: many wait for this one call."""
+
 
 class Listing:
-    """Lists the panes of servers. An answer is never older than the question: who asks later asks tmux anew."""
+    """Lists the panes of servers. An answer is never older than the question: who asks later asks tmux anew.
+
+    A call that hangs is not waited for alone: another one is made, and whichever answers is the answer.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[str, asyncio.Task[list[Pane] | NoPane]] = {}
 
     async def of(self, server: TmuxServer) -> list[Pane] | NoPane:
         """Every pane of the server; `NoPane` when it cannot be asked."""
+        first = self._join(server)
+        # one who gives up waiting takes the answer from nobody else
+        if (await asyncio.wait({first}, timeout=ASKED_AGAIN_AFTER))[0]:
+            return first.result()
+        asked = {first, self._join(server)}
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+
+    def _join(self, server: TmuxServer) -> asyncio.Task[list[Pane] | NoPane]:
+        """The call that has not begun yet, or a new one."""
         asked = self._asked.get(server.socket)
         if asked is None:
             asked = asyncio.create_task(self._ask(server))
             self._asked[server.socket] = asked
             asked.add_done_callback(lambda _: self._begun(server.socket, asked))
-        # one who gives up waiting takes the answer from nobody else
-        return await asyncio.shield(asked)
+        return asked
 
     async def _ask(self, server: TmuxServer) -> list[Pane] | NoPane:
         await asyncio.sleep(0)

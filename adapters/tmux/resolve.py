@@ -60,6 +60,8 @@ class Resolver:
         server_of: the server behind a socket's path.
         socket_of: the socket that a target's `socket` names; the configured one for an empty text.
         occupants: who recognises the agent in a pane.
+
+    `listing` is shared with whoever lists panes at the same moment.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Resolver:
         self._server_of = server_of
         self._socket_of = socket_of
         self._occupants = occupants
-        self._listing = Listing()
+        self.listing = Listing()
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """The configured target; else the pane that says so itself; else the binding; else the subscription's.
@@ -88,7 +90,7 @@ class Resolver:
             return NoPane(NOT_ON_PATH)
         if why := why_not_ours(socket):
             return NoPane(why)
-        return await self._listing.of(server)
+        return await self.listing.of(server)
 
     def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
         outlived = _outlived(address.pane, address.pane_written, seen[usual])

@@ -93,9 +93,12 @@ class World:
         """Change something, let the follower see it; how many messages the graph was asked about."""
         before = self.inquiry.asked_about
         change()
-        self.moved.set()
         self.clock.turn(1100)
-        await asyncio.sleep(0.05)
+        # a second look begins when the first one is over
+        for _ in range(2):
+            self.moved.set()
+            while self.moved.is_set():  # noqa: ASYNC110 - the follower clears it, and tells nobody
+                await asyncio.sleep(0.005)
         return self.inquiry.asked_about - before
 
 

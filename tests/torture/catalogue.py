@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tests.torture import hazards, hostility, kills, operation_faults, typists, week, writers
+from tests.torture import (
+    hazards,
+    hostility,
+    identity,
+    kills,
+    operation_faults,
+    replaced,
+    source,
+    typists,
+    week,
+    writers,
+)
 from tests.torture.report import Table
 from tests.torture.run import Course, Run
 from tests.torture.suites import suite
@@ -75,6 +86,15 @@ RUNS: Final = (
         lambda course: [hazards.stop_tmux(course.directory, times=course.count(2, 12))],
         mostly_waits=True,
     ),
+    Run(
+        "no-hints",
+        ("G-S2",),
+        "nothing but the poll says that there is something",
+        lambda course: [
+            source.without_hints(course.directory, course.tmux(), messages=course.count(200, 2_000), seed=course.seed)
+        ],
+        mostly_waits=True,
+    ),
     # those that work
     Run("random-kills", ("G-C2",), "kill -9 at random moments under 50 messages a second", random_kills),
     Run("kills", ("G-C1", "G-C3"), "kill -9 before and after every journalled step", kills_at_steps),
@@ -94,14 +114,46 @@ RUNS: Final = (
         lambda course: [writers.wake_at_once(course.directory, course.tmux(), count=course.count(6, 100))],
     ),
     Run(
+        "strangers",
+        ("G-T3",),
+        "panes and servers that are not the ones that were meant",
+        lambda course: identity.keep_out(course.directory, count=course.count(24, 510), seed=course.seed),
+    ),
+    Run(
+        "tail",
+        ("G-S1",),
+        "four writers with rollbacks, checkpoints and VACUUM",
+        lambda course: [
+            source.tail_all(course.directory, course.tmux(), rows=course.count(8_000, 100_000), seed=course.seed)
+        ],
+    ),
+    Run(
+        "replaced",
+        ("G-S3", "G-S4"),
+        "graphs replaced, restored, begun anew; cursors lost",
+        lambda course: [replaced.strike_all(course.directory, course.tmux(), times=course.count(1, 10))],
+    ),
+    Run(
+        "backlog",
+        ("G-S7",),
+        "a start into a million rows",
+        lambda course: [source.catch_up(course.directory, course.tmux(), rows=course.count(100_000, 1_000_000))],
+    ),
+    Run(
+        "no-trace",
+        ("G-S8",),
+        "the source is left as it is, and its readers are short",
+        lambda course: [source.leaves_no_trace(course.directory, course.tmux(), rounds=course.count(100, 1_000))],
+    ),
+    Run(
         "week",
         ("G-T2", "G-D3"),
         "a week with a laptop that sleeps every night, 5,000 messages",
         lambda course: [
             week.live_a_week(
                 course.directory,
-                days=course.count(4, 7),
-                messages=course.count(1_000, 5_000),
+                days=course.count(3, 7),
+                messages=course.count(150, 5_000),
                 seed=course.seed,
             )
         ],

@@ -41,7 +41,12 @@ thread_wakes = 100000
 """For measuring how long a wake takes: nothing but the agent's state may hold it."""
 
 _COUNTS: Final = '#!/bin/sh\necho "$*" | tr "\\n" " " >> {calls}\necho >> {calls}\nexec {real} "$@"\n'
-_HANGS: Final = '#!/bin/sh\ncase "$*" in *"{pattern}"*) exec sleep 3600;; esac\nexec {real} "$@"\n'
+_HANGS: Final = """#!/bin/sh
+case "$*" in *"{pattern}"*)
+    if [ {seconds} = 0 ] || mkdir {directory}/hung-$(($(date +%s) / {seconds})) 2>/dev/null; then exec sleep 3600; fi
+esac
+exec {real} "$@"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +185,12 @@ class Crowd:
             yield since
 
     @contextmanager
-    def hanging(self, pattern: str) -> Iterator[None]:
-        """Daemons that are started meanwhile get no answer to a call of tmux whose words contain that."""
-        with self._before_tmux(_HANGS, pattern=pattern):
+    def hanging(self, pattern: str, *, once_in: int = 0) -> Iterator[None]:
+        """Daemons that are started meanwhile get no answer to a call of tmux whose words contain that.
+
+        With `once_in` only one such call hangs in so many seconds.
+        """
+        with self._before_tmux(_HANGS, pattern=pattern, seconds=once_in):
             yield
 
     @contextmanager
@@ -190,7 +198,7 @@ class Crowd:
         directory = self.directory / f"shim-{time.time_ns()}"
         directory.mkdir()
         program = directory / "tmux"
-        program.write_text(script.format(real=shutil.which("tmux"), **facts), encoding="utf-8")
+        program.write_text(script.format(directory=directory, real=shutil.which("tmux"), **facts), encoding="utf-8")
         program.chmod(0o755)
         self.sandbox.environment["PATH"] = os.pathsep.join([str(directory), self._path])
         try:

@@ -25,6 +25,9 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 
 SENDER: Final = "@me"
 POLL: Final = 0.03
+STARTS_WITHIN: Final = 90.0
+"""Seconds, on a machine that may be busy with much else."""
+
 
 IMPATIENT: Final = """
 [coalesce]
@@ -55,6 +58,8 @@ class Agent:
     session: str
     fake: FakeHarness
     pane: libtmux.Pane
+    socket: str = ""
+    """The tmux server it lives in; empty for its rig's own."""
 
     @property
     def pane_id(self) -> str:
@@ -135,7 +140,10 @@ class Rig:
         self.plain = Sandbox(directory, tmux.socket_name)
         self.watched = Sandbox(directory, tmux.socket_name, (sys.executable, *COMMAND))
         self.agents = [*(self._agent(name, options, before_shell=before_shell) for name in names), *guests]
-        targets = "\n".join(f'[targets."{one.identity}"]\npane = "{one.pane_id}"\n{target}\n' for one in self.agents)
+        targets = "\n".join(
+            f'[targets."{one.identity}"]\npane = "{one.pane_id}"\nsocket = "{one.socket}"\n{target}\n'
+            for one in self.agents
+        )
         self.plain.configure(IMPATIENT.format(lease=lease, timeout=min(10, lease - 1)) + settings + targets)
         self.plain.run("init")
         with MemoryCore(self.plain.graph) as core:
@@ -174,7 +182,9 @@ class Rig:
 
     def daemon(self) -> DaemonProcess:
         """A daemon as a person has it."""
-        return self.plain.daemon()
+        daemon = self.plain.daemon_under_way()
+        daemon.waits_until_tailing(STARTS_WITHIN)
+        return daemon
 
     def starting(self) -> DaemonProcess:
         """The same, not waited for. Whoever asks for it ends it."""

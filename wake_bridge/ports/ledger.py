@@ -263,6 +263,12 @@ class Ledger(Protocol):
     def unacknowledged(self, since: Instant) -> list[Delivery]:
         """Deliveries settled since then as submitted or unknown whose proof is below 3."""
 
+    def event_ids_of(self, delivery_id: str) -> list[str]:
+        """Ids of the events that a delivery carries, in the order of the log; of a flood there are thousands."""
+
+    def events(self, event_ids: Sequence[str]) -> list[WakeEvent]:
+        """Those events, in the order of the log."""
+
     def concerned(self, entity_ids: Collection[str], since: Instant) -> list[tuple[Delivery, list[WakeEvent]]]:
         """The held and the `unacknowledged` deliveries with events about these messages, tasks or edges, and those events."""
 

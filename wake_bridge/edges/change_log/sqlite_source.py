@@ -26,6 +26,9 @@ BUSY_TIMEOUT: Final = 1.0
 REOPEN_AFTER: Final = 60.0
 """Seconds after which a connection is no longer trusted to hear everything."""
 
+REOPEN_AGAIN_AFTER: Final = 0.8
+"""Seconds that a connection is kept though the file was written: a writer's checkpoint does that as well."""
+
 TABLES: Final = ("Nodes", "Edges", "GraphLog")
 
 Rows = list[tuple[Any, ...]]
@@ -59,6 +62,7 @@ class SqliteSource:
         self._connection: sqlite3.Connection | None = None
         self._opened_file = (0, 0)
         self._opened_at = 0.0
+        self._opened_as = (0, 0)
         self._openings = 0
         self._index_file: tuple[int, int] | None = None
         self._has_events = False
@@ -118,9 +122,13 @@ class SqliteSource:
     def commits_seen(self) -> int:
         """Changes whenever another connection committed, and with every opening.
 
-        `PRAGMA data_version` alone starts anew on each connection: two of them may agree by chance.
+        `PRAGMA data_version` alone starts anew on each connection: two of them may agree by chance. Nor does it say that a
+        backup was copied over the file: whenever the file itself was written, it is opened anew, at most once a second.
         """
-        seen = int(self.query("PRAGMA data_version")[0][0])
+        with self._family.turn:
+            if self._connection is not None and self._may_be_written_over():
+                self.reopen()
+            seen = int(self.query("PRAGMA data_version")[0][0])
         return self._openings << 32 | seen
 
     def file_at_path(self) -> tuple[int, int]:
@@ -186,7 +194,7 @@ class SqliteSource:
             if self._index_file is None:
                 self._index_file = self._index_at_path()
             return self._connection
-        file_before = self.file_at_path()
+        file_before, shape_before = self.file_at_path(), self._shape_at_path()
         try:
             connection = sqlite3.connect(
                 sqlite_address(self.path.absolute(), "ro"),
@@ -206,11 +214,24 @@ class SqliteSource:
             connection.close()
             raise
         self._connection, self._opened_file, self._opened_at = connection, file_before, time.monotonic()
+        self._opened_as = shape_before
         # still deaf if something outside this family kept the old index open: then the next look heals
         self._index_file = (0, 0) if self._family.maps_deleted_index() else self._index_at_path()
         self._has_events = False
         self._openings += 1
         return connection
+
+    def _may_be_written_over(self) -> bool:
+        """Whether something wrote the file itself; commits go into the WAL."""
+        return time.monotonic() - self._opened_at > REOPEN_AGAIN_AFTER and self._shape_at_path() != self._opened_as
+
+    def _shape_at_path(self) -> tuple[int, int]:
+        """(nanosecond of the last write, bytes) of the file at the path; zeros where there is none."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - safe, as above
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_size
 
     def _index_at_path(self) -> tuple[int, int] | None:
         """(device, inode) of the WAL index, `-shm`; None where there is none, as in a file without a WAL."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.errors import NotFound
@@ -68,6 +68,23 @@ class DeliveryReading(LedgerPart):
         for row in self._db.rows(_CONCERNED, {"ids": json.dumps(list(entity_ids)), "since": since}):
             found.setdefault(row["carrier"], []).append(event_of(row))
         return [(self._read(delivery_id), events) for delivery_id, events in found.items()]
+
+    def event_ids_of(self, delivery_id: str) -> list[str]:
+        """See `Ledger.event_ids_of`."""
+        rows = self._db.rows(
+            "SELECT wake_event.id FROM delivery_event JOIN wake_event ON wake_event.id = event_id"
+            " WHERE delivery_event.delivery_id = ? ORDER BY epoch, log_id, seq",
+            (delivery_id,),
+        )
+        return [row["id"] for row in rows]
+
+    def events(self, event_ids: Sequence[str]) -> list[WakeEvent]:
+        """See `Ledger.events`."""
+        return self._events(
+            "SELECT wake_event.* FROM json_each(?) AS wanted JOIN wake_event ON wake_event.id = wanted.value"
+            " ORDER BY epoch, log_id, seq",
+            (json.dumps(list(event_ids)),),
+        )
 
     def events_of(self, delivery_id: str) -> list[WakeEvent]:
         """See `Ledger.events_of`."""

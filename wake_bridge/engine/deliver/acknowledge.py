@@ -13,7 +13,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Pro
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
-from wake_bridge.engine.deliver.survivors import Sorted, sort_out
+from wake_bridge.engine.deliver.survivors import Sorted, events_of, sort_out
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
@@ -92,10 +92,10 @@ class Acknowledge:
     async def look(self) -> None:
         """One look at the mail of all recent and all held deliveries. Raises `SourceError`."""
         for delivery in self._ledger.unacknowledged(self._recent()):
-            await self._look_at_ended(delivery, self._ledger.events_of(delivery.id))
+            await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
         for delivery in self._ledger.unsettled():
             if delivery.state is DeliveryState.DISPATCHED and delivery.hold is not None:
-                await self._look_at_held(delivery, self._ledger.events_of(delivery.id))
+                await self._look_at_held(delivery, await events_of(self._ledger, delivery.id))
 
     async def _follow(self, after: LogId, upto: LogId) -> None:
         """Look at what those rows name."""
@@ -117,7 +117,7 @@ class Acknowledge:
         """Look at what was settled since the last time: its mail may have been read while it was being submitted."""
         now = self._clock.now()
         for delivery in self._ledger.unacknowledged(max(self._settled_before, self._recent())):
-            await self._look_at_ended(delivery, self._ledger.events_of(delivery.id))
+            await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
         self._settled_before = now
 
     async def _look_at_ended(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:

@@ -24,7 +24,7 @@ ENDED_BY_JOINING: Final = frozenset({HoldReason.WINDOW, HoldReason.REFRACTORY, H
 PASSES_APART: Final = 0.02
 """Seconds between two passes over the ledger: a flood of events must not become a flood of passes."""
 
-LANES: Final = 8
+LANES: Final = 16
 """Deliveries that may be under way at once; each target has its own lane."""
 
 

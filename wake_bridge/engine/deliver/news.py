@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.heartbeat import Unread, is_our_pulse
 from wake_bridge.domain.names import Identity, WakePolicy
-from wake_bridge.engine.deliver.survivors import Sorted, sort_out, still_unread
+from wake_bridge.engine.deliver.survivors import Sorted, events_of, sort_out, still_unread
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.ports.ledger import Ledger
 
@@ -36,7 +36,7 @@ class News:
 
 async def news_of(inquiry: Inquiry, ledger: Ledger, delivery_id: str, identity: Identity) -> News:
     """Ask graph and ledger what the delivery's events have become. Raises `SourceError`."""
-    members = ledger.events_of(delivery_id)
+    members = await events_of(ledger, delivery_id)
     waiting = [one for one in members if one.status is EventStatus.OPEN]
     if waiting and all(is_our_pulse(one) for one in waiting):
         return await _nudge(inquiry, ledger, identity, members)

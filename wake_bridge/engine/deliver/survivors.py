@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.ports.change_log import IdentityRow, MailState
 from wake_bridge.ports.ledger import NOT_ADDRESSED, Ledger
+
+EVENTS_AT_ONCE: Final = 500
+"""Events that are read in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,16 @@ async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events:
             closed.append((event, *verdict))
     settled = tuple(one for one in events if one.status is not EventStatus.OPEN)
     return Sorted(tuple(surviving), tuple(closed), settled, identities)
+
+
+async def events_of(ledger: Ledger, delivery_id: str) -> list[WakeEvent]:
+    """The events of a delivery, read in pieces: those of a flood must not keep other targets waiting."""
+    events: list[WakeEvent] = []
+    ids = ledger.event_ids_of(delivery_id)
+    for first in range(0, len(ids), EVENTS_AT_ONCE):
+        events += ledger.events(ids[first : first + EVENTS_AT_ONCE])
+        await asyncio.sleep(0)
+    return events
 
 
 async def still_unread(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -34,7 +34,13 @@ CHANGE_LASTS: Final = 5_000
 """Milliseconds that lively or quick rounds last."""
 
 LOOK_AGAIN: Final = 60_000
-"""Milliseconds after which an unchanged pane is looked at all the same."""
+"""Milliseconds after which an unchanged pane is looked at all the same, the one that has waited longest in each round."""
+
+PATIENCE: Final = 1.0
+"""Seconds that a round waits for what it asked: a call that hangs must keep nobody else from being looked at."""
+
+LOOKS_AT_ONCE: Final = 8
+"""Looks that are under way at once; each is a call."""
 
 RESOLVE_AGAIN: Final = 30_000
 """Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
@@ -55,6 +61,12 @@ class _Track:
     pulse: str = ""
     since: Instant = EPOCH_START
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
+    is_looked_at: bool = False
+
+    @property
+    def last_seen(self) -> Instant:
+        """When it was looked at last."""
+        return self.samples[-1].at if self.samples else EPOCH_START
 
 
 class Watch:
@@ -92,6 +104,9 @@ class Watch:
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
+        self._has_newcomers = False
+        self._permits = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._left_behind: set[asyncio.Task[None]] = set()
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""
@@ -177,41 +192,64 @@ class Watch:
                     await self._stirred.wait()
 
     async def round(self) -> None:
-        """One survey of all watched places."""
+        """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        await self._resolve_due(waiting)
-        by_adapter: dict[str, list[_Track]] = {}
-        for track in self._tracks.values():
-            by_adapter.setdefault(track.route.adapter, []).append(track)
-        for tracks in by_adapter.values():
-            adapter = self._routes.adapter(tracks[0].route)
-            pulses = await self._looks.survey(adapter, [track.place for track in tracks])
-            for track in tracks:
-                await self._follow(adapter, track, pulses.get(track.place.key), waiting)
-
-    def _pause(self) -> float:
-        """Seconds to the next round."""
-        now = self._clock.now()
-        if now < self._quick_until:
-            return QUICK_ROUND
-        return LIVELY_ROUND if now < self._lively_until else ROUND
-
-    async def _resolve_due(self, waiting: set[Identity]) -> None:
-        """Resolve what is new or was resolved long ago; sooner what something waits for and could not be found."""
-        now = self._clock.now()
         wanted = {(one, adapter) for one in waiting.union(self._watched()) for adapter in self._routes.names(one)}
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
+        again, others = self._due_to_be_resolved(wanted, waiting)
+        await self._patiently(self._locate_all(others))
+        by_adapter: dict[str, list[_Track]] = {}
+        for track in self._tracks.values():
+            by_adapter.setdefault(track.route.adapter, []).append(track)
+        # side by side: an adapter may answer all of them with one call
+        surveys = (
+            self._survey(self._routes.adapter(tracks[0].route), tracks, waiting) for tracks in by_adapter.values()
+        )
+        await self._patiently(self._locate_all(again), *surveys)
+
+    def _pause(self) -> float:
+        """Seconds to the next round."""
+        now = self._clock.now()
+        if now < self._quick_until or self._has_newcomers:
+            return QUICK_ROUND
+        return LIVELY_ROUND if now < self._lively_until else ROUND
+
+    async def _patiently(self, *work: Coroutine[None, None, None]) -> None:
+        """Have it done, and wait for it, but not for what hangs. Raises what was raised in it, or in what was left."""
+        fresh = {asyncio.create_task(one) for one in work}
+        try:
+            await asyncio.wait(fresh, timeout=PATIENCE)
+        except asyncio.CancelledError:
+            for task in fresh | self._left_behind:
+                task.cancel()
+            raise
+        tasks = fresh | self._left_behind
+        self._left_behind = {task for task in tasks if not task.done()}
+        for task in tasks - self._left_behind:
+            task.result()
+
+    def _due_to_be_resolved(
+        self, wanted: set[RouteKey], waiting: set[Identity]
+    ) -> tuple[list[RouteKey], list[RouteKey]]:
+        """Those with a place that was found long ago, and those without one: sooner where something waits."""
         missed = {one for one in wanted - self._tracks.keys() if one[0] in waiting}
-        due: list[RouteKey] = []
+        again: list[RouteKey] = []
+        others: list[RouteKey] = []
         for adapter in {adapter for _, adapter in wanted}:
-            due += self._oldest([one for one in missed if one[1] == adapter], ROUND * 1000)
-            due += self._oldest([one for one in wanted - missed if one[1] == adapter], RESOLVE_AGAIN)
-        self._resolved_at |= dict.fromkeys(due, now)
-        routes = [route for identity, adapter in due if (route := self._routes.by(identity, adapter)) is not None]
-        # at once: an adapter may answer several with one call
-        await asyncio.gather(*(self.locate(route) for route in routes if not route.degraded))
+            others += self._oldest((one for one in missed if one[1] == adapter), ROUND * 1000)
+            due = self._oldest((one for one in wanted - missed if one[1] == adapter), RESOLVE_AGAIN)
+            again += [one for one in due if one in self._tracks]
+            others += [one for one in due if one not in self._tracks]
+        self._resolved_at |= dict.fromkeys([*again, *others], self._clock.now())
+        self._has_newcomers = bool(wanted - self._resolved_at.keys())
+        return again, others
+
+    async def _locate_all(self, keys: Iterable[RouteKey]) -> None:
+        """Resolve them at once: an adapter may answer several with one call. One that is set aside is asked elsewhere."""
+        routes = [self._routes.by(identity, adapter) for identity, adapter in keys]
+        await asyncio.gather(*(self.locate(route) for route in routes if route is not None and not route.degraded))
 
     def _oldest(self, keys: Iterable[RouteKey], age: float) -> list[RouteKey]:
         """Those that were resolved longest ago, at least `age` milliseconds, as many as one round takes."""
@@ -219,29 +257,47 @@ class Watch:
         due = [one for one in keys if self._resolved_at.get(one, EPOCH_START) <= latest]
         return sorted(due, key=lambda one: self._resolved_at.get(one, EPOCH_START))[:RESOLVED_AT_ONCE]
 
-    async def _follow(self, adapter: HarnessAdapter, track: _Track, pulse: str | None, waiting: set[Identity]) -> None:
+    async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[_Track], waiting: set[Identity]) -> None:
+        """Ask for the pulses of an adapter's places, and look at those that changed."""
+        pulses = await self._looks.survey(adapter, [track.place for track in tracks])
+        looks: list[Awaitable[object]] = []
+        unchanged: list[_Track] = []
+        for track in tracks:
+            identity, pulse = track.route.address.identity, pulses.get(track.place.key)
+            if pulse is None:
+                self._tracks.pop(_key(track.route), None)
+                self._resolved_at.pop(_key(track.route), None)
+            elif track.is_looked_at or not (track.route.capabilities.watchable or identity in waiting):
+                continue
+            elif pulse != track.pulse:
+                track.pulse = pulse
+                looks.append(self._follow(adapter, track, waiting))
+            elif self._clock.now() - track.last_seen >= LOOK_AGAIN:
+                unchanged.append(track)
+        if unchanged:
+            looks.append(self._look_once(adapter, min(unchanged, key=lambda one: one.last_seen)))
+        await asyncio.gather(*looks)
+
+    async def _follow(self, adapter: HarnessAdapter, track: _Track, waiting: set[Identity]) -> None:
+        """Look at a place that changed, and tell what that is news to."""
         identity = track.route.address.identity
-        if pulse is None:
-            self._tracks.pop(_key(track.route), None)
-            self._resolved_at.pop(_key(track.route), None)
-            return
-        newest = track.samples[-1].at if track.samples else EPOCH_START
-        if not (track.route.capabilities.watchable or identity in waiting):
-            return
-        changed = pulse != track.pulse
-        track.pulse = pulse
-        if not changed and self._clock.now() - newest < LOOK_AGAIN:
-            return
         before = _verdict(track.samples[-1]) if track.samples else None
-        after = _verdict(await self._sample(adapter, track.place, track.route.address, track))
-        if not changed:
-            return
+        after = _verdict(await self._look_once(adapter, track))
         self._lively_until = Instant(self._clock.now() + CHANGE_LASTS)
         # a spinner that turns is a change, but no news
         is_news = after != before or after[0] is PresenceState.IDLE
         if is_news and identity in waiting:
             self._quick_until = self._lively_until
             self._changed(identity)
+
+    async def _look_once(self, adapter: HarnessAdapter, track: _Track) -> Observation:
+        """One look, at most one of a place at a time."""
+        track.is_looked_at = True
+        try:
+            async with self._permits:
+                return await self._sample(adapter, track.place, track.route.address, track)
+        finally:
+            track.is_looked_at = False
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
         latest = await self._looks.observe(adapter, place, address)

@@ -38,8 +38,9 @@ OFFER_LASTS: Final = 3_000
 PRINTING_LASTS: Final = 10_000
 """Milliseconds it then has to say that it has printed it; it lives for four seconds at most."""
 
-HANDED_AT: Final = frozenset({Moment.BEGUN, Moment.PROMPT, Moment.TOOL, Moment.STOP})
-"""The moments at which a harness lets a hook add to what its model sees."""
+HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
+"""The moments at which a hook adds to what the model is about to see. At the start of a session it could as well, but no turn
+begins there: what is to wake the agent would be settled, and nobody awake."""
 
 DAY: Final = 24 * 3600 * 1000
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.domain.delivery import Delivery, Outcome, Proof, Step
+from wake_bridge.domain.delivery import Delivery, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -166,7 +166,7 @@ def test_an_identity_that_is_back_from_the_bench_is_looked_at(world: World) -> N
         message = world.core.send("@me", HELD, "when you are back")
         delivery = world.hold(message)
         assert delivery.hold is not None
-        benched = type(delivery.hold)(acknowledge.HoldReason.BENCHED, "", "", Instant(START + 60_000))
+        benched = type(delivery.hold)(HoldReason.BENCHED, "", "", Instant(START + 60_000))
         world.ledger.hold(delivery, benched, world.clock.now())
         await world.look_after(lambda: world.core.identity(HELD, participationStatus="active"))
         assert HELD in world.looked

@@ -259,14 +259,20 @@ def wire(
         routes,
         current,
         clock,
-        watched=lambda: tail.reachable_identities() | set(current.settings.targets) | deliverer.waiting(),
+        watched=lambda: tail.reachable_identities() | set(current.settings.targets),
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     gate = Gate(ledger, inquiry, routes, watch, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
     acknowledge = Acknowledge(
-        ledger, inquiry, current, clock, place=lambda: (tail.epoch, tail.cursor), look_again=deliverer.look_at
+        ledger,
+        inquiry,
+        current,
+        clock,
+        place=lambda: (tail.epoch, tail.cursor),
+        moved=tail.moved,
+        look_again=deliverer.look_at,
     )
     heartbeat = Heartbeat(
         ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke

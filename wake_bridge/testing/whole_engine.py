@@ -97,6 +97,7 @@ class WholeEngine:
             self.current,
             clock,
             place=lambda: (self.tail.epoch, self.tail.cursor),
+            moved=self.tail.moved,
             look_again=self.deliverer.look_at,
         )
         self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run)

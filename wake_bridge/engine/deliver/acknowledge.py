@@ -19,7 +19,7 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
 LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at whether the log moved."""
+"""Seconds between two looks at the least, however often the log moves."""
 
 ROWS_AT_ONCE: Final = 1000
 """Rows of the log whose subjects are looked up at once: nothing else must wait for more of them."""
@@ -38,6 +38,7 @@ class Acknowledge:
 
     Args:
         place: where the tail stands.
+        moved: set by the tail whenever that changed.
         look_again: called with an identity whose held delivery has lost an event, or its reason.
     """
 
@@ -49,6 +50,7 @@ class Acknowledge:
         clock: Clock,
         *,
         place: Callable[[], Place],
+        moved: asyncio.Event,
         look_again: Callable[[Identity], None],
     ) -> None:
         self._ledger = ledger
@@ -56,6 +58,7 @@ class Acknowledge:
         self._current = current
         self._clock = clock
         self._place = place
+        self._moved = moved
         self._look_again = look_again
         self._settled_before = EPOCH_START
         self._log = structlog.get_logger("deliver")
@@ -64,6 +67,7 @@ class Acknowledge:
         """Look for ever: at everything first, and whenever the log is not the one that was followed."""
         seen: Place | None = None
         while True:
+            self._moved.clear()
             place = self._place()
             try:
                 if seen is None or not _is_further(seen, place):
@@ -75,8 +79,9 @@ class Acknowledge:
                 seen = place
             except SourceError:
                 # the tail says so; what was not seen now is looked at again
-                pass
+                self._moved.set()
             await asyncio.sleep(LOOK_EVERY)
+            await self._moved.wait()
 
     async def look(self) -> None:
         """One look at the mail of all recent and all held deliveries. Raises `SourceError`."""

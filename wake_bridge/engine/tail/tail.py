@@ -86,7 +86,7 @@ class Tail:
         self.heals = 0
         self.away = ""
         self.progressed_at = clock.now()
-        self.begun = asyncio.Event()
+        self.begun, self.moved = asyncio.Event(), asyncio.Event()
 
     # -- what others may know ------------------------------------------------------------------------------------
 
@@ -256,6 +256,8 @@ class Tail:
         self._seen = None
         new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
         self._seen = reading.version if reading.reaches_tip else None
+        if self.cursor != place.cursor:
+            self.moved.set()
         await self._tidings.tell(new)
         for identity in crop.rerouted:
             self._on_rerouted(identity)
@@ -317,6 +319,7 @@ class Tail:
             self._report.warning("cursor_lost", reason=reason, cursor=self.cursor, tip=self.tip)
         events = await self._look_back(Instant(looked_at - self._rules().look_back), start.place.epoch)
         new = self._bookmark.begin_epoch(start, states_of(beginning.census.tasks), events)
+        self.moved.set()
         epoch, cursor = start.place.epoch, start.place.cursor
         self._report.info("epoch_began", epoch=epoch, cursor=cursor, reason=reason, looked_back=len(new))
         await self._tidings.tell(new)

@@ -71,8 +71,8 @@ class Watch:
 
     Args:
         routes: where identities can be reached.
-        watched: the identities worth watching now.
-        waiting: those of them for which something waits.
+        watched: the identities worth watching now, whether something waits for them or not.
+        waiting: those for which something waits; they are watched as well.
         changed: called with an identity when its place changed while something waits for it.
     """
 
@@ -171,7 +171,7 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        wanted = set(self._watched())
+        wanted = waiting.union(self._watched())
         for gone in self._tracks.keys() - wanted:
             del self._tracks[gone]
         self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}

@@ -29,7 +29,7 @@ def random_kills(course: Course) -> Sequence[Table]:
 
 def kills_at_steps(course: Course) -> Sequence[Table]:
     """Daemons killed at their worst moments."""
-    times, lanes = course.count((1, 8), (34, 10))
+    times, lanes = course.count((1, 8), (32, 8))
     return [kills.kill_at_steps(course.directory, course.tmux(), times=times, seed=course.seed, lanes=lanes)]
 
 

@@ -168,7 +168,7 @@ def run_in_lanes(
     table.seconds += time.monotonic() - start
 
 
-def waits_for_room(patience: float = 30.0) -> None:
+def waits_for_room(patience: float = 3.0) -> None:
     """Wait, but not for ever, while far more wants to run than there are processors: such a trial would judge the machine."""
     deadline = time.monotonic() + patience
     while LOAD.exists() and time.monotonic() < deadline:

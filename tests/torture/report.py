@@ -163,8 +163,14 @@ def run_in_lanes(
 
     start = time.monotonic()
     with ThreadPoolExecutor(len(lanes)) as pool:
-        for done in [pool.submit(work, lane) for lane in lanes]:
-            done.result()
+        try:
+            for done in [pool.submit(work, lane) for lane in lanes]:
+                done.result()
+        except BaseException:
+            # whoever was told to end waits for the trials under way, and for no others
+            while not waiting.empty():
+                waiting.get()
+            raise
     table.seconds += time.monotonic() - start
 
 

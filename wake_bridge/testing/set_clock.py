@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-from wake_bridge.cli.app import main
+from wake_bridge.cli.start import main
 
 CLOCK: Final = "WAKE_BRIDGE_TEST_CLOCK"
 COMMAND: Final = ("-m", "wake_bridge.testing.set_clock")
 """What an interpreter is given to run the command line through here."""
 
 
-def run() -> NoReturn:
+def run() -> None:
     """The command line, on such a clock."""
     file = Path(os.environ[CLOCK])
     real = time.time

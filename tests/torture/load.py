@@ -85,7 +85,8 @@ def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: 
             looked |= {pane for call in calls() for pane in panes - looked if f"-t {pane} " in call}
             time.sleep(0.1)
         known_after = time.monotonic() - began
-        time.sleep(SETTLES)
+        # each pane is looked at once a minute, from a minute after the first look on
+        time.sleep(max(SETTLES, counted))
         calls()
         time.sleep(counted)
         idle = calls()

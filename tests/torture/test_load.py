@@ -63,7 +63,7 @@ def test_cost_and_latency_by_the_number_of_panes(place: Path, tmux: PrivateTmux,
     """Issue, Load: 200 panes and identities on one server; calls of tmux per wake and per idle minute are few."""
     began = time.monotonic()
     sizes = (5, 20, 50, 100, 200) if IS_LONG else (20,)
-    stretch, stretches, wakes = (30, 3, 120) if IS_LONG else (5, 1, 10)
+    stretch, stretches, wakes = (30, 2, 100) if IS_LONG else (5, 1, 10)
     steps = curve(
         place, tmux, program, sizes, stretch=stretch, stretches=stretches, wakes=wakes, counted=60 if IS_LONG else 10
     )

@@ -26,6 +26,9 @@ NOBODYS_WAIT: Final = 3.0
 """Seconds after which a monitor whose session is nobody's yet is asked again who it is: panes are seen one by one."""
 
 MOST_MARKS: Final = 10
+MARK: Final = 26
+"""Characters of a delivery's id: a shorter one would be taken for the beginning of several."""
+
 _LONGEST_WORD: Final = 4096
 _SESSION_ID: Final = re.compile(r"[\w.:/-]{1,200}")
 
@@ -67,7 +70,7 @@ class SessionAnswers:
         caller = caller_of(request)
         if caller is None:
             return {"identity": None, "offer": None}
-        marks = [str(one)[:64] for one in _list_of(request, "marks")[:MOST_MARKS]]
+        marks = [one for one in _list_of(request, "marks")[:MOST_MARKS] if isinstance(one, str) and len(one) == MARK]
         called = await self._parts.handover.called(caller, _moment_of(request), marks, drain=bool(request.get("drain")))
         offer = called.offer
         return {

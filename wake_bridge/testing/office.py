@@ -160,7 +160,10 @@ class Office:
 
     async def _takes_due(self) -> None:
         for delivery in self.ledger.due(self.clock.now()):
-            await self.gate.take(delivery, patient=False)
+            fresh = self.ledger.delivery(delivery.id)
+            # one that was given back takes a younger one in
+            if fresh is not None and not fresh.state.is_terminal:
+                await self.gate.take(fresh, patient=False)
 
     def deliveries(self, identity: str) -> list[Delivery]:
         """An identity's deliveries, oldest first."""

@@ -56,6 +56,7 @@ class Upkeep(LedgerPart):
         with self._db.transaction():
             self._db.change("DELETE FROM announced WHERE at < ?", (before,))
             self._db.change("DELETE FROM quarantine WHERE at < ?", (before,))
+            self._db.change("DELETE FROM session WHERE seen_at < ?", (before,))
             self._db.change(
                 "DELETE FROM notice WHERE at < ? AND NOT EXISTS"
                 " (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)",

@@ -71,7 +71,8 @@ class WakeHistory(LedgerPart):
             max(at, before[1].at) if before else at,
             row["identity"],
             row["pane_key"],
-            threads=tuple(dict.fromkeys(one["thread"] for one in threads if not one["from_human"])),
+            # what was handed over within a running turn is counted against no place, and begins no loop
+            threads=tuple(dict.fromkeys(one["thread"] for one in threads if row["pane_key"] and not one["from_human"])),
             human_threads=tuple(dict.fromkeys(one["thread"] for one in threads if one["from_human"])),
         )
         self._begun[delivery_id] = (row["seq"], wake)

@@ -63,7 +63,8 @@ class Doorbell:
             waiters.remove(waiter)
             if not waiters:
                 self._waiting.pop(session_id, None)
-            self._left_at[session_id] = asyncio.get_running_loop().time()
+            now = asyncio.get_running_loop().time()
+            self._left_at = {one: at for one, at in self._left_at.items() if now - at < COMES_BACK} | {session_id: now}
 
     def printing(self, session_id: str, mark: str) -> bool:
         """The monitor is about to write the line: whether it still may."""

@@ -25,6 +25,8 @@ WRITTEN_EVERY: Final = 60_000
 """Milliseconds after which it is written down that a conversation still gives signs: not for every tool it uses."""
 
 MARKS_KEPT: Final = 1000
+CONVERSATIONS_KEPT: Final = 1000
+"""More than anybody has; some never say that they end."""
 
 _VOTES: Final = {
     Moment.PROMPT: (PresenceState.ACTIVE, "prompt submitted"),
@@ -104,7 +106,12 @@ class Registry:
             pane=caller.pane,
             seen_at=now,
         )
+        self._live.pop(met.session_id, None)
         self._live[met.session_id] = met
+        while len(self._live) > CONVERSATIONS_KEPT:
+            longest_silent = next(iter(self._live))
+            del self._live[longest_silent]
+            self._signs.pop(longest_silent, None)
         if identity is not None:
             self._write_down(met)
         return met

@@ -45,6 +45,9 @@ LOOKS_AT_ONCE: Final = 8
 RESOLVE_AGAIN: Final = 30_000
 """Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
 
+PLANNED_EVERY: Final = 1_000
+"""Milliseconds between two decisions what is to be resolved: quick rounds need not go through all identities."""
+
 RESOLVED_AT_ONCE: Final = 10
 """Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
 
@@ -102,6 +105,7 @@ class Watch:
         self._tracks: dict[RouteKey, _Track] = {}
         self._resolved_at: dict[RouteKey, Instant] = {}
         self._stirred = asyncio.Event()
+        self._planned_at = EPOCH_START
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
         self._has_newcomers = False
@@ -194,11 +198,10 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        wanted = {(one, adapter) for one in waiting.union(self._watched()) for adapter in self._routes.names(one)}
-        for gone in self._tracks.keys() - wanted:
-            del self._tracks[gone]
-        self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
-        again, others = self._due_to_be_resolved(wanted, waiting)
+        if self._has_newcomers or self._clock.now() - self._planned_at >= PLANNED_EVERY:
+            again, others = self._plan(waiting)
+        else:
+            again, others = [], []
         await self._patiently(self._locate_all(others))
         by_adapter: dict[str, list[_Track]] = {}
         for track in self._tracks.values():
@@ -230,32 +233,39 @@ class Watch:
         for task in tasks - self._left_behind:
             task.result()
 
-    def _due_to_be_resolved(
-        self, wanted: set[RouteKey], waiting: set[Identity]
-    ) -> tuple[list[RouteKey], list[RouteKey]]:
-        """Those with a place that was found long ago, and those without one: sooner where something waits."""
-        missed = {one for one in wanted - self._tracks.keys() if one[0] in waiting}
-        again: list[RouteKey] = []
-        others: list[RouteKey] = []
-        for adapter in {adapter for _, adapter in wanted}:
-            others += self._oldest((one for one in missed if one[1] == adapter), ROUND * 1000)
-            due = self._oldest((one for one in wanted - missed if one[1] == adapter), RESOLVE_AGAIN)
-            again += [one for one in due if one in self._tracks]
-            others += [one for one in due if one not in self._tracks]
-        self._resolved_at |= dict.fromkeys([*again, *others], self._clock.now())
-        self._has_newcomers = bool(wanted - self._resolved_at.keys())
-        return again, others
+    def _plan(self, waiting: set[Identity]) -> tuple[list[RouteKey], list[RouteKey]]:
+        """Whose turn it is to be resolved: those found long ago, and those without a place, sooner where something waits."""
+        now = self._planned_at = self._clock.now()
+        wanted: set[RouteKey] = set()
+        due: dict[tuple[str, bool], list[RouteKey]] = {}
+        for identity in waiting.union(self._watched()):
+            for adapter in self._routes.names(identity):
+                key = identity, adapter
+                wanted.add(key)
+                is_missed = identity in waiting and key not in self._tracks
+                if self._age(key, now) >= (ROUND * 1000 if is_missed else RESOLVE_AGAIN):
+                    due.setdefault((adapter, is_missed), []).append(key)
+        for gone in self._tracks.keys() - wanted:
+            del self._tracks[gone]
+        if len(self._resolved_at) > len(wanted):
+            self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
+        chosen = [key for keys in due.values() for key in self._oldest(keys, now)]
+        self._resolved_at |= dict.fromkeys(chosen, now)
+        self._has_newcomers = len(self._resolved_at) < len(wanted)
+        return [one for one in chosen if one in self._tracks], [one for one in chosen if one not in self._tracks]
 
     async def _locate_all(self, keys: Iterable[RouteKey]) -> None:
         """Resolve them at once: an adapter may answer several with one call. One that is set aside is asked elsewhere."""
         routes = [self._routes.by(identity, adapter) for identity, adapter in keys]
         await asyncio.gather(*(self.locate(route) for route in routes if route is not None and not route.degraded))
 
-    def _oldest(self, keys: Iterable[RouteKey], age: float) -> list[RouteKey]:
-        """Those that were resolved longest ago, at least `age` milliseconds, as many as one round takes."""
-        latest = self._clock.now() - age
-        due = [one for one in keys if self._resolved_at.get(one, EPOCH_START) <= latest]
-        return sorted(due, key=lambda one: self._resolved_at.get(one, EPOCH_START))[:RESOLVED_AT_ONCE]
+    def _oldest(self, keys: Sequence[RouteKey], now: Instant) -> list[RouteKey]:
+        """Those that were resolved longest ago, as many as one round takes."""
+        return sorted(keys, key=lambda one: -self._age(one, now))[:RESOLVED_AT_ONCE]
+
+    def _age(self, key: RouteKey, now: Instant) -> int:
+        """Milliseconds since a route was last resolved."""
+        return now - self._resolved_at.get(key, EPOCH_START)
 
     async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[_Track], waiting: set[Identity]) -> None:
         """Ask for the pulses of an adapter's places, and look at those that changed."""

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ pytestmark = [
 KILLS: Final = int(os.environ.get("WAKE_BRIDGE_TEST_KILLS", "30"))
 """How often the app-server is killed in the middle of a wake."""
 
+DAEMON_KILLS: Final = int(os.environ.get("WAKE_BRIDGE_TEST_KILLS", "10"))
 LATENCIES: Final = 20
 _MOMENTS: Final = (0, 1, 2, 5, 10, 20, 30, 40, 45, 50, 60, 80, 120)
 """Milliseconds after the call at which the server dies."""
@@ -50,9 +52,13 @@ _MOMENTS: Final = (0, 1, 2, 5, 10, 20, 30, 40, 45, 50, 60, 80, 120)
 class NativeHouse(House):
     """Codex in its pane, with its app-server, and a daemon that knows the directory it works in."""
 
-    def __init__(self, directory: Path, command: Sequence[str], *, natively: bool = True) -> None:
+    def __init__(self, directory: Path, command: Sequence[str]) -> None:
         super().__init__(PROGRAMS["codex"], directory, command)
         self.codex_home = self.home / ".codex"
+        self.configure(natively=True)
+
+    def configure(self, *, natively: bool) -> None:
+        """Say whether the app-server is to be used; a daemon must be started anew."""
         target = f'pane = "agents"\nagent = "codex"\ndirectory = "{self.work}"\n'
         codex = f'[adapters.codex]\nenabled = {str(natively).lower()}\nhome = "{self.codex_home}"\n'
         self.bridge.configure(f'{QUICK}{MANY_WAKES}{codex}[targets."@codex"]\n{target}')
@@ -223,6 +229,40 @@ def test_a_dialog_is_not_touched_and_the_wake_comes_after_it(house: NativeHouse)
     arrived_once(house, delivery, start)
 
 
+def test_a_daemon_killed_at_any_moment_of_a_wake_neither_loses_nor_doubles_it(house: NativeHouse) -> None:
+    """Issue "native first": kill the daemon in the middle of a wake: 0 lost, 0 double."""
+    chance, ends = random.Random(11), Counter[str]()
+    for number in range(DAEMON_KILLS):
+        start = len(house.model.requests())
+        message = house.bridge.send(house.identity, f"Review request {number}")
+        # from before it is seen until after it was proven
+        time.sleep(chance.uniform(0, 0.25))
+        house.bridge.daemons[-1].kill()
+        house.bridge.daemon()
+        delivery = house.is_settled(message)
+        ends[f"{delivery['adapter']} {delivery['outcome']}, proof {delivery['proof']}"] += 1
+        arrived_once(house, delivery, start)
+        house.waits_for_presence("idle")
+    print(f"\n{DAEMON_KILLS} daemons killed: {dict(ends)}")
+
+
+def test_natively_it_is_quicker_than_by_screen(house: NativeHouse) -> None:
+    """Issue "native first": latency commit → turn started, natively and by screen, side by side."""
+    natively = [_commit_to_turn(house, "codex") for _ in range(LATENCIES // 2)]
+    house.bridge.daemons[-1].stop()
+    house.configure(natively=False)
+    house.bridge.daemon()
+    house.waits_for_presence("idle")
+    by_screen = [_commit_to_turn(house, "tmux") for _ in range(LATENCIES // 2)]
+    house.bridge.daemons[-1].stop()
+    house.configure(natively=True)
+    house.bridge.daemon()
+
+    for what, values in (("natively", natively), ("by screen", by_screen)):
+        print(f"\ncommit to the model's being asked, {what}: {_told(values)}")
+    assert statistics.median(natively) < statistics.median(by_screen)
+
+
 # -- the adapter by itself ---------------------------------------------------------------------------------------
 
 
@@ -344,7 +384,7 @@ def test_how_long_it_takes(house: NativeHouse) -> None:
 
     asyncio.run(scenario())
     for what, values in (("call to the model's being asked", asked), ("call to the proof", proven)):
-        print(f"\n{what}: p50 {statistics.median(values) * 1000:.0f} ms, worst {max(values) * 1000:.0f} ms")
+        print(f"\n{what}: {_told(values)}")
     assert statistics.median(asked) < 1
 
 
@@ -392,6 +432,25 @@ async def _at_rest_again(line: Line) -> None:
             if single_vote(seen.evidence).vote is PresenceState.IDLE:
                 return
             await asyncio.sleep(0.05)
+
+
+def _commit_to_turn(house: NativeHouse, adapter: str) -> float:
+    """Seconds from the message's own time, right before its commit, to the model's being asked about it."""
+    house.waits_for_presence("idle")
+    # as a pane that has been at rest for a while, so that the screen needs no second look
+    time.sleep(3)
+    message = house.bridge.send(house.identity, "Review request")
+    delivery = house.is_settled(message)
+    assert delivery["adapter"] == adapter
+    mark = str(delivery["id"])
+    house.bridge.waits_for(lambda: house.conversations_about(mark) or None, PATIENCE, "the model's being asked")
+    asked_at = time.time() - (time.monotonic() - house.conversations_about(mark)[0].at)
+    mail = house.bridge.lines("read", house.identity, message)
+    return float(asked_at - datetime.fromisoformat(str(mail[0]["sentAt"])).timestamp())
+
+
+def _told(values: Sequence[float]) -> str:
+    return f"p50 {statistics.median(values) * 1000:.0f} ms, worst {max(values) * 1000:.0f} ms, of {len(values)}"
 
 
 def _said(house: NativeHouse, start: int) -> list[str]:

@@ -47,6 +47,18 @@ class CountingInquiry(Inquiry):
         return await super().mail_states(pairs)
 
 
+class ToldFollower(Acknowledge):
+    """Tells when it has gone round."""
+
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self.went_round = asyncio.Event()
+
+    async def _look_at_new_ends(self) -> None:
+        await super()._look_at_new_ends()
+        self.went_round.set()
+
+
 class World:
     """A graph, a ledger, the follower between them; `looked` are the identities it had looked at again."""
 
@@ -58,7 +70,7 @@ class World:
         self.looked: list[Identity] = []
         self.epoch = 1
         self.moved = asyncio.Event()
-        self.follower = Acknowledge(
+        self.follower = ToldFollower(
             ledger,
             self.inquiry,
             Current(EngineSettings()),
@@ -89,16 +101,20 @@ class World:
         assert found is not None
         return found.proof
 
+    async def goes_round(self) -> None:
+        """Wait until the follower has gone round once since now; the round under way may have begun before."""
+        for _ in range(2):
+            self.moved.set()
+            self.follower.went_round.clear()
+            async with asyncio.timeout(20):
+                await self.follower.went_round.wait()
+
     async def look_after(self, change: Callable[[], object]) -> int:
         """Change something, let the follower see it; how many messages the graph was asked about."""
         before = self.inquiry.asked_about
         change()
         self.clock.turn(1100)
-        # a second look begins when the first one is over
-        for _ in range(2):
-            self.moved.set()
-            while self.moved.is_set():  # noqa: ASYNC110 - the follower clears it, and tells nobody
-                await asyncio.sleep(0.005)
+        await self.goes_round()
         return self.inquiry.asked_about - before
 
 
@@ -117,7 +133,7 @@ def follow(world: World, story: Callable[[], Coroutine[Any, Any, None]]) -> None
 
     async def both() -> None:
         running = asyncio.create_task(world.follower.run())
-        await asyncio.sleep(0.05)
+        await world.goes_round()
         await story()
         running.cancel()
 

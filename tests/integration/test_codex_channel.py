@@ -228,10 +228,20 @@ def test_a_server_that_dies_in_the_middle_of_a_wake_neither_loses_nor_doubles_it
     if is_absent:
         assert line.progress is Progress.UNTOUCHED
         assert isinstance(asyncio.run(line.delivers()), Delivered)
-    elif fault == "die_recorded":
-        # the agent has it, and was never let answer: that is made up for, without the text
-        assert isinstance(outcome, Delivered)
-        assert outcome.evidence["begun again"]
+    assert eventually(line.was_given_once)
+
+
+def test_a_wake_whose_turn_died_unanswered_is_answered_without_being_sent_again(line: Line) -> None:
+    """Issue "native first": the agent has it and was never let answer; a turn without a text makes up for that."""
+    line.server.breaks_next("turn/start", "die_recorded")
+    back = threading.Thread(target=_comes_back, args=(line.server,))
+    back.start()
+
+    outcome = asyncio.run(line.delivers())
+    back.join()
+
+    assert isinstance(outcome, Delivered), outcome
+    assert outcome.evidence.get("begun again"), outcome
     assert eventually(line.was_given_once)
 
 
@@ -287,6 +297,11 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
         line.server.is_killed()
         line.server.starts()
         line.server.thread(THREAD)
+        for _ in range(500):
+            if await line.adapter.survey([place]):
+                break
+            await asyncio.sleep(0.01)
+        assert await line.adapter.resolve(line.address) != place
         return await line.delivers(place)
 
     outcome = asyncio.run(scenario())
@@ -387,10 +402,9 @@ def test_an_unknown_version_is_left_to_the_screen_and_doctor_says_so(line: Line)
     line.server.plays("set", version="0.999.1")
 
     found = asyncio.run(line.adapter.resolve(line.address))
-    (check,) = asyncio.run(line.adapter.probe())
-
     assert isinstance(found, Nowhere), found
     assert "0.999" in found.detail
+    (check,) = asyncio.run(line.adapter.probe())
     assert check[1] is None
     assert "0.999" in check[2]
     trusting = CodexAdapter(CodexConfig(home=str(line.server.home), versions=("0.171", "0.999")), line.context)
@@ -419,71 +433,76 @@ def test_without_its_package_the_adapter_says_so_and_harms_nothing(line: Line, m
     assert "wake-bridge with its extra" in CodexAdapter.unavailable({})
 
 
-class TestWhichThread:
-    """DESIGN §6.1: exactly one place, never a guess."""
+# -- which thread: exactly one place, never a guess (DESIGN §6.1) -------------------------------------------------
 
-    def by_directory(self, line: Line, directory: Path, **told: object) -> Place | Nowhere:
-        expected = Expected("codex", str(directory))
-        address = Address(AGENT, **{"expected": expected, "has_directory_to_itself": True, **told})  # type: ignore[arg-type]
-        return asyncio.run(line.adapter.resolve(address))
 
-    def test_the_only_one_in_the_directory_is_meant(self, line: Line, tmp_path: Path) -> None:
-        """Threads in other directories, and those that Codex began by itself, are not."""
-        line.server.thread(OTHER, cwd=str(tmp_path), ephemeral=True)
-        line.server.thread("01a220c4-0000-7000-8000-000000000000", cwd=str(tmp_path / "elsewhere"))
+def by_directory(line: Line, directory: Path, **told: object) -> Place | Nowhere:
+    """Where an address leads that names a directory and no thread."""
+    expected = Expected("codex", str(directory))
+    address = Address(AGENT, **{"expected": expected, "has_directory_to_itself": True, **told})  # type: ignore[arg-type]
+    return asyncio.run(line.adapter.resolve(address))
 
-        found = self.by_directory(line, tmp_path)
 
-        assert isinstance(found, Place), found
-        assert found.key.endswith(THREAD)
+def test_the_only_one_in_the_directory_is_meant(line: Line, tmp_path: Path) -> None:
+    """Threads in other directories, and those that Codex began by itself, are not."""
+    line.server.thread(OTHER, cwd=str(tmp_path), ephemeral=True)
+    line.server.thread("01a220c4-0000-7000-8000-000000000000", cwd=str(tmp_path / "elsewhere"))
 
-    def test_two_in_the_directory_are_ambiguous(self, line: Line, tmp_path: Path) -> None:
-        """Several are a hold with a reason."""
-        line.server.thread(OTHER, cwd=str(tmp_path))
+    found = by_directory(line, tmp_path)
 
-        found = self.by_directory(line, tmp_path)
+    assert isinstance(found, Place), found
+    assert found.key.endswith(THREAD)
 
-        assert isinstance(found, Nowhere), found
-        assert found.reason is HoldReason.AMBIGUOUS
 
-    @pytest.mark.parametrize(
-        "told", [{"has_directory_to_itself": False}, {"expected": Expected("claude", "/")}, {"expected": Expected()}]
-    )
-    def test_a_directory_that_others_share_tells_nothing(
-        self, line: Line, tmp_path: Path, told: dict[str, object]
-    ) -> None:
-        """Another harness's identity, or one that shares its directory, must not wake the Codex that happens to be there."""
-        if "expected" in told and told["expected"] == Expected("claude", "/"):
-            told = {"expected": Expected("claude", str(tmp_path))}
+def test_two_in_the_directory_are_ambiguous(line: Line, tmp_path: Path) -> None:
+    """Several are a hold with a reason."""
+    line.server.thread(OTHER, cwd=str(tmp_path))
 
-        assert isinstance(self.by_directory(line, tmp_path, **told), Nowhere)
+    found = by_directory(line, tmp_path)
 
-    def test_a_thread_that_is_known_to_be_anothers_is_not_taken(self, line: Line, tmp_path: Path) -> None:
-        """A recorded session says whose it is, better than a directory does."""
+    assert isinstance(found, Nowhere), found
+    assert found.reason is HoldReason.AMBIGUOUS
 
-        class Sessions:
-            def session(self, session_id: str) -> Session | None:
-                return Session("codex", session_id, Identity("@somebody"))
 
-        line.adapter.serve_sessions(Sessions())  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "told", [{"has_directory_to_itself": False}, {"expected": Expected("claude", "/")}, {"expected": Expected()}]
+)
+def test_a_directory_that_others_share_tells_nothing(line: Line, tmp_path: Path, told: dict[str, object]) -> None:
+    """Another harness's identity, or one that shares its directory, must not wake the Codex that happens to be there."""
+    if "expected" in told and told["expected"] == Expected("claude", "/"):
+        told = {"expected": Expected("claude", str(tmp_path))}
 
-        assert isinstance(self.by_directory(line, tmp_path), Nowhere)
+    assert isinstance(by_directory(line, tmp_path, **told), Nowhere)
 
-    def test_a_subscription_may_name_it(self, line: Line) -> None:
-        """`threadId` in a subscription's metadata."""
-        found = asyncio.run(line.adapter.resolve(Address(AGENT, details=(("threadId", THREAD),))))
 
-        assert isinstance(found, Place), found
+def test_a_thread_that_is_known_to_be_anothers_is_not_taken(line: Line, tmp_path: Path) -> None:
+    """A recorded session says whose it is, better than a directory does."""
 
-    def test_a_session_that_is_open_is_preferred_to_a_newer_one_that_is_not(self, line: Line) -> None:
-        """The newest session may be one that has been closed."""
-        line.server.thread(OTHER, scene="notLoaded")
-        sessions = (Session("codex", OTHER, AGENT), Session("codex", THREAD, AGENT))
+    class Sessions:
+        def session(self, session_id: str) -> Session | None:
+            return Session("codex", session_id, Identity("@somebody"))
 
-        found = asyncio.run(line.adapter.resolve(Address(AGENT, sessions=sessions)))
+    line.adapter.serve_sessions(Sessions())  # type: ignore[arg-type]
 
-        assert isinstance(found, Place), found
-        assert found.key.endswith(THREAD)
+    assert isinstance(by_directory(line, tmp_path), Nowhere)
+
+
+def test_a_subscription_may_name_it(line: Line) -> None:
+    """`threadId` in a subscription's metadata."""
+    found = asyncio.run(line.adapter.resolve(Address(AGENT, details=(("threadId", THREAD),))))
+
+    assert isinstance(found, Place), found
+
+
+def test_a_session_that_is_open_is_preferred_to_a_newer_one_that_is_not(line: Line) -> None:
+    """The newest session may be one that has been closed."""
+    line.server.thread(OTHER, scene="notLoaded")
+    sessions = (Session("codex", OTHER, AGENT), Session("codex", THREAD, AGENT))
+
+    found = asyncio.run(line.adapter.resolve(Address(AGENT, sessions=sessions)))
+
+    assert isinstance(found, Place), found
+    assert found.key.endswith(THREAD)
 
 
 class TestNobodyHasItOpen:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,8 +14,10 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.engine.watch import watch
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import (
+    CHANGE_LASTS,
     LIVELY_ROUND,
     LOOK_AGAIN,
     QUICK_ROUND,
@@ -27,7 +30,7 @@ from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 ADA = Identity("@ada")
 
@@ -257,3 +260,102 @@ def test_whoever_something_waits_for_is_watched_with_or_without_a_subscription()
     scene.waiting = {Identity("@unsubscribed")}
     scene.rounds()
     assert scene.adapter.resolved["unsubscribed"] == 1
+
+
+def names(count: int) -> list[str]:
+    return [f"agent{number}" for number in range(count)]
+
+
+def test_a_look_that_hangs_keeps_nobody_else_from_being_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G-H1: the others are woken as soon as if nothing hung; and what hangs is not asked again meanwhile."""
+    monkeypatch.setattr(watch, "PATIENCE", 0.05)
+    scene = Scene([Identity(f"@{name}") for name in names(5)])
+    scene.adapter.agents |= {name: ImaginedAgent() for name in names(5)}
+    seen: Counter[str] = Counter()
+    seeing = scene.adapter.observe
+
+    async def observe(place: Place, address: Address) -> Observation:
+        seen[place.label] += 1
+        if place.label == "agent0":
+            await asyncio.Event().wait()
+        return await seeing(place, address)
+
+    scene.adapter.observe = observe  # type: ignore[method-assign]
+
+    async def three_rounds() -> None:
+        for state in (PresenceState.IDLE, PresenceState.ACTIVE, PresenceState.IDLE):
+            for agent in scene.adapter.agents.values():
+                agent.state = state
+            await scene.watch.round()
+            scene.clock.at += int(ROUND * 1000)
+
+    asyncio.run(three_rounds())
+    assert seen == {"agent0": 1, "agent1": 3, "agent2": 3, "agent3": 3, "agent4": 3}
+
+
+def test_a_survey_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G-H1: the next round asks anew."""
+    monkeypatch.setattr(watch, "PATIENCE", 0.05)
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    surveying, surveys = scene.adapter.survey, 0
+
+    async def survey(places: Sequence[Place]) -> Mapping[str, str]:
+        nonlocal surveys
+        surveys += 1
+        if surveys == 1:
+            await asyncio.Event().wait()
+        return await surveying(places)
+
+    scene.adapter.survey = survey  # type: ignore[method-assign]
+
+    async def two_rounds() -> None:
+        await scene.watch.round()
+        assert scene.watch.sighted(ADA) is None
+        await scene.watch.round()
+
+    asyncio.run(two_rounds())
+    assert scene.watch.sighted(ADA)
+
+
+def test_what_a_round_raises_is_not_swallowed() -> None:
+    """The supervisor must hear of it: a job that fails is started again."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.waiting = {ADA}
+    scene.watch._changed = Mock(side_effect=LookupError("the ledger is away"))
+    with pytest.raises(LookupError):
+        scene.rounds()
+
+
+def test_unchanged_places_are_looked_at_one_in_a_round() -> None:
+    """Issue "Prove the promise", Load: two hundred panes cost few calls while nothing happens."""
+    scene = Scene([Identity(f"@{name}") for name in names(8)])
+    scene.adapter.agents |= {name: ImaginedAgent() for name in names(8)}
+    scene.rounds()
+    seen: list[str] = []
+    seeing = scene.adapter.observe
+
+    async def observe(place: Place, address: Address) -> Observation:
+        seen.append(place.label)
+        return await seeing(place, address)
+
+    scene.adapter.observe = observe  # type: ignore[method-assign]
+    scene.clock.at += LOOK_AGAIN
+    for looks in range(1, 9):
+        scene.rounds()
+        assert len(seen) == looks
+    assert sorted(seen) == names(8)
+
+
+def test_newcomers_are_found_soon_however_many_come() -> None:
+    """Issue "Prove the promise", Load: two hundred panes are known within seconds of a start."""
+    count = 3 * RESOLVED_AT_ONCE
+    scene = Scene([Identity(f"@{name}") for name in names(count)])
+    scene.adapter.agents |= {name: ImaginedAgent() for name in names(count)}
+    scene.rounds()
+    assert scene.pause() == QUICK_ROUND
+    scene.rounds(2, seconds=QUICK_ROUND)
+    scene.clock.at += CHANGE_LASTS
+    assert scene.pause() == ROUND
+    assert all(scene.watch.sighted(Identity(f"@{name}")) for name in names(count))

@@ -1,0 +1,74 @@
+"""One listing for all who ask in the same moment, and what happens when it hangs (DESIGN §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from adapters.bounded_call import Answer
+from adapters.tmux import listing
+from adapters.tmux.facts import NoPane
+from adapters.tmux.listing import Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adapters.tmux.command import TmuxServer
+
+
+class Server:
+    """A server without panes; the first `hangs` calls get no answer until `gives_up`."""
+
+    socket = "/tmp/tmux-0/none"
+
+    def __init__(self, hangs: int = 0) -> None:
+        self.calls = 0
+        self.gives_up = asyncio.Event()
+        self._hangs = hangs
+
+    async def ask(self, *_: Sequence[str], stdin: str = "") -> Answer:  # noqa: ARG002 - as the real one
+        self.calls += 1
+        if self.calls <= self._hangs:
+            await self.gives_up.wait()
+            return Answer(-9, "", "", timed_out=True)
+        return Answer(0, "", "")
+
+
+def test_all_who_ask_in_the_same_moment_share_one_call() -> None:
+    """Fifty bound panes must not cost fifty calls; who asks later asks anew."""
+
+    async def story() -> int:
+        server, panes = Server(), Listing()
+        await asyncio.gather(*(panes.of(cast("TmuxServer", server)) for _ in range(50)))
+        await panes.of(cast("TmuxServer", server))
+        return server.calls
+
+    assert asyncio.run(story()) == 2
+
+
+def test_a_listing_that_hangs_is_asked_for_once_more_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G-H1: one call that hangs must not keep all who share it waiting for its time-out."""
+    monkeypatch.setattr(listing, "ASKED_AGAIN_AFTER", 0.02)
+
+    async def story() -> tuple[object, int]:
+        server, panes = Server(hangs=1), Listing()
+        found = await asyncio.gather(*(panes.of(cast("TmuxServer", server)) for _ in range(5)))
+        return found, server.calls
+
+    assert asyncio.run(story()) == ([[]] * 5, 2)
+
+
+def test_a_server_that_never_answers_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN §6: every external call is bounded; a time-out is told as one."""
+    monkeypatch.setattr(listing, "ASKED_AGAIN_AFTER", 0.02)
+
+    async def story() -> object:
+        server, panes = Server(hangs=2), Listing()
+        asyncio.get_running_loop().call_later(0.05, server.gives_up.set)
+        return await panes.of(cast("TmuxServer", server))
+
+    nothing = asyncio.run(story())
+    assert isinstance(nothing, NoPane)
+    assert nothing.timed_out

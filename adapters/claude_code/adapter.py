@@ -123,16 +123,9 @@ class ClaudeCodeAdapter:
         return await bell.ring(found, listening, wake, journal, place.label)
 
     async def probe(self) -> Sequence[Check]:
-        """Checks for `doctor`: what of Claude Code runs, and where a monitor waits."""
+        """For `doctor`: how many sessions can be seen; where Claude Code does not run there is nothing to say."""
         live = await self._live.all()
-        if not live:
-            return [("claude sessions", None, "no Claude Code runs that could be seen by its own record", "")]
-        if self._sessions is None:
-            return [("claude sessions", True, f"{len(live)} seen by their own record", "")]
-        deaf = [str(one.record.pid) for one in live if not self._sessions.listens(one.record.session_id)]
-        hint = "`wake-bridge claude install` puts a monitor into those that start from then on" if deaf else ""
-        detail = f"{len(live)} seen, {len(live) - len(deaf)} with a monitor that waits"
-        return [("claude sessions", None if deaf else True, detail, hint)]
+        return [("claude sessions", True, f"{len(live)} seen by their own record", "")] if live else []
 
     def _known(self, session_id: str) -> Session | None:
         return self._sessions.session(session_id) if self._sessions is not None else None

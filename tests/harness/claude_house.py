@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import psutil
 
-from tests.harness.house import House
+from tests.harness.house import MANY_WAKES, House
 from tests.harness.programs import PROGRAMS
 from wake_bridge.domain.names import Identity
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.control_socket import SOCKET_NAME
+from wake_bridge.testing.sandbox import QUICK
 
 SOON: Final = 20.0
 """Seconds."""
@@ -40,6 +41,14 @@ class ClaudeHouse(House):
         """The plugin, by the command a person gives."""
         self.settings_before = (self.claude_directory / "settings.json").read_text(encoding="utf-8")
         self.bridge.run("--config", str(self.bridge.config_file), "claude", "install")
+
+    def configure(self, *, natively: bool) -> None:
+        """Say whether its own door is to be used, and start the daemon anew."""
+        self.bridge.daemons[-1].stop()
+        self.bridge.configure(f"{QUICK}{MANY_WAKES}adapters.claude.enabled = {str(natively).lower()}\n")
+        self.bridge.daemon()
+        if natively:
+            self.waits_for_monitor()
 
     def starts(self) -> None:
         """Type its command line, in a pane that says which one it is."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import time
+from datetime import datetime
+from typing import Any, Final
 
 from tests.harness.claude_house import ClaudeHouse
 from tests.harness.house import PATIENCE
 from tests.harness.model.asked import Asked
+
+REST: Final = 3.0
+"""Seconds."""
 
 
 def settled(house: ClaudeHouse, message: str, timeout: float = PATIENCE) -> dict[str, Any]:
@@ -77,3 +82,20 @@ def composer(house: ClaudeHouse) -> str:
     """What stands in the composer."""
     lines = house.look().text.splitlines()
     return next(line for line in reversed(lines) if line.startswith("❯")).removeprefix("❯").strip("\xa0 ")
+
+
+def seconds_to_turn(house: ClaudeHouse, adapter: str) -> float:
+    """From the message's own time, right before its commit, to the model's being asked about it."""
+    house.waits_for_presence("idle")
+    # as a pane that has been at rest for a while, so that the screen needs no second look
+    time.sleep(REST)
+    start = len(house.model.requests())
+    message = house.bridge.send(house.identity, "Review request")
+    delivery = settled(house, message)
+    assert delivery["adapter"] == adapter
+    mark = str(delivery["id"])
+    house.bridge.waits_for(lambda: tellings(house, mark, start), PATIENCE, "the model's being asked")
+    first = next(one for one in house.model.requests(start) if one.asked.tools and one.asked.mentions(mark))
+    asked_at = time.time() - (time.monotonic() - first.at)
+    (mail,) = house.bridge.lines("read", house.identity, message)
+    return float(asked_at - datetime.fromisoformat(str(mail["sentAt"])).timestamp())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,12 +10,22 @@ from contextlib import suppress
 import pytest
 
 from tests.harness.claude_house import ClaudeHouse
-from tests.harness.claude_wakes import composer, dialog, held, tellings, told_natively, was_told_once
+from tests.harness.claude_wakes import (
+    composer,
+    dialog,
+    held,
+    seconds_to_turn,
+    tellings,
+    told_natively,
+    was_told_once,
+)
 from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.model.scenes import PLAY
 from tests.harness.programs import PROGRAMS
 from tests.harness.tenancy import ONLY
+
+LATENCIES = 10
 
 DRAFT = "half a thought, not sent"
 
@@ -122,3 +133,16 @@ def test_after_clear_the_same_monitor_wakes_the_new_conversation(house: ClaudeHo
     start = len(house.model.requests())
 
     was_told_once(house, told_natively(house, house.bridge.send(house.identity, "after clear")), start)
+
+
+def test_natively_it_is_quicker_than_by_screen(house: ClaudeHouse) -> None:
+    """Issue "native first": latency commit → turn started, natively and by screen, side by side."""
+    natively = [seconds_to_turn(house, "claude") for _ in range(LATENCIES)]
+    house.configure(natively=False)
+    by_screen = [seconds_to_turn(house, "tmux") for _ in range(LATENCIES)]
+    house.configure(natively=True)
+
+    for what, values in (("natively", natively), ("by screen", by_screen)):
+        p50, worst = statistics.median(values) * 1000, max(values) * 1000
+        print(f"\ncommit to the model's being asked, {what}: p50 {p50:.0f} ms, worst {worst:.0f} ms, of {len(values)}")
+    assert statistics.median(natively) < statistics.median(by_screen)

@@ -287,3 +287,11 @@ def test_the_survey_changes_with_the_record_and_with_who_listens(
 
     assert first == again
     assert len({str(one) for one in (first, busy, deaf)}) == 3
+
+
+def test_doctor_counts_what_can_be_seen(claude: PlayedClaude, adapter: ClaudeCodeAdapter) -> None:
+    """Who does not run Claude Code is not told about it."""
+    assert [(name, ok) for name, ok, _, _ in asyncio.run(adapter.probe())] == [("claude sessions", True)]
+    claude.dies()
+
+    assert asyncio.run(adapter.probe()) == []

@@ -300,7 +300,7 @@ def test_the_example_names_every_key_with_its_default() -> None:
     """Meta: config.example.toml loads, and with every comment taken away it still says exactly the defaults."""
     text = EXAMPLE.read_text(encoding="utf-8")
     assert Configuration.model_validate(tomllib.loads(text)) == Configuration(
-        adapters={"tmux": {}, "osascript": {}, "codex": {}, "heartbeat": {}}
+        adapters={"tmux": {}, "osascript": {}, "claude": {}, "codex": {}, "heartbeat": {}}
     )
     open_text = re.sub(r"^# (?=[a-z_]+ = |\[)", "", text, flags=re.MULTILINE)
     tree = tomllib.loads(open_text)
@@ -334,6 +334,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[heartbeat]",
         "[adapters.tmux]",
         "[adapters.osascript]",
+        "[adapters.claude]",
         "[adapters.codex]",
         "[adapters.heartbeat]",
         "[screens]",

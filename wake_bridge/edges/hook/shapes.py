@@ -16,7 +16,7 @@ BLOCK = "block"
 DENY = "deny"
 
 _LIKE_CLAUDE: dict[str, Event] = {
-    "SessionStart": ("begun", CONTEXT),
+    "SessionStart": ("begun", ""),
     "UserPromptSubmit": ("prompt", CONTEXT),
     "PostToolUse": ("tool", CONTEXT),
     "PermissionRequest": ("approval", ""),
@@ -32,7 +32,7 @@ EVENTS: dict[str, dict[str, Event]] = {
     },
     "codex": {**_LIKE_CLAUDE, "Interrupt": ("interrupted", "")},
     "gemini": {
-        "SessionStart": ("begun", CONTEXT),
+        "SessionStart": ("begun", ""),
         "BeforeAgent": ("prompt", CONTEXT),
         "AfterTool": ("tool", CONTEXT),
         "Notification": ("approval", ""),

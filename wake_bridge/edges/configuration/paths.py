@@ -14,6 +14,9 @@ from wake_bridge.domain.errors import OperationFailed
 
 APPLICATION: Final = "wake-bridge"
 CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
+AGENT_VARIABLE: Final = "WAKE_BRIDGE_AGENT"
+"""Names the identity of the agent that is started with it; no setting."""
+
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 

@@ -318,6 +318,7 @@ def wire(
     whose = Whose(
         sessions,
         ledger.session,
+        ledger.all_sessions,
         current,
         clock,
         fences=watch.fences,

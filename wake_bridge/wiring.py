@@ -239,6 +239,7 @@ def wire(
     whose = Whose(
         sessions,
         ledger.session,
+        ledger.all_sessions,
         current,
         clock,
         fences=watch.fences,

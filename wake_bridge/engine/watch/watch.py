@@ -253,6 +253,8 @@ class Watch:
             elif pulse != track.pulse:
                 track.pulse = pulse
                 looks.append(self._follow(adapter, track, waiting))
+            elif not track.samples:
+                looks.append(self._look_once(adapter, track))
             elif self._clock.now() - track.last_seen >= LOOK_AGAIN:
                 unchanged.append(track)
         if unchanged:

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from wake_bridge.domain.routing import Address, Binding, Expected
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Place, Refused, Wake
+from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.sandbox import QUICK
 
 pytestmark = [
@@ -270,6 +271,7 @@ def test_while_its_server_is_away_a_wake_waits_and_then_comes_natively(house: Na
 
 def test_natively_it_is_quicker_than_by_screen(house: NativeHouse) -> None:
     """Issue "native first": latency commit → turn started, side by side; unknown version → bridge, and the way back."""
+    house.bridge.run("agent", "add", "@me", "--human")
     natively = [_commit_to_turn(house, "codex") for _ in range(LATENCIES // 2)]
     house.bridge.daemons[-1].stop()
     house.configure(natively=False)
@@ -461,18 +463,20 @@ def _holds(house: NativeHouse, message: str) -> bool:
 
 
 def _commit_to_turn(house: NativeHouse, adapter: str) -> float:
-    """Seconds from the message's own time, right before its commit, to the model's being asked about it."""
+    """Seconds from the message's commit to the model's being asked about it."""
     house.waits_for_presence("idle")
     # as a pane that has been at rest for a while, so that the screen needs no second look
     time.sleep(3)
-    message = house.bridge.send(house.identity, "Review request")
+    with closing(MemoryCore(house.bridge.graph)) as core:
+        message = core.send("@me", house.identity, "Review request", [house.identity])
+    committed = time.monotonic()
     delivery = house.is_settled(message)
     assert delivery["adapter"] == adapter
     mark = str(delivery["id"])
     house.bridge.waits_for(lambda: house.conversations_about(mark) or None, PATIENCE, "the model's being asked")
-    asked_at = time.time() - (time.monotonic() - house.conversations_about(mark)[0].at)
-    mail = house.bridge.lines("read", house.identity, message)
-    return float(asked_at - datetime.fromisoformat(str(mail[0]["sentAt"])).timestamp())
+    asked = house.conversations_about(mark)[0].at - committed
+    house.bridge.run("read", house.identity, message)
+    return float(asked)
 
 
 def _told(values: Sequence[float]) -> str:

@@ -32,7 +32,7 @@ test-harness: $(STAMP) ## the real programs, offline, in every state; ONLY=codex
 	WAKE_BRIDGE_TEST_ONLY="$(ONLY)" $(BIN)/pytest -m harness -s -p no:randomly tests/harness
 
 bench: $(STAMP)       ## figures, as ratios and counts, into docs/performance.md; AGAINST='…' times another waker beside ours
-	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks --against '$(AGAINST)'
+	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks --against "$$AGAINST"
 
 lint: $(STAMP)        ## ruff, mypy, floors, dependencies
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.engine_terms import engine_settings, needs_restart
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.configuration.trust import require_own_place
@@ -36,7 +37,7 @@ from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.session_answers import PATIENT, SessionAnswers
-from wake_bridge.wiring import checked_settings, engine_settings, needs_restart, reload_adapters, wire
+from wake_bridge.wiring import checked_settings, reload_adapters, wire
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""

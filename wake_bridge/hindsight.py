@@ -11,6 +11,7 @@ from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
+from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.ledger_store import LedgerStore
@@ -21,7 +22,6 @@ from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquest.inquest import Inquest, Report
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.overview import Row, overview
-from wake_bridge.wiring import engine_settings
 
 
 def look_into(settings: Settings, asked: str, identity: Identity | None, clock: Callable[[Instant], str]) -> Report:

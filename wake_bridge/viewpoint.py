@@ -18,6 +18,7 @@ from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
+from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
@@ -36,7 +37,7 @@ from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
-from wake_bridge.wiring import engine_settings, make_adapters
+from wake_bridge.wiring import make_adapters
 
 
 @dataclass(frozen=True, slots=True)

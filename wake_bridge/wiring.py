@@ -10,17 +10,15 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid, SourceUnavailable
-from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.change_log.sqlite_signal import signal_for
 from wake_bridge.edges.change_log.sqlite_source import is_busy
 from wake_bridge.edges.configuration.config import Settings, load_settings, validate_adapter_tables
+from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
@@ -38,7 +36,7 @@ from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.engine.sessions.handover import Handover
 from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import Whose
-from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
@@ -109,83 +107,6 @@ def reload_adapters(bench: Bench, old: Settings, new: Settings, clock: SteadyClo
             for changed in reloadable[:number]:
                 changed.adopt(_adapter_context(old, clock))
             raise
-
-
-def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
-    """The configuration in the engine's words and units."""
-    config = settings.config
-    return EngineSettings(
-        targets={
-            Identity(name): TargetSettings(
-                adapter=table.adapter,
-                pane=table.pane,
-                socket=table.socket,
-                harness=table.harness,
-                agent=table.agent,
-                directory=table.directory,
-                steer=table.steer,
-                may_start_thread=table.may_start_thread,
-                wants_bodies=table.digest == "full",
-                allow_from=frozenset(table.allow_from),
-            )
-            for name, table in config.targets.items()
-        },
-        targets_written=_written(settings),
-        fallback_pane=settings.fallback_pane,
-        limits=Limits(
-            refractory=config.coalesce.refractory,
-            storm=config.limits.storm,
-            storm_period=config.limits.storm_period,
-            wakes_per_hour=config.limits.wakes_per_hour,
-            wakes_per_day=config.limits.wakes_per_day,
-            thread_wakes=config.limits.thread_wakes,
-        ),
-        quiet_hours=QuietHours.parse(config.policy.quiet_hours),
-        digest=DigestStyle(
-            max_lines=config.digest.max_lines,
-            header=config.digest.header,
-            action=action_template(config.digest.action, embedded=embedded),
-        ),
-        lease=_milliseconds(config.delivery.lease),
-        ack_deadline=_milliseconds(config.delivery.ack_deadline),
-        max_attempts=config.delivery.max_attempts,
-        fresh_for=_milliseconds(config.presence.fresh_for),
-        relook_min=_milliseconds(config.presence.relook.min),
-        relook_max=_milliseconds(config.presence.relook.max),
-        notice_after=_milliseconds(config.human.notice_after),
-        heartbeat_cooldown=_milliseconds(config.heartbeat.cooldown),
-    )
-
-
-def needs_restart(old: Settings, new: Settings) -> list[str]:
-    """The changed keys that a reload cannot take over: the graph, the daemon's places, the tmux sockets."""
-    before, after = old.config, new.config
-    keys = [
-        f"graph.{key}"
-        for key in type(before.graph).model_fields
-        if getattr(before.graph, key) != getattr(after.graph, key)
-    ]
-    keys += [
-        f"daemon.{key}"
-        for key in type(before.daemon).model_fields
-        if key != "log_level" and getattr(before.daemon, key) != getattr(after.daemon, key)
-    ]
-    keys += ["heartbeat.interval"] if before.heartbeat.interval != after.heartbeat.interval else []
-    keys += [
-        f"adapters.{name}"
-        for name in {*before.adapters, *after.adapters}
-        if before.adapters.get(name) != after.adapters.get(name)
-    ]
-    return sorted(keys)
-
-
-def _milliseconds(seconds: float) -> int:
-    return int(seconds * 1000)
-
-
-def _written(settings: Settings) -> Instant:
-    """When the configuration was last written; long ago if there is none."""
-    return Instant(max((_milliseconds(file.stat().st_mtime) for file in settings.source_files), default=EPOCH_START))
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +239,7 @@ def wire(
     whose = Whose(
         sessions,
         ledger.session,
+        ledger.all_sessions,
         current,
         clock,
         fences=watch.fences,

@@ -23,15 +23,19 @@ from wake_bridge.testing.sandbox import DaemonProcess
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 MESSAGES: Final = 50
+PATIENCE: Final = 180.0
+"""Seconds to wait for what must come, on a machine with much else to do."""
+
 TEXT: Final = "what was said and thought in one turn " * 8
 """A memory's node is then as large as the real ones: about 640 bytes of file for each row of log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start into a backlog: seconds since the process was started, and megabytes."""
+    """One start into a backlog: seconds since the process was started, and megabytes; `cpu` is seconds until the tip."""
 
     at_tip: float
+    cpu: float
     first_key: float
     peak: float
     resident: float
@@ -61,6 +65,7 @@ def test_backlog(
     size = office.sandbox.graph.stat().st_size
     figures.add(f"{name}: size of the graph", [size / MEGABYTE], "MB")
     figures.add(f"{name}: at the tip, {MESSAGES} events stored", [one.at_tip for one in starts], "s", at_most=at_tip)
+    figures.add(f"{name}: until then, CPU", [one.cpu for one in starts], "s")
     figures.add(f"{name}: first key", [one.first_key for one in starts], "s", at_most=first_key)
     figures.add(f"{name}: peak RSS", [one.peak for one in starts], "MB", at_most=memory, quantile=1.0)
     figures.add(f"{name}: RSS afterwards", [one.resident for one in starts], "MB")
@@ -105,16 +110,18 @@ def _go_back_to(office: Office, before: Path) -> None:
 def _start_into_backlog(office: Office, agent: FakeHarness, trial: int) -> Start:
     """Start the daemon, wait for its first wake, end it; what its log and the agent's log say of it."""
     daemon, started = office.daemon()
-    agent.waits_for("submit", trial, timeout=60)
+    process = psutil.Process(daemon.pid)
+    daemon.waits_for_log("caught_up", timeout=PATIENCE)
+    cpu = sum(process.cpu_times()[:2])
+    agent.waits_for("submit", trial, timeout=PATIENCE)
     keys = [record["at"] / 1000 for record in agent.events("bytes") if record["at"] / 1000 > started]
     time.sleep(1)
-    process = psutil.Process(daemon.pid)
     peak, resident = _peak_of(daemon), process.memory_info().rss / MEGABYTE
     daemon.stop()
     (caught_up,) = daemon.entries("caught_up")
     at_tip = datetime.fromisoformat(caught_up["timestamp"]).timestamp()
     _check_ledger(office, caught_up["cursor"], at_tip)
-    return Start(at_tip - started, keys[0] - started, peak, resident)
+    return Start(at_tip - started, cpu, keys[0] - started, peak, resident)
 
 
 def _check_ledger(office: Office, cursor: int, at_tip: float) -> None:

@@ -58,9 +58,9 @@ class NativeHouse(House):
         self.configure(natively=True)
 
     def configure(self, *, natively: bool) -> None:
-        """Say whether the app-server is to be used; a daemon must be started anew."""
+        """Say whether the app-server's version is a known one; a daemon must be started anew."""
         target = f'pane = "agents"\nagent = "codex"\ndirectory = "{self.work}"\n'
-        codex = f'[adapters.codex]\nenabled = {str(natively).lower()}\nhome = "{self.codex_home}"\n'
+        codex = f'[adapters.codex]\nversions = ["{"0.171" if natively else "0.1"}"]\nhome = "{self.codex_home}"\n'
         self.bridge.configure(f'{QUICK}{MANY_WAKES}{codex}[targets."@codex"]\n{target}')
 
     @property
@@ -246,8 +246,30 @@ def test_a_daemon_killed_at_any_moment_of_a_wake_neither_loses_nor_doubles_it(ho
     print(f"\n{DAEMON_KILLS} daemons killed: {dict(ends)}")
 
 
+def test_while_its_server_is_away_a_wake_waits_and_then_comes_natively(house: NativeHouse) -> None:
+    """Issue "native first": the app-server is killed: nothing is typed into a program that has lost it, and the way back."""
+    line = Line(house)
+    place = asyncio.run(line.place())
+    assert place.fence is not None
+    os.kill(place.fence.server_pid, 9)
+    house.waits_until(lambda look: "Reconnecting to server" in look.text, what="that it was noticed")
+    start = len(house.model.requests())
+
+    message = house.bridge.send(house.identity, "Review request")
+    house.bridge.waits_for(lambda: _holds(house, message) or None, PATIENCE, "a hold")
+    for _ in range(5):
+        time.sleep(1)
+        assert _holds(house, message)
+    assert "[WAKE]" not in house.look().text.rpartition("Reconnecting")[2]
+    house.starts_the_server()
+
+    delivery = house.is_settled(message)
+    assert (delivery["adapter"], delivery["proof"]) == ("codex", 3)
+    arrived_once(house, delivery, start)
+
+
 def test_natively_it_is_quicker_than_by_screen(house: NativeHouse) -> None:
-    """Issue "native first": latency commit → turn started, natively and by screen, side by side."""
+    """Issue "native first": latency commit → turn started, side by side; unknown version → bridge, and the way back."""
     natively = [_commit_to_turn(house, "codex") for _ in range(LATENCIES // 2)]
     house.bridge.daemons[-1].stop()
     house.configure(natively=False)
@@ -432,6 +454,10 @@ async def _at_rest_again(line: Line) -> None:
             if single_vote(seen.evidence).vote is PresenceState.IDLE:
                 return
             await asyncio.sleep(0.05)
+
+
+def _holds(house: NativeHouse, message: str) -> bool:
+    return any(one["hold_reason"] and one["state"] == "DISPATCHED" for one in house.deliveries_of(message))
 
 
 def _commit_to_turn(house: NativeHouse, adapter: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +114,25 @@ def test_a_replaced_file_keeps_answering_from_the_old_one(path: Path, graph: Sql
     assert graph.version()[:2] != before[:2]
     assert graph.identities() == {}, "questions go to the file at the path"
     graph.reopen()
+    assert graph.bounds().highest == 51
+
+
+def test_a_backup_copied_over_the_file_is_another_version(
+    path: Path, graph: SqliteGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DESIGN §2: its inode is the old one and nothing was committed: only the file's own write tells, and opening it anew."""
+    monkeypatch.setattr("wake_bridge.edges.change_log.sqlite_source.REOPEN_AGAIN_AFTER", -1)
+    with MemoryCore.create(tmp_path / "other.sqlite") as other:
+        other.noise(50)
+        other.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    with MemoryCoreProcess(path) as core:
+        core.do("sql", "PRAGMA wal_checkpoint(TRUNCATE)")
+        before = graph.version()
+        assert graph.version() == before, "what nobody wrote is not opened anew"
+    subprocess.run(["cp", str(tmp_path / "other.sqlite"), str(path)], check=True)
+    after = graph.version()
+    assert after[:2] == before[:2]
+    assert after != before
     assert graph.bounds().highest == 51
 
 

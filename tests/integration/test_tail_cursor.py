@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -231,22 +229,6 @@ async def test_another_graph_in_its_place_begins_an_epoch_at_its_tip(
                 await rig.until(lambda: "the new graph is heard" in woken(rig))
             assert woken(rig) == ["half an hour old", "recent mail of another graph", "the new graph is heard"]
     assert warnings(logs) == ["graph_replaced", "cursor_lost"]
-
-
-async def test_a_graph_that_is_copied_over_the_same_file_begins_an_epoch(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: a backup that is copied over the file leaves its inode as it was, and commits nothing."""
-    other = other_graph(tmp_path, 1000)
-    with capture_logs() as logs:
-        async with rig_on(tmp_path) as rig:
-            await rig.reaches(core.tip())
-            core.sql("PRAGMA wal_checkpoint(TRUNCATE)")
-            core.close()
-            # in a process of its own: in ours it would drop the reader's locks
-            await asyncio.to_thread(subprocess.run, ["cp", str(other), str(tmp_path / "graph.sqlite")], check=True)
-            await rig.until(lambda: rig.tail.epoch == 2)
-            assert woken(rig) == ["half an hour old", "recent mail of another graph"]
-    # half of a copy may be met, and is waited out
-    assert [one for one in warnings(logs) if one != "graph_away"] == ["cursor_lost"]
 
 
 async def test_the_same_graph_in_another_file_is_the_same_epoch(core: MemoryCore, tmp_path: Path) -> None:

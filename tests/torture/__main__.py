@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
-import signal
 import subprocess
 import sys
 import tempfile
@@ -80,7 +79,7 @@ def _ended(process: subprocess.Popen[bytes], bound: float) -> str:
     try:
         return f"exit status {process.wait(bound)}"
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
     try:
         process.wait(60)
     except subprocess.TimeoutExpired:

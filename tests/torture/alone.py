@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.torture.run import Course
 
 def main() -> None:
     """Play the run."""
+    # what was started is ended with it, whoever ends it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     name, seed, form, file = sys.argv[1:]
     run = next(one for one in RUNS if one.name == name)
     with Course(int(seed), is_long=form == "long") as course:

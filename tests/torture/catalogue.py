@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.torture import (
+    clocks,
     hazards,
     hostility,
+    hung,
     identity,
     kills,
+    lifecycle,
     operation_faults,
+    races,
     replaced,
+    soak,
     source,
+    state,
+    submits,
     typists,
     week,
     writers,
@@ -29,7 +36,7 @@ def random_kills(course: Course) -> Sequence[Table]:
 
 def kills_at_steps(course: Course) -> Sequence[Table]:
     """Daemons killed at their worst moments."""
-    times, lanes = course.count((1, 8), (34, 10))
+    times, lanes = course.count((1, 8), (32, 8))
     return [kills.kill_at_steps(course.directory, course.tmux(), times=times, seed=course.seed, lanes=lanes)]
 
 
@@ -80,6 +87,51 @@ RUNS: Final = (
         mostly_waits=True,
     ),
     Run(
+        "soak",
+        ("G-L5",),
+        "a long life under everyday mail: memory, descriptors, nothing lost",
+        lambda course: [soak.soak(course.directory, course.tmux(), seconds=course.count(120, 1_800), seed=course.seed)],
+        mostly_waits=True,
+    ),
+    Run(
+        "stopped",
+        ("G-T2",),
+        "SIGSTOP, ten minutes in the long form",
+        lambda course: [
+            clocks.stand_still(course.directory, course.tmux(), seconds=course.count(15, 600), times=course.count(2, 1))
+        ],
+        mostly_waits=True,
+    ),
+    Run(
+        "full-disk",
+        ("G-D1",),
+        "no room under the ledger",
+        lambda course: [state.fill_the_disk(course.directory, course.tmux(), seconds=course.count(70, 300))],
+        mostly_waits=True,
+    ),
+    Run(
+        "hung",
+        ("G-H1",),
+        "a place that does not answer holds up nobody else",
+        lambda course: [hung.hang(course.directory, course.tmux(), messages=course.count(12, 100))],
+        mostly_waits=True,
+    ),
+    Run(
+        "watchdog",
+        ("G-L6",),
+        "no sign of life: started anew within 30 s",
+        lambda course: [
+            lifecycle.starve(course.directory, course.tmux(), times=course.count(1, 15)),
+            *suite(
+                "What the service manager is told",
+                "end_to_end/test_daemon_life.py::test_the_service_manager_hears_ready_signs_of_life_a_reload_and_the_stop",
+                "end_to_end/test_daemon_life.py::test_the_watchdog_starves_while_the_tail_is_stuck",
+                "end_to_end/test_service_start.py",
+            )(course),
+        ],
+        mostly_waits=True,
+    ),
+    Run(
         "standstill",
         ("G-H1",),
         "a tmux server that stands still for 11 s",
@@ -108,10 +160,71 @@ RUNS: Final = (
         lambda course: [hazards.meet_hazards(course.directory, course.tmux(), times=course.count(1, 20))],
     ),
     Run(
+        "submits",
+        ("G-T7",),
+        "Enters ignored at random: what is said to be submitted was",
+        lambda course: [
+            submits.swallow(course.directory, course.tmux(), count=course.count(40, 1_000), seed=course.seed)
+        ],
+    ),
+    Run(
         "writers",
         ("G-P1",),
         "two bridges and three identities at one pane",
         lambda course: [writers.wake_at_once(course.directory, course.tmux(), count=course.count(6, 100))],
+    ),
+    Run(
+        "races",
+        ("G-P1",),
+        "three daemons started at once on one state directory",
+        lambda course: [races.race(course.directory, course.tmux(), count=course.count(9, 210), seed=course.seed)],
+    ),
+    Run(
+        "cycles",
+        ("G-L4",),
+        "starts and stops at random moments",
+        lambda course: [
+            lifecycle.cycle(course.directory, course.tmux(), count=course.count(10, 100), seed=course.seed)
+        ],
+    ),
+    Run(
+        "reloads",
+        ("G-L7",),
+        "bad configurations under load",
+        lambda course: lifecycle.reload_badly(
+            course.directory, course.tmux(), times=course.count(1, 10), seed=course.seed
+        ),
+    ),
+    Run(
+        "clocks",
+        ("G-T1",),
+        "the wall clock set by a day and by five minutes",
+        lambda course: [clocks.set_the_clock(course.directory, course.tmux(), times=course.count(1, 15))],
+    ),
+    Run(
+        "damaged-state",
+        ("G-D2",),
+        "a ledger that is damaged or gone",
+        lambda course: [state.damage_all(course.directory, course.tmux(), times=course.count(1, 10))],
+    ),
+    Run(
+        "state-size",
+        ("G-D3",),
+        "a million events with a retention of 90 days",
+        lambda course: [state.grow(course.directory, events=course.count(20_000, 1_000_000))],
+    ),
+    Run(
+        "schema",
+        ("G-S9",),
+        "a graph that is none, or is one no more",
+        suite(
+            "What is no graph",
+            "end_to_end/test_bad_input.py::test_what_is_no_graph_ends_with_4_and_is_left_as_it_is",
+            "integration/test_tail_trouble.py::test_a_file_that_is_no_graph_in_its_place_is_waited_out",
+            "integration/test_tail_trouble.py::test_without_a_graph_the_start_fails",
+            "integration/test_tail_trouble.py::test_a_columns_change_while_running_breaks_nothing",
+            "integration/doctor",
+        ),
     ),
     Run(
         "strangers",

@@ -74,6 +74,47 @@ def curve(
     return steps
 
 
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long wakes take with so many panes, and what one of those that come all at once uses."""
+
+    panes: int
+    in_turn: Wakes
+    at_once: Wakes
+    processor_ms: float
+    """Processor time of daemon, tmux clients and tmux server for each of them."""
+
+    def figures(self) -> dict[str, object]:
+        """As JSON."""
+        return {**asdict(self), "in_turn": self.in_turn.figures(), "at_once": self.at_once.figures()}
+
+
+def latencies(
+    directory: Path, tmux: PrivateTmux, program: Sequence[str], sizes: Sequence[int], *, wakes: int
+) -> list[Latency]:
+    """Only the wakes, for each number of panes in turn: some minutes in which the machine must do nothing else."""
+    found = []
+    with Crowd(directory, tmux, program, sizes[0]) as crowd:
+        for size in sizes:
+            crowd.grow(size)
+            daemon = crowd.daemon()
+            time.sleep(SETTLES)
+            in_turn = wake_in_turn(crowd, crowd.members, wakes)
+            time.sleep(UNCHANGED)
+            before = _used(daemon.pid, crowd.tmux.server_pid)
+            at_once = wake_at_once(crowd, crowd.members)
+            used = 1000 * (_used(daemon.pid, crowd.tmux.server_pid) - before) / size
+            daemon.stop()
+            found.append(Latency(size, in_turn, at_once, round(used, 1)))
+            print(found[-1].figures(), flush=True)
+    return found
+
+
+def _used(daemon: int, server: int) -> float:
+    """Seconds of processor time, the daemon's ended children included."""
+    return sum(psutil.Process(daemon).cpu_times()[:4]) + sum(psutil.Process(server).cpu_times()[:2])
+
+
 def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: float) -> Step:
     load = os.getloadavg()[0]
     with crowd.counting() as calls:
@@ -85,7 +126,8 @@ def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: 
             looked |= {pane for call in calls() for pane in panes - looked if f"-t {pane} " in call}
             time.sleep(0.1)
         known_after = time.monotonic() - began
-        time.sleep(SETTLES)
+        # each pane is looked at once a minute, from a minute after the first look on
+        time.sleep(max(SETTLES, counted))
         calls()
         time.sleep(counted)
         idle = calls()

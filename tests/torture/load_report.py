@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.benchmarks.figures import markdown
 from tests.torture.flood import Flood
-from tests.torture.load import Step
+from tests.torture.load import Latency, Step
 from tests.torture.troubles import Trouble
 
 
@@ -32,6 +32,29 @@ def curve_table(steps: Sequence[Step]) -> str:
             f"{one.load:.1f}",
         )
         for one in steps
+    ]
+    return _table(head, rows)
+
+
+def latency_table(latencies: Sequence[Latency]) -> str:
+    """A row for each number of panes."""
+    head = (
+        "panes", "one by one: p50, ms", "p99", "max", "all at once: p50, ms", "the last, ms", "wakes a second",
+        "processor time a wake, ms", "load",
+    )  # fmt: skip
+    rows = [
+        (
+            str(one.panes),
+            f"{one.in_turn.p50:.0f}",
+            f"{one.in_turn.p99:.0f}",
+            f"{max(one.in_turn.times):.0f}",
+            f"{one.at_once.p50:.0f}",
+            f"{max(one.at_once.times):.0f}",
+            f"{1000 * one.panes / max(one.at_once.times):.0f}",
+            f"{one.processor_ms:.0f}",
+            f"{one.at_once.load:.1f}",
+        )
+        for one in latencies
     ]
     return _table(head, rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,10 @@ from typing import Any, Final, Self, TypeVar
 
 Lane = TypeVar("Lane")
 Trial = TypeVar("Trial")
+
+LOAD: Final = Path("/proc/loadavg")
+MOST_RUNNING: Final = 4
+"""Threads that want to run, for each processor, above which no trial is begun."""
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
@@ -150,6 +155,7 @@ def run_in_lanes(
                 trial = waiting.get_nowait()
             except Empty:
                 return
+            waits_for_room()
             try:
                 table.add(*run(lane, trial))
             except Exception as broken:  # noqa: BLE001 - one trial's trouble must not hide what the others find
@@ -157,9 +163,25 @@ def run_in_lanes(
 
     start = time.monotonic()
     with ThreadPoolExecutor(len(lanes)) as pool:
-        for done in [pool.submit(work, lane) for lane in lanes]:
-            done.result()
+        try:
+            for done in [pool.submit(work, lane) for lane in lanes]:
+                done.result()
+        except BaseException:
+            # whoever was told to end waits for the trials under way, and for no others
+            while not waiting.empty():
+                waiting.get()
+            raise
     table.seconds += time.monotonic() - start
+
+
+def waits_for_room(patience: float = 3.0) -> None:
+    """Wait, but not for ever, while far more wants to run than there are processors: such a trial would judge the machine."""
+    deadline = time.monotonic() + patience
+    while LOAD.exists() and time.monotonic() < deadline:
+        running = int(LOAD.read_text(encoding="ascii").split()[3].partition("/")[0])
+        if running <= MOST_RUNNING * (os.cpu_count() or 1):
+            return
+        time.sleep(0.2)
 
 
 def _shown(number: int) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -169,9 +170,11 @@ class Rig:
         self.rest()
 
     def rest(self) -> None:
-        """End every daemon that still runs."""
-        self.plain.close()
-        self.watched.close()
+        """End every daemon that still runs, also where one of them does not end by itself."""
+        for sandbox in (self.plain, self.watched):
+            for daemon in sandbox.daemons:
+                with suppress(subprocess.TimeoutExpired):
+                    daemon.stop(30)
 
     # -- the graph and the bridge --------------------------------------------------------------------------------
 
@@ -182,7 +185,11 @@ class Rig:
 
     def daemon(self) -> DaemonProcess:
         """A daemon as a person has it."""
-        daemon = self.plain.daemon_under_way()
+        return self._started(self.plain, {})
+
+    @staticmethod
+    def _started(sandbox: Sandbox, environment: Mapping[str, str]) -> DaemonProcess:
+        daemon = sandbox.daemon_under_way(environment=environment)
         daemon.waits_until_tailing(STARTS_WITHIN)
         return daemon
 
@@ -192,14 +199,14 @@ class Rig:
 
     def dying(self, point: Point) -> DaemonProcess:
         """A daemon that dies at a point."""
-        return self.watched.daemon(environment={CRASH: str(point)})
+        return self._started(self.watched, {CRASH: str(point)})
 
     def halting(self, point: Point, dying_at: Point | None = None) -> tuple[DaemonProcess, Halt]:
         """A daemon that stands still at a point, and what lets it go on; later it may die at another."""
         directory = self.directory / f"halt-{time.time_ns()}"
         directory.mkdir()
         environment = {HALT: f"{point}@{directory}", **({CRASH: str(dying_at)} if dying_at else {})}
-        return self.watched.daemon(environment=environment), Halt(point, directory)
+        return self._started(self.watched, environment), Halt(point, directory)
 
     # -- what the ledger says ------------------------------------------------------------------------------------
 

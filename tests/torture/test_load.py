@@ -15,8 +15,8 @@ import pytest
 
 from tests.torture import two_readers
 from tests.torture.flood import flood
-from tests.torture.load import curve
-from tests.torture.load_report import curve_table, flood_table, trouble_figures, trouble_table
+from tests.torture.load import curve, latencies
+from tests.torture.load_report import curve_table, flood_table, latency_table, trouble_figures, trouble_table
 from tests.torture.reliability import write_section
 from tests.torture.troubles import TROUBLES, troubles
 from wake_bridge.testing.tmux_server import PrivateTmux
@@ -63,7 +63,7 @@ def test_cost_and_latency_by_the_number_of_panes(place: Path, tmux: PrivateTmux,
     """Issue, Load: 200 panes and identities on one server; calls of tmux per wake and per idle minute are few."""
     began = time.monotonic()
     sizes = (5, 20, 50, 100, 200) if IS_LONG else (20,)
-    stretch, stretches, wakes = (30, 3, 120) if IS_LONG else (5, 1, 10)
+    stretch, stretches, wakes = (30, 2, 100) if IS_LONG else (5, 1, 10)
     steps = curve(
         place, tmux, program, sizes, stretch=stretch, stretches=stretches, wakes=wakes, counted=60 if IS_LONG else 10
     )
@@ -76,6 +76,20 @@ def test_cost_and_latency_by_the_number_of_panes(place: Path, tmux: PrivateTmux,
     assert not any(one.in_turn.lost + one.at_once.lost for one in steps)
     assert max(one.calls_a_minute for one in steps) <= MOST_CALLS_A_MINUTE
     assert max(one.calls_a_wake for one in steps) <= MOST_CALLS_A_WAKE
+
+
+def test_latency_by_the_number_of_agents(place: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> None:
+    """Issue, Load: p50 and p99 from commit to submit; for `chrt -r 1`, which makes a busy machine a quiet one."""
+    began = time.monotonic()
+    sizes, wakes = ((5, 20, 50, 100, 200), 100) if IS_LONG else ((10,), 10)
+    found = latencies(place, tmux, program, sizes, wakes=wakes)
+    table = latency_table(found)
+    print(f"\n{table}")
+    if IS_LONG:
+        text = f"## Load: how long wakes take by the number of panes\n\n[What it means](scale.md).\n\n{table}"
+        figures, command = [one.figures() for one in found], f"chrt -r 1 env {COMMAND.format('agents')}"
+        write_section("load-latency", command, text, figures, seconds=time.monotonic() - began)
+    assert not any(one.in_turn.lost + one.at_once.lost for one in found)
 
 
 @pytest.mark.parametrize(("window", "most"), [(30, 3), (0, 8)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -72,6 +73,31 @@ def test_a_monitor_that_never_begins_may_not_begin_later() -> None:
         assert (await monitor) is not None
         assert not bell.printing(S, "M")
         assert not bell.printed("M")
+
+    run(story())
+
+
+@pytest.mark.parametrize("is_between_two_calls", [False, True])
+def test_a_monitor_that_begins_in_the_moment_in_which_the_wait_ends_has_begun(*, is_between_two_calls: bool) -> None:
+    """Who was told yes writes: a loop that stood still hears the yes and the end of its patience at once."""
+
+    async def story() -> None:
+        bell = Doorbell()
+        monitor = await waiting(bell)
+        if is_between_two_calls:
+            monitor.cancel()
+            await asyncio.gather(monitor, return_exceptions=True)
+        ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
+        await asyncio.sleep(0)
+        if not is_between_two_calls:
+            await monitor
+        told: list[bool] = []
+        # due right after the end of the patience, and both while the loop stands still
+        asyncio.get_running_loop().call_later(0.25, lambda: told.append(bell.printing(S, "M")))
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251 - it is the loop that stands still
+        assert await ringing is (None if told == [True] else False)
+        assert told == [True]
 
     run(story())
 

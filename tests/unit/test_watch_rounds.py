@@ -359,3 +359,14 @@ def test_newcomers_are_found_soon_however_many_come() -> None:
     scene.clock.at += CHANGE_LASTS
     assert scene.pause() == ROUND
     assert all(scene.watch.sighted(Identity(f"@{name}")) for name in names(count))
+
+
+def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> None:
+    """DESIGN §5: what follows a wake is judged anew, and soon, however many were woken since the last round."""
+    scene = Scene([Identity(f"@{name}") for name in names(5)])
+    scene.adapter.agents |= {name: ImaginedAgent() for name in names(5)}
+    scene.rounds()
+    for name in names(5):
+        scene.watch.forget(Identity(f"@{name}"))
+    scene.rounds()
+    assert all(scene.watch.sighted(Identity(f"@{name}")) for name in names(5))

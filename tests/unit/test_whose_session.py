@@ -41,6 +41,7 @@ class World:
         self.whose = Whose(
             self.registry,
             self.ledger.session,
+            self.ledger.all_sessions,
             self.current,
             self.clock,
             fences=lambda: [*self.fences.items(), *self.conversations],
@@ -163,6 +164,17 @@ def test_the_directory_of_one_target_and_one_conversation_fits(world: World) -> 
     assert world.whose.of(replace(one, session_id="s3", harness="codex", directory="/proj")) is None
     world.registry.part("s1")
     assert world.met(second) == A
+
+
+def test_a_conversation_from_before_a_restart_still_has_its_directory(world: World) -> None:
+    """What another agent begins there meanwhile is not taken for it."""
+    world.target({A: TargetSettings(directory="/proj")})
+    world.started |= {500: "9", 501: "9"}
+    assert world.met(Caller("claude", "s1", "/proj", 500, "9")) == A
+    world.registry._live.clear()
+    assert world.whose.of(Caller("claude", "s2", "/proj", 501, "9")) is None
+    del world.started[500]
+    assert world.whose.of(Caller("claude", "s2", "/proj", 501, "9")) == A
 
 
 def test_a_directory_of_two_targets_is_nobodys(world: World) -> None:

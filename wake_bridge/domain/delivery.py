@@ -233,6 +233,14 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         "synchronized",
     ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes off`",
     (HoldReason.UNKNOWN, "it may have been sent"): "nothing to do: whether {where} took it is looked for again",
+    (
+        HoldReason.UNKNOWN,
+        "reconnecting",
+    ): "the program in {where} has lost its server and looks for it: if that lasts, run `codex app-server daemon start`",
+    (
+        HoldReason.UNKNOWN,
+        "conversation-lost",
+    ): "the conversation in {where} has died with its server: start the agent there again",
     (HoldReason.UNKNOWN, "looks idle"): "nothing to do: {where} looks idle, and a second look follows",
     (HoldReason.UNKNOWN, "the last look is"): "nothing to do: {where} is looked at again",
     (HoldReason.UNKNOWN, "taken up again"): "nothing to do: {where} is looked at again",

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
+from wake_bridge.edges.configuration.paths import CONFIG_VARIABLE
+
 _SCRIPT: Final = "wake-bridge"
 
 

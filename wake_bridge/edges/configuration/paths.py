@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from platformdirs import PlatformDirs
 
@@ -15,6 +14,9 @@ from wake_bridge.domain.errors import OperationFailed
 
 APPLICATION: Final = "wake-bridge"
 CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
+AGENT_VARIABLE: Final = "WAKE_BRIDGE_AGENT"
+"""Names the identity of the agent that is started with it; no setting."""
+
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 
@@ -28,8 +30,7 @@ def default_config_file() -> Path:
     return Path(_directories().user_config_dir) / "config.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPlace:
+class ConfigPlace(NamedTuple):
     """The configuration file to read. `named_by` says who asked for it; empty: the default place, where none is fine."""
 
     path: Path

@@ -14,13 +14,10 @@ from pydantic import BaseModel
 
 from wake_bridge.edges.configuration.fields import Configuration
 from wake_bridge.edges.configuration.mistakes import Key, Mistake, closest, keys_of, shown
-from wake_bridge.edges.configuration.paths import CONFIG_VARIABLE, ConfigPlace
+from wake_bridge.edges.configuration.paths import AGENT_VARIABLE, CONFIG_VARIABLE, ConfigPlace
 from wake_bridge.edges.configuration.trust import why_another_could_change
 
 PREFIX: Final = "WAKE_BRIDGE_"
-AGENT_VARIABLE: Final = PREFIX + "AGENT"
-"""Names the identity of the agent that is started with it; no setting."""
-
 SESSION_VARIABLE: Final = "TMUX_SESSION"
 ALIASES: Final[Mapping[str, Key]] = {
     "NEO_MEMORY_DB_PATH": ("graph", "path"),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wake_bridge.edges.configuration.paths import (
     ConfigPlace,
@@ -28,8 +27,7 @@ DAEMON_KEYS: Final = frozenset({"state_dir", "log_level", "log_format", "log_fil
 _OVERRIDES: Final = ("WAKE_BRIDGE_GRAPH_", "WAKE_BRIDGE_DAEMON_", "NEO_MEMORY_DB_PATH", "NEO_AI_DAEMON_DIR")
 
 
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
+class Whereabouts(NamedTuple):
     """The two places that commands work on."""
 
     graph_path: Path

@@ -92,10 +92,11 @@ class Doorbell:
             return False
         ring = self._rings[mark] = Ring(session_id, mark, line)
         try:
-            if not await self._hand_to_monitor(ring):
-                return False
-            # once it has begun nobody can call it back; until then nothing can have been written
-            if not await _within(BEGINS_WITHIN, ring.begun.wait()):
+            if await self._hand_to_monitor(ring):
+                await _within(BEGINS_WITHIN, ring.begun.wait())
+            # once it has begun nobody can call it back, also where the wait ended in the same moment; until then nothing
+            # can have been written
+            if not ring.begun.is_set():
                 return False
             return True if await _within(WRITES_WITHIN, ring.written.wait()) else None
         finally:

@@ -43,6 +43,7 @@ class Whose:
     Args:
         registry: the conversations that called in.
         recorded: what was written down of one earlier.
+        all_recorded: the same of every one, the latest heard of first.
         current: the settings in force.
         clock: how long ago one was heard of.
         fences: where the identities live now, as they are watched: panes, and conversations that a native channel found.
@@ -54,6 +55,7 @@ class Whose:
         self,
         registry: Registry,
         recorded: Callable[[str], Session | None],
+        all_recorded: Callable[[], Sequence[Session]],
         current: Current,
         clock: Clock,
         *,
@@ -63,6 +65,7 @@ class Whose:
     ) -> None:
         self._registry = registry
         self._recorded = recorded
+        self._all_recorded = all_recorded
         self._current = current
         self._clock = clock
         self._fences = fences
@@ -122,11 +125,12 @@ class Whose:
         return fitting[0] if fits else None
 
     def _others(self, caller: Caller) -> list[Session]:
-        """The other conversations that are still going on, as far as can be told."""
+        """The other conversations that are still going on, as far as can be told; also those from before a restart."""
         since = Instant(self._clock.now() - SILENT_FOR)
+        known = {one.session_id: one for one in (*self._all_recorded(), *self._registry.live())}
         return [
             one
-            for one in self._registry.live()
+            for one in known.values()
             if one.session_id != caller.session_id and one.seen_at >= since and self._is_alive(one)
         ]
 

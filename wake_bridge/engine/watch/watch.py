@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
-from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, Presence, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Binding, Route
@@ -17,6 +15,7 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.engine.watch.overview import Sighted
 from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.track import Track, verdict_of
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
@@ -55,23 +54,6 @@ RouteKey = tuple[Identity, str]
 """Whose route, and by which adapter."""
 
 
-@dataclass(slots=True)
-class _Track:
-    """One watched place on one route. `since` is when it began to show what it shows now."""
-
-    route: Route
-    place: Place
-    pulse: str = ""
-    since: Instant = EPOCH_START
-    samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
-    is_looked_at: bool = False
-
-    @property
-    def last_seen(self) -> Instant:
-        """When it was looked at last."""
-        return self.samples[-1].at if self.samples else EPOCH_START
-
-
 class Watch:
     """Samples of every bound place, and the presence they add up to.
 
@@ -102,7 +84,7 @@ class Watch:
         self._waiting = waiting
         self._changed = changed
         self._looks = Looks(current, clock)
-        self._tracks: dict[RouteKey, _Track] = {}
+        self._tracks: dict[RouteKey, Track] = {}
         self._resolved_at: dict[RouteKey, Instant] = {}
         self._stirred = asyncio.Event()
         self._planned_at = EPOCH_START
@@ -122,7 +104,7 @@ class Watch:
             return found
         track = self._tracks.get(key)
         if track is None or track.place.key != found.key:
-            self._tracks[key] = _Track(route, found)
+            self._tracks[key] = Track(route, found)
         else:
             track.place, track.route = found, route
         return found
@@ -131,9 +113,9 @@ class Watch:
         """One fresh look, fused with an older one that is at least 1.5 s its senior."""
         track = self._tracks.get(_key(route))
         if track is None or track.place.key != place.key:
-            track = self._tracks[_key(route)] = _Track(route, place)
+            track = self._tracks[_key(route)] = Track(route, place)
         latest = await self._sample(self._routes.adapter(route), place, route.address, track)
-        return fuse(latest, self._elder(track, latest), self._clock.now(), self._current.settings.fresh_for)
+        return fuse(latest, track.elder(latest), self._clock.now(), self._current.settings.fresh_for)
 
     async def look_twice(self, route: Route, place: Place) -> Presence:
         """Two looks far enough apart, for callers without a history."""
@@ -150,13 +132,8 @@ class Watch:
         """
         theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
         theirs.sort(key=_is_native, reverse=True)
-        seen = [self._sighted(one) for one in theirs]
+        seen = [one.sighted(self._current.settings.fresh_for) for one in theirs]
         return next((one for one in seen if one.looks_like is not PresenceState.UNKNOWN), seen[0] if seen else None)
-
-    def _sighted(self, track: _Track) -> Sighted:
-        latest = track.samples[-1]
-        presence = fuse(latest, self._elder(track, latest), latest.at, self._current.settings.fresh_for)
-        return Sighted(presence.state, _verdict(latest)[0], track.since, track.place.label, track.route.adapter)
 
     def place_of(self, identity: Identity) -> Place | None:
         """Where the identity lives, as it is watched: its pane, else where it is reached; None where it is not."""
@@ -170,14 +147,8 @@ class Watch:
 
     def second_look_at(self, route: Route) -> Instant:
         """When one more look could first prove idle: far enough from the first of the looks that agree by now."""
-        since = self._clock.now()
-        track = self._tracks.get(_key(route))
-        samples: Sequence[Observation] = track.samples if track is not None else ()
-        for sample in reversed(samples):
-            if sample.fingerprint != samples[-1].fingerprint or not _speaks_for_idle(sample):
-                break
-            since = sample.at
-        return Instant(since + SAMPLES_APART)
+        now, track = self._clock.now(), self._tracks.get(_key(route))
+        return Instant((track.at_rest_since(now) if track is not None else now) + SAMPLES_APART)
 
     def forget(self, identity: Identity) -> None:
         """Drop the samples of an identity's places: what follows a wake must be judged anew, and soon."""
@@ -203,7 +174,7 @@ class Watch:
         else:
             again, others = [], []
         await self._patiently(self._locate_all(others))
-        by_adapter: dict[str, list[_Track]] = {}
+        by_adapter: dict[str, list[Track]] = {}
         for track in self._tracks.values():
             by_adapter.setdefault(track.route.adapter, []).append(track)
         # side by side: an adapter may answer all of them with one call
@@ -267,11 +238,11 @@ class Watch:
         """Milliseconds since a route was last resolved."""
         return now - self._resolved_at.get(key, EPOCH_START)
 
-    async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[_Track], waiting: set[Identity]) -> None:
+    async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[Track], waiting: set[Identity]) -> None:
         """Ask for the pulses of an adapter's places, and look at those that changed."""
         pulses = await self._looks.survey(adapter, [track.place for track in tracks])
         looks: list[Awaitable[object]] = []
-        unchanged: list[_Track] = []
+        unchanged: list[Track] = []
         for track in tracks:
             identity, pulse = track.route.address.identity, pulses.get(track.place.key)
             if pulse is None:
@@ -282,17 +253,19 @@ class Watch:
             elif pulse != track.pulse:
                 track.pulse = pulse
                 looks.append(self._follow(adapter, track, waiting))
+            elif not track.samples:
+                looks.append(self._look_once(adapter, track))
             elif self._clock.now() - track.last_seen >= LOOK_AGAIN:
                 unchanged.append(track)
         if unchanged:
             looks.append(self._look_once(adapter, min(unchanged, key=lambda one: one.last_seen)))
         await asyncio.gather(*looks)
 
-    async def _follow(self, adapter: HarnessAdapter, track: _Track, waiting: set[Identity]) -> None:
+    async def _follow(self, adapter: HarnessAdapter, track: Track, waiting: set[Identity]) -> None:
         """Look at a place that changed, and tell what that is news to."""
         identity = track.route.address.identity
-        before = _verdict(track.samples[-1]) if track.samples else None
-        after = _verdict(await self._look_once(adapter, track))
+        before = verdict_of(track.samples[-1]) if track.samples else None
+        after = verdict_of(await self._look_once(adapter, track))
         self._lively_until = Instant(self._clock.now() + CHANGE_LASTS)
         # a spinner that turns is a change, but no news
         is_news = after != before or after[0] is PresenceState.IDLE
@@ -300,7 +273,7 @@ class Watch:
             self._quick_until = self._lively_until
             self._changed(identity)
 
-    async def _look_once(self, adapter: HarnessAdapter, track: _Track) -> Observation:
+    async def _look_once(self, adapter: HarnessAdapter, track: Track) -> Observation:
         """One look, at most one of a place at a time."""
         track.is_looked_at = True
         try:
@@ -309,47 +282,18 @@ class Watch:
         finally:
             track.is_looked_at = False
 
-    async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: _Track) -> Observation:
+    async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: Track) -> Observation:
         latest = await self._looks.observe(adapter, place, address)
         if not latest.is_proof:
             # a control plane knows better than hooks, which an interrupted turn tells nothing
             latest = replace(latest, evidence=(*latest.evidence, *self._told(address.identity)))
-        if not track.samples or _verdict(track.samples[-1]) != _verdict(latest):
-            track.since = latest.at
-        recent = [*track.samples][-2:]
-        if len(recent) > 1 and all(_agree(one, latest) for one in recent):
-            # of looks that agree the first and the last say all; many in a row must not push the first out
-            track.samples.pop()
-        track.samples.append(latest)
+        track.keep(latest)
         return latest
 
-    @staticmethod
-    def _elder(track: _Track, latest: Observation) -> Observation | None:
-        """The newest sample old enough to compare with; a younger one that disagrees speaks first."""
-        for sample in reversed(track.samples):
-            if sample is latest:
-                continue
-            if sample.fingerprint != latest.fingerprint or latest.at - sample.at >= SAMPLES_APART:
-                return sample
-        return None
 
-
-def _is_native(track: _Track) -> bool:
+def _is_native(track: Track) -> bool:
     return track.route.capabilities.composer_independent
 
 
 def _key(route: Route) -> RouteKey:
     return route.address.identity, route.adapter
-
-
-def _speaks_for_idle(sample: Observation) -> bool:
-    return _verdict(sample)[0] is PresenceState.IDLE
-
-
-def _agree(one: Observation, other: Observation) -> bool:
-    return one.fingerprint == other.fingerprint and _verdict(one) == _verdict(other)
-
-
-def _verdict(sample: Observation) -> tuple[PresenceState, HoldReason | None]:
-    decided_by = single_vote(sample.evidence)
-    return decided_by.vote, decided_by.hold

@@ -59,7 +59,10 @@ class QuietProgram:
         """The next bytes; none of them when an Escape has stood alone for long enough; None at the end."""
         if self._decoder.has_lone_escape and not select.select([descriptor], [], [], ESCAPE_WAIT)[0]:
             return b""
-        return os.read(descriptor, 65536) or None
+        try:
+            return os.read(descriptor, 65536) or None
+        except OSError:
+            return None
 
     def _take(self, chunk: bytes) -> None:
         if chunk:

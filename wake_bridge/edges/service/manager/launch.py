@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from wake_bridge.edges.configuration.paths import AGENT_VARIABLE, CONFIG_VARIABLE
+
 CARRIED: Final = (
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
@@ -23,10 +25,6 @@ CARRIED: Final = (
 """What decides which files are used, and what time it is: the service must be the daemon that commands talk of."""
 
 OVERRIDE: Final = "WAKE_BRIDGE_"
-CONFIG_VARIABLE: Final = "WAKE_BRIDGE_CONFIG"
-AGENT_VARIABLE: Final = "WAKE_BRIDGE_AGENT"
-"""Whose the terminal is; the service is nobody's."""
-
 _TEST_VARIABLE: Final = "WAKE_BRIDGE_TEST_"
 _USUAL: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _HOMEBREW: Final = "/opt/homebrew/bin"
@@ -75,6 +73,7 @@ def _is_carried(name: str) -> bool:
         return True
     return (
         name.startswith(OVERRIDE)
+        # the service is no agent's
         and name not in {CONFIG_VARIABLE, AGENT_VARIABLE}
         and not name.startswith(_TEST_VARIABLE)
     )

@@ -1,0 +1,95 @@
+"""Agents that swallow Enters and show pastes late, at random: what is said to be submitted was (DESIGN §6)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.torture.report import Table, Verdict, run_in_lanes
+from tests.torture.rig import Agent, Rig, since
+from wake_bridge.domain.delivery import Outcome
+from wake_bridge.testing.tmux_server import PrivateTmux
+
+ABOUT: Final = (
+    "Each agent ignores none to four Enters, and shows paste and keys up to 1.2 s late, as chance has it. A wake that the"
+    " ledger calls submitted must have been submitted, once and alone; one that is not must be reported as `staged` or"
+    " unknown. 99.9 % of those in which no more than three Enters are ignored must be submitted without anybody's help."
+)
+ONCE: Final = "submitted once"
+REPORTED: Final = "reported as staged"
+RESULTS: Final = (ONCE, REPORTED, "unknown", "broken rule")
+LANES: Final = 8
+TRIES: Final = 4
+"""Enters that a wake presses: one, and three more while its own text provably still stands there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mood:
+    """How an agent behaves during one wake."""
+
+    swallows: int
+    paste_delay: int
+    echo_delay: int
+
+    def __str__(self) -> str:
+        return f"{self.swallows} Enters are ignored"
+
+
+def moods(count: int, chance: random.Random) -> Iterator[Mood]:
+    """So many, most of them with at least one Enter ignored."""
+    for _ in range(count):
+        yield Mood(
+            chance.choice((0, 1, 1, 2, 2, 3, 3, 4)),
+            chance.choice((0, 0, 300, 1200)),
+            chance.choice((0, 0, 100, 400)),
+        )
+
+
+def swallow(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
+    """So many wakes."""
+    rows = [str(Mood(number, 0, 0)) for number in range(TRIES + 1)]
+    table = Table("Enters that are ignored", ABOUT, "what happens", RESULTS, rows)
+    with Rig(directory / "moody", tmux, [f"moody{at}" for at in range(LANES)]) as rig:
+        rig.daemon()
+        lanes = [(rig, agent) for agent in rig.agents]
+        run_in_lanes(table, lanes, moods(count, random.Random(seed)), run_mood)
+    tried = [counts for row, counts in table.rows.items() if row != rows[TRIES]]
+    submitted, all_of_them = sum(one[ONCE] for one in tried), sum(one.total() for one in tried)
+    share = submitted / max(1, all_of_them)
+    table.demand(share >= 0.999, "all", f"only {share:.2%} were submitted without help")
+    table.measures["submitted without help, of those with a chance"] = f"{submitted} of {all_of_them}, {share:.2%}"
+    return table
+
+
+def run_mood(lane: tuple[Rig, Agent], mood: Mood) -> tuple[str, Verdict]:
+    """One wake."""
+    rig, agent = lane
+    start = len(agent.fake.records())
+    agent.fake.turn(swallow_enter=mood.swallows, paste_delay=mood.paste_delay, echo_delay=mood.echo_delay)
+    message = rig.send(agent, str(mood))
+    standing = rig.waits_for(message, lambda one: one.is_settled or one.hold == "staged", 60)
+    delivery = standing.delivery if standing else None
+    submits = [one["text"] for one in since(agent.fake.records(), start, "submit")]
+    reported = standing is not None and standing.hold == "staged" and not submits
+    agent.fake.turn(swallow_enter=0, paste_delay=0, echo_delay=0)
+    wrongs = []
+    if reported:
+        # whatever it is told, it is never typed again: a person empties the composer, and it ends
+        standing = rig.waits_until_settled(message, 60)
+        delivery = standing.delivery if standing else None
+        submits = [one["text"] for one in since(agent.fake.records(), start, "submit")]
+    if delivery is None or not delivery.state.is_terminal:
+        wrongs.append(f"it never ended:\n{rig.story(message)}")
+    elif delivery.outcome is Outcome.SUBMITTED and submits != [delivery.digest]:
+        wrongs.append(f"said to be submitted, but the agent got {submits!r}\n{rig.story(message)}")
+    elif delivery.outcome is not Outcome.SUBMITTED and len(submits) > 1:
+        wrongs.append(f"submitted more than once: {submits!r}")
+    if since(agent.fake.records(), start, "empty-enter"):
+        wrongs.append(f"an Enter met an empty composer\n{rig.story(message)}")
+    agent.clear()
+    outcome = delivery.outcome if delivery else None
+    result = REPORTED if reported else ONCE if outcome is Outcome.SUBMITTED else "unknown"
+    return str(mood), Verdict("broken rule" if wrongs else result, tuple(wrongs))

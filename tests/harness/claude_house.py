@@ -18,6 +18,8 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.control_socket import SOCKET_NAME
 from wake_bridge.testing.sandbox import QUICK
 
+HANDING_OVER: Final = frozenset({"PostToolBatch", "Stop"})
+
 SOON: Final = 20.0
 """Seconds."""
 
@@ -28,12 +30,14 @@ class ClaudeHouse(House):
     Args:
         directory: an empty directory.
         command: what starts wake-bridge.
+        hands_over: whether its hooks may take what is held at the end of a turn or of a tool, before the monitor can.
     """
 
-    def __init__(self, directory: Path, command: tuple[str, ...]) -> None:
+    def __init__(self, directory: Path, command: tuple[str, ...], *, hands_over: bool = True) -> None:
         super().__init__(PROGRAMS["claude"], directory, command)
         self.claude_directory = self.home / ".claude"
         self.settings_before = ""
+        self._hands_over = hands_over
         # the daemon is the same person's
         self.bridge.environment["CLAUDE_CONFIG_DIR"] = str(self.claude_directory)
 
@@ -41,6 +45,11 @@ class ClaudeHouse(House):
         """The plugin, by the command a person gives."""
         self.settings_before = (self.claude_directory / "settings.json").read_text(encoding="utf-8")
         self.bridge.run("--config", str(self.bridge.config_file), "claude", "install")
+        if not self._hands_over:
+            file = self.claude_directory / "skills" / "wake-bridge" / "hooks" / "hooks.json"
+            hooks = json.loads(file.read_text(encoding="utf-8"))["hooks"]
+            kept = {event: entry for event, entry in hooks.items() if event not in HANDING_OVER}
+            file.write_text(json.dumps({"hooks": kept}), encoding="utf-8")
 
     def configure(self, *, natively: bool) -> None:
         """Say whether its own door is to be used, and start the daemon anew."""

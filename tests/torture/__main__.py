@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from tests.torture.catalogue import RUNS
 from tests.torture.reliability import FIGURES, put_section, write_section
@@ -31,6 +32,9 @@ WORKING: Final = 2
 
 WAITING: Final = 3
 """Runs at a time that mostly wait."""
+
+UNDER_WAY: Final[set[subprocess.Popen[bytes]]] = set()
+"""The processes of the runs that are being played."""
 
 BOUNDS: Final = {False: 570, True: 3 * 3600}
 """Seconds that a run may take in the short and in the long form."""
@@ -64,7 +68,9 @@ def play(run: Run, *, seed: int, is_long: bool) -> Outcome:
         with log.open("wb") as stream:
             command = [sys.executable, "-m", "tests.torture.alone", run.name, str(seed), form, str(file)]
             process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=DOCS.parent)
+            UNDER_WAY.add(process)
             ended = _ended(process, BOUNDS[is_long])
+            UNDER_WAY.discard(process)
         if file.exists():
             tables = [Table.of(record) for record in json.loads(file.read_text(encoding="utf-8"))]
         else:
@@ -147,6 +153,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such run: {', '.join(sorted(unknown))}")
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
     chosen = [run for run in RUNS if run.name in asked.names or not asked.names]
+    signal.signal(signal.SIGTERM, _end_all)
     print(f"{'long' if asked.long else 'short'} form, seed {seed}", flush=True)
     began = time.monotonic()
     done = _play_all(chosen, seed=seed, is_long=asked.long)
@@ -156,6 +163,13 @@ def main(arguments: Sequence[str]) -> int:
         f"{'long' if asked.long else 'short'} form, seed {seed}: {wrongs} violations, {time.monotonic() - began:.0f} s"
     )
     return 1 if wrongs else 0
+
+
+def _end_all(*_: object) -> NoReturn:
+    """Whoever ends the bench ends its runs."""
+    for process in [*UNDER_WAY]:
+        process.terminate()
+    sys.exit("told to end")
 
 
 def _play_all(chosen: Sequence[Run], *, seed: int, is_long: bool) -> Mapping[str, Outcome]:

@@ -87,7 +87,7 @@ def run_hazard(rig: Rig, hazard: Hazard) -> tuple[str, Verdict]:
         standing, wrongs = rig.standing(message), [str(rule)]
     finally:
         with going_on(halt):
-            daemon.stop()
+            daemon.stop(60)
         _recover(agent)
     result = _result(bout, standing)
     if not wrongs and result not in hazard.expected:

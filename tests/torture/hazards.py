@@ -229,7 +229,7 @@ def meet_hazards(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
     table = Table("Hazards between look and proof", ABOUT, "what happens", RESULTS, map(str, HAZARDS))
     with ExitStack() as stack:
         rigs = [
-            stack.enter_context(Rig(directory / f"hazard{at}", tmux, [f"hazard{at}"], before_shell=True))
+            stack.enter_context(Rig(directory / f"hazard{at}", tmux, [f"hazard{at}"], before_shell=True, is_born=True))
             for at in range(LANES)
         ]
         run_in_lanes(table, rigs, HAZARDS * times, run_hazard)

@@ -65,6 +65,7 @@ ABOUT_STEPS: Final = (
     " until the delivery has ended. *submitted once*: the agent got the digest, whole and alone, exactly once, and the ledger"
     " says so. *unknown*: the ledger says that it cannot be known, and the agent got it once at most. *lost*: the ledger has"
     " lost the event, or says submitted and it was not. Two rows take away what could decide it: there unknown is the answer."
+    " (These daemons are forked from a process that has imported the program, so that a thousand of them can be started.)"
 )
 ABOUT_LOAD: Final = (
     "A writer process commits 50 messages a second for four agents while one daemon after the other is killed within 4 s,"
@@ -111,7 +112,8 @@ def kill_at_steps(directory: Path, tmux: PrivateTmux, *, times: int, seed: int, 
     random.Random(seed).shuffle(kills)
     with ExitStack() as stack:
         rigs = [
-            stack.enter_context(Rig(directory / f"kill{at}", tmux, [f"kill{at}"], lease=LEASE)) for at in range(lanes)
+            stack.enter_context(Rig(directory / f"kill{at}", tmux, [f"kill{at}"], lease=LEASE, is_born=True))
+            for at in range(lanes)
         ]
         run_in_lanes(table, rigs, kills, run_kill)
     return table
@@ -163,7 +165,7 @@ def _run(rig: Rig, kill: Kill) -> Verdict:
     wants_proof = Proof.ACKNOWLEDGED if kill.point.step == "acked" else Proof.NONE
     for message in messages:
         rig.waits_for(message, lambda one: one.is_settled and one.proof >= wants_proof, 60)
-    exit_code = daemon.stop()
+    exit_code = daemon.stop(60)
     verdict = judged(rig, agent, messages, start)
     violations = list(verdict.violations)
     if exit_code:

@@ -57,7 +57,7 @@ class Place:
     def down(self) -> None:
         """End the daemon."""
         if self.daemon is not None:
-            self.daemon.stop()
+            self.daemon.stop(60)
         self.daemon = None
 
 
@@ -218,7 +218,7 @@ def strike_all(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
     def run(lane: int, trial: tuple[int, Strike]) -> tuple[str, Verdict]:
         number, strike = trial
         name = f"graph{lane}-{number}-{STRIKES.index(strike)}"
-        with Rig(directory / name, tmux, [name]) as rig:
+        with Rig(directory / name, tmux, [name], is_born=True) as rig:
             return str(strike), run_strike(Place(rig), strike, noticed)
 
     run_in_lanes(table, range(LANES), trials, run)

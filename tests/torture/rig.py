@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import libtmux
 
+from tests.torture.nursery import NurserySandbox
 from wake_bridge.domain.delivery import Delivery, JournalEntry, Proof
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.testing.crash_points import COMMAND, CRASH, HALT, Halt, Point
@@ -116,6 +117,7 @@ class Rig:
         settings: more of the configuration, tables of their own.
         target: more keys of each agent's target.
         height: rows of the panes.
+        is_born: its daemons come from the nursery.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class Rig:
         settings: str = "",
         target: str = "",
         height: int = 24,
+        is_born: bool = False,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -138,8 +141,9 @@ class Rig:
         self.work.mkdir()
         self.tmux = tmux
         self._height = height
-        self.plain = Sandbox(directory, tmux.socket_name)
-        self.watched = Sandbox(directory, tmux.socket_name, (sys.executable, *COMMAND))
+        kind = NurserySandbox if is_born else Sandbox
+        self.plain = kind(directory, tmux.socket_name)
+        self.watched = kind(directory, tmux.socket_name, (sys.executable, *COMMAND))
         self.agents = [*(self._agent(name, options, before_shell=before_shell) for name in names), *guests]
         targets = "\n".join(
             f'[targets."{one.identity}"]\npane = "{one.pane_id}"\nsocket = "{one.socket}"\n{target}\n'
@@ -194,8 +198,8 @@ class Rig:
         return daemon
 
     def starting(self) -> DaemonProcess:
-        """The same, not waited for. Whoever asks for it ends it."""
-        return DaemonProcess([*self.plain.command, "run"], self.plain.environment, self.plain)
+        """The same, not waited for."""
+        return self.plain.daemon_under_way()
 
     def dying(self, point: Point) -> DaemonProcess:
         """A daemon that dies at a point."""

@@ -178,7 +178,7 @@ def _followed(directory: Path, tmux: PrivateTmux, table: Table, rounds: int) -> 
             if watcher is not None:
                 watcher.stop()
             table.demand(rests, "tables", f"the daemon never came to rest\n{daemon.log()[-2000:]}")
-        daemon.stop()
+        daemon.stop(60)
         with RecordingCore(copy) as alone:
             for number, (statement, values) in enumerate(followed.statements):
                 alone.sql(statement, *values)

@@ -169,7 +169,7 @@ def damage_all(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
     def run(lane: int, trial: tuple[int, str]) -> tuple[str, Verdict]:
         number, name = trial
         called = f"damage{lane}-{number}"
-        with Rig(directory / called, tmux, [called]) as rig:
+        with Rig(directory / called, tmux, [called], is_born=True) as rig:
             wrongs = run_damage(rig, *DAMAGES[name])
         return name, Verdict(results[1] if wrongs else results[0], tuple(wrongs))
 
@@ -189,7 +189,7 @@ def run_damage(rig: Rig, act: Callable[[Path], None], is_set_aside: bool) -> lis
         tip = core.tip()
     published = rig.plain.state_dir / "lastSyncId"
     comes_true(lambda: published.read_text(encoding="utf-8") == str(tip), 20)
-    daemon.stop()
+    daemon.stop(60)
     with MemoryCore(rig.plain.graph) as core:
         # rows that were there before the damage: what the cursor is of is gone with them
         core.send(SENDER, agent.identity, f"{OLD}", sentAt=ago(days=8))

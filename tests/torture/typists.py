@@ -74,7 +74,10 @@ def type_at_chosen_moments(directory: Path, tmux: PrivateTmux, *, times: int, se
     )
     attacks = [attack for aim in POINTS for attack in aimed_attacks(times, aim, random.Random(f"{seed} {aim}"))]
     with ExitStack() as stack:
-        rigs = [stack.enter_context(Rig(directory / f"aimed{at}", tmux, [f"aimed{at}"])) for at in range(LANES // 2)]
+        rigs = [
+            stack.enter_context(Rig(directory / f"aimed{at}", tmux, [f"aimed{at}"], is_born=True))
+            for at in range(LANES // 2)
+        ]
         run_in_lanes(table, [_seat(rig, rig.agents[0]) for rig in rigs], attacks, run_attack)
     return table
 
@@ -109,7 +112,7 @@ def run_attack(seat: Seat, attack: Attack) -> tuple[str, Verdict]:
         return _run(seat, attack, halt)
     finally:
         with going_on(halt):
-            daemon.stop()
+            daemon.stop(60)
 
 
 def _run(seat: Seat, attack: Attack, halt: Halt | None) -> tuple[str, Verdict]:

@@ -1,0 +1,103 @@
+"""The torture bench says what it found: every goal has a run, the page is made from the figures, a violation is an exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.torture import __main__ as bench
+from tests.torture.__main__ import Outcome, kept_figures, main, table_of
+from tests.torture.catalogue import RUNS
+from tests.torture.report import DOCS, Table, Verdict
+from tests.torture.run import overview, section
+
+GOALS = {
+    *(f"G-C{number}" for number in range(1, 5)),
+    *(f"G-S{number}" for number in range(1, 10)),
+    *(f"G-D{number}" for number in range(1, 4)),
+    *(f"G-T{number}" for number in range(1, 9)),
+    *(f"G-P{number}" for number in range(1, 4)),
+    *("G-H1", "G-H2", "G-H5", "G-X1", "G-X2"),
+    *(f"G-L{number}" for number in range(4, 8)),
+}
+"""Those of the issue; what a storm does (G-H3) is one of the load runs."""
+
+PAGE = (DOCS / "reliability.md").read_text(encoding="utf-8")
+
+
+def _table(*violations: str) -> Table:
+    table = Table("A question", "How it is judged.", "row", ("good", "bad"), ["first"])
+    table.add("first", Verdict("good"), 3)
+    if violations:
+        table.add("second", Verdict("bad", violations))
+    table.measures["longest"] = "3 s"
+    table.details = [{"operation": 1}]
+    return table
+
+
+def test_every_goal_of_the_issue_has_a_run_and_every_run_a_name_of_its_own() -> None:
+    """Issue "Prove the promise" 1: G-C1 to G-L7."""
+    assert {goal for run in RUNS for goal in run.goals} == GOALS
+    assert len({run.name for run in RUNS}) == len(RUNS)
+
+
+def test_a_table_comes_back_from_its_record() -> None:
+    """Issue "Prove the promise" 1: the raw figures are kept, and the tables made from them."""
+    table = _table("something was lost")
+    record = json.loads(json.dumps(table.record()))
+
+    assert Table.of(record).markdown() == table.markdown()
+    assert Table.of(record).record() == record
+    assert record["trials"] == 4
+    assert "| **all** | 4      | 3    | 1   |" in table.markdown()
+
+
+def test_what_must_hold_of_all_trials_is_a_violation_if_it_does_not() -> None:
+    """A run that is green trial by trial may still be wrong as a whole."""
+    table = _table()
+    table.demand(holds=True, row="first", broken="never")
+    assert table.violations == []
+    table.demand(holds=[], row="first", broken="it never came to rest")
+    assert table.violations == ["first: it never came to rest"]
+
+
+@pytest.mark.parametrize(("violations", "status"), [((), 0), (("one was submitted twice",), 1)])
+def test_the_exit_status_says_whether_a_rule_was_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], violations: tuple[str, ...], status: int
+) -> None:
+    """Issue "Prove the promise" 1: one table, non-zero on any violation."""
+    run = RUNS[0]
+    monkeypatch.setattr(bench, "play", lambda run, **_: Outcome(run, [_table(*violations)], 1.0))
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    assert main([run.name, "--seed", "7"]) == status
+
+    said = capsys.readouterr().out
+    assert f"VIOLATION {run.name}: second: one was submitted twice" in said or not violations
+    assert "seed 7" in said
+    assert said.count(f"| {run.name} ") == 1
+
+
+def test_the_one_table_has_a_row_for_each_run() -> None:
+    """Issue "Prove the promise" 1: goals, what, trials, violations, seconds."""
+    lines = table_of([Outcome(run, [_table()], 2.0) for run in RUNS]).splitlines()
+
+    assert len(lines) == len(RUNS) + 3
+    assert all(run.what in line for run, line in zip(RUNS, lines[2:], strict=False))
+    assert f"| {3 * len(RUNS)} " in lines[-1]
+
+
+def test_the_page_is_made_from_the_figures_of_commits_and_no_rule_was_broken() -> None:
+    """Issue "Prove the promise": raw JSON with seed, commit and duration is committed, and the tables are made from it."""
+    kept = kept_figures()
+
+    assert kept
+    assert overview(kept) in PAGE
+    for one in kept:
+        figures = one["figures"]
+        assert section(figures) in PAGE, figures["run"]
+        assert figures["violations"] == 0, figures["run"]
+        assert not one["uncommitted_changes"], figures["run"]
+        assert one["duration_seconds"] > 0
+        assert {"seed", "form", "trials"} <= figures.keys()

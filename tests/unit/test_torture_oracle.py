@@ -1,0 +1,87 @@
+"""The oracle sees what is lost, what came twice, and what was never a wake: a bench is as good as that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Final, cast
+
+import pytest
+
+from tests.torture.oracle import reckon
+from tests.torture.rig import Rig
+from wake_bridge.domain.delivery import Outcome, Proof
+from wake_bridge.testing.ledger_samples import (
+    START,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
+
+ID: Final = "01M8GCZQ3R77SZ6KJDF3A75GZ"
+KEY: Final = ("MESSAGE:1", "@agent")
+
+
+def _rig(directory: Path, submits: list[str], *events: str, outcome: Outcome = Outcome.SUBMITTED) -> Rig:
+    """A ledger with one delivery of one message, and an agent that got those texts."""
+    with fresh_ledger(directory) as ledger:
+        delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=lambda: f"{ID}1", now=START), START)
+        locked = lock_with_its_events(ledger, delivery, START)
+        ledger.settle(locked, outcome, Proof.SUBMITTED if outcome is Outcome.SUBMITTED else Proof.NONE, {}, START)
+    records = [{"event": "submit", "text": text} for text in submits] + [{"event": one} for one in events]
+    fake = SimpleNamespace(submits=lambda: submits, records=lambda: records)
+    agents = [SimpleNamespace(identity="@agent", fake=fake)]
+    return cast("Rig", SimpleNamespace(plain=SimpleNamespace(state_dir=directory, graph=None), agents=agents))
+
+
+DIGEST: Final = f"[WAKE] for @agent Wake: {ID}1"
+
+
+def _found(rig: Rig) -> tuple[str, list[str]]:
+    found = reckon(rig, [KEY])
+    return found.verdicts[KEY].result, [*found.verdicts[KEY].violations, *found.wrongs]
+
+
+@pytest.mark.parametrize(
+    ("submits", "stray", "outcome", "result", "wrong"),
+    [
+        ([DIGEST], (), Outcome.SUBMITTED, "submitted once", ""),
+        ([], (), Outcome.UNKNOWN, "unknown", ""),
+        ([DIGEST], (), Outcome.UNKNOWN, "unknown", ""),
+        ([DIGEST, DIGEST], (), Outcome.SUBMITTED, "twice", "submitted 2 times"),
+        ([], (), Outcome.SUBMITTED, "lost", "said to be submitted, and was not"),
+        ([f"draft {DIGEST}"], (), Outcome.SUBMITTED, "submitted once", "no digest of the ledger"),
+        ([DIGEST, "half a thought"], (), Outcome.SUBMITTED, "submitted once", "no digest of the ledger"),
+        ([DIGEST], ("approved",), Outcome.SUBMITTED, "submitted once", "'approved'"),
+        ([DIGEST], ("empty-enter",), Outcome.SUBMITTED, "submitted once", "'empty-enter'"),
+    ],
+)
+def test_each_thing_that_can_go_wrong_is_seen(
+    tmp_path: Path, submits: list[str], stray: tuple[str, ...], outcome: Outcome, result: str, wrong: str
+) -> None:
+    """README, the promise: never lost, never twice, unknown is reported; and nothing else was typed."""
+    found, wrongs = _found(_rig(tmp_path, submits, *stray, outcome=outcome))
+
+    assert found == result
+    assert any(wrong in one for one in wrongs) if wrong else wrongs == []
+
+
+def test_a_message_that_the_ledger_does_not_know_is_lost(tmp_path: Path) -> None:
+    """README, the promise: a matched event is never lost from the ledger."""
+    found = reckon(_rig(tmp_path, [DIGEST]), [("MESSAGE:2", "@agent")])
+
+    assert [one.result for one in found.verdicts.values()] == ["lost"]
+
+
+def test_a_message_that_waits_for_ever_is_seen(tmp_path: Path) -> None:
+    """README, the promise: and none is forgotten in it."""
+    with fresh_ledger(tmp_path) as ledger:
+        open_delivery(ledger, sample_event(1), new_id=lambda: f"{ID}1", now=START)
+    agents = [SimpleNamespace(identity="@agent", fake=SimpleNamespace(submits=list, records=list))]
+    rig = cast("Rig", SimpleNamespace(plain=SimpleNamespace(state_dir=tmp_path), agents=agents))
+
+    found, wrongs = _found(rig)
+
+    assert found == "still held"
+    assert "still open" in wrongs[0]

@@ -59,21 +59,20 @@ def test_a_second_reader_and_a_busy_writer_are_not_disturbed(
     assert two_readers.wal_ratio(runs) <= two_readers.WAL_GROWTH
 
 
-def test_cost_and_latency_by_the_number_of_panes(place: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> None:
+@pytest.mark.usefixtures("tmux_program")
+def test_cost_by_the_number_of_panes(place: Path, program: tuple[str, ...]) -> None:
     """Issue, Load: 200 panes and identities on one server; calls of tmux per wake and per idle minute are few."""
     began = time.monotonic()
     sizes = (5, 20, 50, 100, 200) if IS_LONG else (20,)
-    stretch, stretches, wakes = (30, 2, 100) if IS_LONG else (5, 1, 10)
-    steps = curve(
-        place, tmux, program, sizes, stretch=stretch, stretches=stretches, wakes=wakes, counted=60 if IS_LONG else 10
-    )
+    stretch, stretches, counted = (30, 3, 60) if IS_LONG else (5, 1, 10)
+    steps = curve(place, program, sizes, stretch=stretch, stretches=stretches, counted=counted)
     table = curve_table(steps)
     print(f"\n{table}")
     if IS_LONG:
-        text = f"## Load: cost and latency by the number of panes\n\n[What it means](scale.md).\n\n{table}"
+        text = f"## Load: cost by the number of panes\n\n[What it means](scale.md).\n\n{table}"
         figures = [one.figures() for one in steps]
         write_section("load-curve", COMMAND.format("panes"), text, figures, seconds=time.monotonic() - began)
-    assert not any(one.in_turn.lost + one.at_once.lost for one in steps)
+    assert not any(one.lost for one in steps)
     assert max(one.calls_a_minute for one in steps) <= MOST_CALLS_A_MINUTE
     assert max(one.calls_a_wake for one in steps) <= MOST_CALLS_A_WAKE
 

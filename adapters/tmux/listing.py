@@ -9,8 +9,8 @@ from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane
 from adapters.tmux.panes import Pane, panes_of
 
-ASKED_AGAIN_AFTER: Final = 1.0
-"""Seconds without an answer after which tmux is asked once more beside it: many wait for this one call."""
+ASKED_AGAIN_AFTER: Final = 0.5
+"""Seconds without an answer, for which 10 ms is usual, until tmux is asked once more beside it: many wait for this call."""
 
 
 class Listing:

@@ -40,7 +40,10 @@ thread_wakes = 100000
 """
 """For measuring how long a wake takes: nothing but the agent's state may hold it."""
 
-_COUNTS: Final = '#!/bin/sh\necho "$*" | tr "\\n" " " >> {calls}\necho >> {calls}\nexec {real} "$@"\n'
+_COUNTS: Final = """#!/bin/sh
+printf '%s\\n' "$(printf '%s' "$*" | tr '\\n' ' ')" >> {calls}
+exec {real} "$@"
+"""
 _HANGS: Final = """#!/bin/sh
 case "$*" in *"{pattern}"*)
     if [ {seconds} = 0 ] || mkdir {directory}/hung-$(($(date +%s) / {seconds})) 2>/dev/null; then exec sleep 3600; fi
@@ -177,7 +180,7 @@ class Crowd:
 
         def since() -> list[str]:
             nonlocal told
-            made = calls.read_text(encoding="utf-8", errors="replace").splitlines()
+            made = calls.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
             fresh, told = made[told:], len(made)
             return fresh
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -40,38 +41,28 @@ class Step:
     calls_a_wake: float
     known_after: float
     """Seconds from the start of the daemon until it has looked at every pane."""
-    in_turn: Wakes
-    at_once: Wakes
+    lost: int
     load: float
 
     def figures(self) -> dict[str, object]:
         """As JSON."""
-        return {**asdict(self), "in_turn": self.in_turn.figures(), "at_once": self.at_once.figures()}
+        return asdict(self)
 
 
 def curve(
-    directory: Path,
-    tmux: PrivateTmux,
-    program: Sequence[str],
-    sizes: Sequence[int],
-    *,
-    stretch: float,
-    stretches: int,
-    wakes: int,
-    counted: float,
+    directory: Path, program: Sequence[str], sizes: Sequence[int], *, stretch: float, stretches: int, counted: float
 ) -> list[Step]:
-    """Measure each number of panes in turn, in one crowd that grows.
+    """Measure each number of panes, all side by side: who idles disturbs nobody.
 
-    Idling is measured in `stretches` of `stretch` seconds, its calls of tmux in `counted` seconds; `wakes` come one by one.
+    Idling is measured in `stretches` of `stretch` seconds, its calls of tmux in `counted` seconds.
     """
-    steps = []
-    with Crowd(directory, tmux, program, sizes[0]) as crowd:
-        for size in sizes:
-            crowd.grow(size)
-            step = _measure(crowd, stretch, stretches, wakes, counted)
-            print(step.figures(), flush=True)
-            steps.append(step)
-    return steps
+
+    def measured(size: int) -> Step:
+        with PrivateTmux() as tmux, Crowd(directory / str(size), tmux, program, size) as crowd:
+            return _measure(crowd, stretch, stretches, counted)
+
+    with ThreadPoolExecutor(len(sizes)) as pool:
+        return list(pool.map(measured, sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ def _used(daemon: int, server: int) -> float:
     return sum(psutil.Process(daemon).cpu_times()[:4]) + sum(psutil.Process(server).cpu_times()[:2])
 
 
-def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: float) -> Step:
+def _measure(crowd: Crowd, stretch: float, stretches: int, counted: float) -> Step:
     load = os.getloadavg()[0]
     with crowd.counting() as calls:
         daemon = crowd.daemon()
@@ -132,7 +123,7 @@ def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: 
         time.sleep(counted)
         idle = calls()
         waking = time.monotonic()
-        wake_in_turn(crowd, crowd.members, FEW)
+        few = wake_in_turn(crowd, crowd.members, FEW)
         for_wakes = len(calls()) - len(idle) / counted * (time.monotonic() - waking)
         daemon.stop()
     daemon = crowd.daemon()
@@ -144,9 +135,6 @@ def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: 
         watched = crowd.watch(daemon, stretch, every=stretch)
         own.append(round(watched.share(), 2))
         served.append(round(100 * (sum(server.cpu_times()[:2]) - before) / stretch, 2))
-    in_turn = wake_in_turn(crowd, crowd.members, wakes)
-    time.sleep(UNCHANGED)
-    at_once = wake_at_once(crowd, crowd.members)
     resident = psutil.Process(daemon.pid).memory_info().rss / MEGABYTE
     daemon.stop()
     return Step(
@@ -158,8 +146,7 @@ def _measure(crowd: Crowd, stretch: float, stretches: int, wakes: int, counted: 
         calls=dict(Counter(_command_of(call) for call in idle)),
         calls_a_wake=round(for_wakes / FEW, 1),
         known_after=round(known_after, 1),
-        in_turn=in_turn,
-        at_once=at_once,
+        lost=few.lost,
         load=round(max(load, os.getloadavg()[0]), 1),
     )
 

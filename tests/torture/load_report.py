@@ -16,7 +16,7 @@ def curve_table(steps: Sequence[Step]) -> str:
     """A row for each number of panes."""
     head = (
         "panes", "idle CPU, % of a core", "tmux server meanwhile", "tmux calls a minute, idle", "tmux calls a wake", "RSS, MB",
-        "all known after, s", "one by one: p50 / p99, ms", "all at once: p50 / p99, ms", "load",
+        "all known after, s", "load",
     )  # fmt: skip
     rows = [
         (
@@ -27,8 +27,6 @@ def curve_table(steps: Sequence[Step]) -> str:
             f"{one.calls_a_wake:.1f}",
             f"{one.resident:.0f}",
             f"{one.known_after:.1f}",
-            f"{one.in_turn.p50:.0f} / {one.in_turn.p99:.0f}",
-            f"{one.at_once.p50:.0f} / {one.at_once.p99:.0f}",
             f"{one.load:.1f}",
         )
         for one in steps

@@ -71,9 +71,8 @@ def wake_at_once(crowd: Crowd, members: Sequence[Member]) -> Wakes:
 
 def _taken(crowd: Crowd, sent: Mapping[str, Member]) -> Wakes:
     """Wait until all of it was submitted; from the time that the writer gave the edge to the Enter that the agent read."""
-    recipients = {member.identity for member in sent.values()}
     deadline = time.monotonic() + SETTLED_WITHIN
-    while time.monotonic() < deadline and (_unknown(crowd, sent) or recipients & _waiting(crowd)):
+    while time.monotonic() < deadline and _waits(crowd, sent):
         time.sleep(0.2)
     with crowd.core() as core:
         written = core.sql(
@@ -97,11 +96,7 @@ def _taken(crowd: Crowd, sent: Mapping[str, Member]) -> Wakes:
     return Wakes(tuple(times), len(sent) - len(times), round(os.getloadavg()[0], 1))
 
 
-def _unknown(crowd: Crowd, sent: Mapping[str, Member]) -> bool:
-    """Whether the ledger has not heard of all of it yet."""
-    known = {row[0] for row in crowd.ledger("SELECT subject_key FROM wake_event")}
-    return bool(sent.keys() - known)
-
-
-def _waiting(crowd: Crowd) -> set[str]:
-    return {row[0] for row in crowd.ledger("SELECT identity FROM delivery WHERE settled_at IS NULL")}
+def _waits(crowd: Crowd, sent: Mapping[str, Member]) -> bool:
+    """Whether some of it is not known to the ledger yet, or not told."""
+    ended = {row[0] for row in crowd.ledger("SELECT subject_key FROM wake_event WHERE status <> 'open'")}
+    return bool(sent.keys() - ended)

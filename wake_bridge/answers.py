@@ -51,7 +51,9 @@ class Answers:
             "overview": self._overview,
         }
 
-    async def _poke(self, _: Mapping[str, Any]) -> Answer:
+    async def _poke(self, request: Mapping[str, Any]) -> Answer:
+        if moved := request.get("moved"):
+            self._parts.watch.has_moved(Identity(str(moved)))
         self._parts.tail.poke()
         self._parts.deliverer.look_at(None)
         return {"ok": True}

@@ -225,7 +225,7 @@ async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str
     """Forget where an identity was bound, in the ledger and in the places themselves.
 
     Returns:
-        Whether the ledger knew of a binding, and the places that said they were the identity's.
+        Whether the ledger knew of a binding or of a conversation, and the places that said they were the identity's.
 
     Raises:
         OperationFailed: tmux refused.
@@ -238,9 +238,12 @@ async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str
             if isinstance(adapter, PaneBinder):
                 said += await adapter.unmark_identity(identity, binding)
         ledger.unbind(identity)
+        theirs = ledger.sessions_of(identity)
+        for session in theirs:
+            ledger.part_from_session(session.session_id)
     finally:
         ledger.close()
-    return binding is not None, said
+    return binding is not None or bool(theirs), said
 
 
 def workshop(settings: Settings) -> ScreenWorkshop:

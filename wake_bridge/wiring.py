@@ -186,8 +186,10 @@ def wire(
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
-    routes = Routes(bench.adapters, current, tail.subscriptions_of, ledger.binding, ledger.degraded, ledger.sessions_of)
     sessions = Registry(ledger, clock)
+    routes = Routes(
+        bench.adapters, current, tail.subscriptions_of, ledger.binding, ledger.degraded, sessions.sessions_of
+    )
     watch = Watch(
         routes,
         current,

@@ -129,7 +129,16 @@ class CodexAdapter:
         if was_sent and wake.fence is not None:
             # the identity may have another thread by now
             thread_id = wake.fence.session_id
-        search = Search(self._server, thread_id, wake.mark, place.label, journal, clock, self._searched_since)
+        search = Search(
+            self._server,
+            thread_id,
+            wake.mark,
+            place.label,
+            journal,
+            clock,
+            self._searched_since,
+            may_begin=wake.may_begin,
+        )
         if was_sent:
             return await search.run(Sent(peer_in(wake.fence)))
         return await Attempt(self._server, thread_id, place, wake, journal, self._queue, search).make()
@@ -141,7 +150,8 @@ class CodexAdapter:
     async def _find(
         self, connection: Connection, address: Address, names: Sequence[str], directory: str
     ) -> Thread | Nowhere:
-        known = [one for name in names if (one := await read_thread(connection, name)) is not None]
+        # a sub-agent works in its agent's directory, and its hooks call in as well
+        known = [one for name in names if (one := await read_thread(connection, name)) is not None and one.is_a_persons]
         for thread in known:
             if thread.is_loaded:
                 return thread

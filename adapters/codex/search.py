@@ -66,6 +66,7 @@ class Search:
 
     Args:
         since: when it was first looked for, by its mark; kept by the caller from one attempt to the next.
+        may_begin: whether a turn that was cut short may be begun again.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Search:
         journal: Journal,
         clock: Clock,
         since: dict[str, int],
+        *,
+        may_begin: bool = True,
     ) -> None:
         self._app_server = app_server
         self._thread_id = thread_id
@@ -85,6 +88,7 @@ class Search:
         self._journal = journal
         self._clock = clock
         self._since = since
+        self._may_begin = may_begin
 
     async def run(self, sent: Sent) -> AttemptOutcome:
         """Look until it is found or proven absent; after a while leave it to the next attempt, and at last to a person."""
@@ -143,6 +147,8 @@ class Search:
 
     async def _begin_again(self) -> dict[str, str]:
         """Let the agent answer what it was given before its server died: a turn without a text, once."""
+        if not self._may_begin:
+            return {"cut short": "its server died, and waking is switched off; the agent reads it with its next turn"}
         try:
             connection = await self._opened_again()
             if connection is None:

@@ -245,6 +245,21 @@ def test_a_wake_whose_turn_died_unanswered_is_answered_without_being_sent_again(
     assert eventually(line.was_given_once)
 
 
+def test_a_turn_that_was_cut_short_is_not_begun_again_while_people_have_switched_waking_off(line: Line) -> None:
+    """DESIGN §3: pause and quiet hours hold back every turn of ours, also one that only makes up for another."""
+    line.server.breaks_next("turn/start", "die_recorded")
+    back = threading.Thread(target=_comes_back, args=(line.server,))
+    back.start()
+
+    outcome = asyncio.run(line.delivers(may_begin=False))
+    back.join()
+
+    assert isinstance(outcome, Delivered), outcome
+    assert "switched off" in outcome.evidence["cut short"]
+    assert line.steps == [Step.INTENT_SUBMIT, Step.SUBMITTED]
+    assert line.server.changes_asked_for() == []
+
+
 def _comes_back(server: FakeAppServer) -> None:
     server.waits_for_its_end()
     server.starts()
@@ -492,6 +507,21 @@ def test_a_subscription_may_name_it(line: Line) -> None:
     found = asyncio.run(line.adapter.resolve(Address(AGENT, details=(("threadId", THREAD),))))
 
     assert isinstance(found, Place), found
+
+
+@pytest.mark.parametrize("named", ["session", "subscription"])
+def test_a_sub_agents_thread_is_never_meant_however_it_is_named(line: Line, named: str) -> None:
+    """Its hooks call in from its agent's directory, and are its newest conversation: the wake is for the agent."""
+    line.server.thread(OTHER, ephemeral=True)
+    by_name = {
+        "session": Address(AGENT, sessions=(Session("codex", OTHER, AGENT), Session("codex", THREAD, AGENT))),
+        "subscription": Address(AGENT, sessions=(Session("codex", THREAD, AGENT),), details=(("threadId", OTHER),)),
+    }
+
+    found = asyncio.run(line.adapter.resolve(by_name[named]))
+
+    assert isinstance(found, Place), found
+    assert found.key.endswith(THREAD)
 
 
 def test_a_session_that_is_open_is_preferred_to_a_newer_one_that_is_not(line: Line) -> None:

@@ -60,6 +60,20 @@ def test_an_agent_that_binds_itself_binds_its_conversation(sandbox: Sandbox) -> 
     assert "hello" in mine.waits_for_block("UserPromptSubmit", {"prompt": "x"})
 
 
+def test_unbind_forgets_the_conversations_as_well(sandbox: Sandbox) -> None:
+    """Whoever is no longer the identity is handed nothing that is its, by hook or by native channel."""
+    sandbox.daemon()
+    nowhere = {"TMUX": "", "TMUX_PANE": ""}
+    mine = HookCaller(sandbox, "codex", claims="", session_id="01a21f0f-9487-7a71-9fd3-06d4af47f7ba")
+    sandbox.run("bind", "@agent", environment={"CODEX_THREAD_ID": mine.session_id, **nowhere})
+    assert mine.tells("session", event="prompt")["identity"] == "@agent"
+
+    assert sandbox.ask("unbind", "@agent")["unbound"] is True
+
+    assert mine.tells("session", event="prompt")["identity"] is None
+    assert sandbox.ask("unbind", "@agent")["unbound"] is False
+
+
 def test_nobody_is_bound_outside_of_panes_and_conversations(sandbox: Sandbox) -> None:
     """There must be something to bind to; of two conversations nobody can tell which is meant."""
     nowhere = {"TMUX": "", "TMUX_PANE": ""}

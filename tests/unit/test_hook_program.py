@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import socket
 import subprocess
 import sys
@@ -18,10 +19,15 @@ from typing import Any
 import pytest
 
 from wake_bridge.domain.sessions import Moment
+from wake_bridge.edges.agent_files import claude_plugin, hook_settings
 from wake_bridge.edges.configuration.config import load_settings
+from wake_bridge.edges.hook import program
 from wake_bridge.edges.hook.shapes import BLOCK, CONTEXT, DENY, EVENTS, FLAT_CONTEXT, HARNESSES
 from wake_bridge.edges.hook.state_place import state_directory
 from wake_bridge.testing.hostile import HAZARDS
+
+AGED = [sys.executable, "-c", "from wake_bridge.edges.hook.program import _age; print(_age())"]
+"""Says how long its process lives by now, as a hook counts it; what a shell did before in the same process counts."""
 
 OFFER = {"delivery": "01J00000000000000000000000", "lease": 3, "block": "<wake-bridge>\n- é ‹x›\n</wake-bridge>"}
 SAID: dict[str, dict[str, Any]] = {
@@ -243,6 +249,15 @@ def test_a_broken_answer_is_no_trouble(run: Run, daemon: FakeDaemon, answer: byt
     daemon.answers["session"] = answer
     assert run("claude", "PostToolUse") == b""
     assert daemon.commands == ["session"]
+
+
+def test_no_harness_has_gone_on_while_the_hook_lives() -> None:
+    """What is printed to a harness that waits no longer would count as told, and be read by nobody."""
+    assert min(hook_settings.PATIENCE, claude_plugin.HOOK_PATIENCE) > program.LONGEST_LIFE
+    began = time.monotonic()
+    process = subprocess.Popen(["/bin/sh", "-c", "sleep 1; exec " + shlex.join(AGED)], stdout=subprocess.PIPE)
+    aged, _ = process.communicate(timeout=20)
+    assert 1 <= float(aged) <= time.monotonic() - began + 0.1
 
 
 def test_an_input_that_never_ends_is_given_up(state: Path) -> None:

@@ -136,6 +136,19 @@ def test_a_place_that_is_missed_is_looked_for_at_every_round() -> None:
     assert scene.told == [ADA]
 
 
+def test_who_has_moved_no_longer_lives_where_it_was_seen_and_is_found_in_the_next_round() -> None:
+    """DESIGN §6.1: after `bind` and `unbind` the former place speaks for nobody, not until it is resolved again anyway."""
+    scene = Scene([ADA, Identity("@ben")])
+    scene.adapter.agents = {"ada": ImaginedAgent(), "ben": ImaginedAgent()}
+    scene.rounds()
+    scene.watch.has_moved(ADA)
+    assert scene.watch.place_of(ADA) is None
+    assert scene.watch.place_of(Identity("@ben")) is not None
+    scene.rounds(1, seconds=0)
+    assert scene.adapter.resolved == {"ada": 2, "ben": 1}
+    assert scene.watch.place_of(ADA) is not None
+
+
 def test_those_that_are_missed_do_not_keep_others_from_being_found() -> None:
     """DESIGN §5: bound panes are watched, whatever else waits."""
     missed = [Identity(f"@nobody{number}") for number in range(5 * RESOLVED_AT_ONCE)]

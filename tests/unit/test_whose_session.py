@@ -11,7 +11,7 @@ import pytest
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Binding
-from wake_bridge.domain.sessions import Caller, Moment
+from wake_bridge.domain.sessions import Caller, Moment, Session
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import SILENT_FOR, Processes, Whose
@@ -79,6 +79,18 @@ def test_the_environment_names_the_identity(world: World) -> None:
     assert world.whose.of(Caller("claude", "s", claims="@a")) == A
     for claims in ("@stranger", "a", "@", "@a b", "@a\n"):
         assert world.whose.of(Caller("claude", "s", claims=claims)) is None
+
+
+def test_a_pane_that_says_otherwise_outweighs_the_environment(world: World) -> None:
+    """A tmux server hands the variable of whoever started it to all its panes: then several fit, which is nobody."""
+    world.fences = {A: FENCE, B: OTHER}
+    in_bs_pane = replace(IN_PANE, session_id="s2", pid=210, group=210, pane="%2", terminal=34818, claims="@a")
+    assert world.whose.of(in_bs_pane) is None
+    in_nobodys_pane = replace(in_bs_pane, pid=500, group=500, pane="%3", terminal=34900)
+    assert world.whose.of(in_nobodys_pane) is None
+    assert world.whose.of(replace(IN_PANE, claims="@a")) == A
+    # where no pane is named, as in a container, nothing speaks against it
+    assert world.whose.of(Caller("claude", "s3", claims="@a")) == A
 
 
 def test_the_pane_is_whose_it_is(world: World) -> None:
@@ -150,6 +162,19 @@ def test_a_recorded_conversation_in_another_pane_is_nobodys(world: World) -> Non
     world.fences = {A: FENCE}
     assert world.met(IN_PANE) == A
     assert world.whose.of(replace(IN_PANE, pane="%9", terminal=34900)) is None
+
+
+def test_what_was_recorded_serves_no_route_once_it_has_turned_out_to_be_nobodys(world: World) -> None:
+    """Resumed in a pane that is not its agent's, a conversation is not woken natively either; a later `bind` counts."""
+    world.fences = {A: FENCE}
+    assert world.met(IN_PANE) == A
+    assert [one.session_id for one in world.registry.sessions_of(A)] == ["s1"]
+    assert world.met(replace(IN_PANE, pane="%9", terminal=34900)) is None
+    assert world.registry.sessions_of(A) == []
+
+    world.clock.turn(1)
+    world.ledger.meet_session(Session("claude", "s1", B, seen_at=world.clock.now()))
+    assert [one.session_id for one in world.registry.sessions_of(B)] == ["s1"]
 
 
 def test_the_directory_of_one_target_and_one_conversation_fits(world: World) -> None:

@@ -72,14 +72,14 @@ class CommandContext:
         path = self.places.graph_path
         return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
 
-    def poke_daemon(self) -> None:
-        """Tell the daemon, if one runs, that something changed; never fails."""
+    def poke_daemon(self, moved: str = "") -> None:
+        """Tell the daemon, if one runs, that something changed, and which identity has moved; never fails."""
         from wake_bridge.edges.service.instance_lock import daemon_is_running
 
         if daemon_is_running(self.places.state_dir):
             from wake_bridge.edges.service.control_socket import poke
 
-            poke(self.places.state_dir)
+            poke(self.places.state_dir, moved)
 
 
 pass_run = click.make_pass_decorator(CommandContext)

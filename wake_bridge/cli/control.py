@@ -143,7 +143,7 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     require_known(run.settings, who)
     bound = asyncio.run(viewpoint.bind(run.settings, who, pane))
     place, session = bound.place, bound.session
-    run.poke_daemon()
+    run.poke_daemon(moved=who)
     record: dict[str, Any] = {
         "agentIdentity": who,
         "pane": place.label if place else None,
@@ -164,7 +164,7 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
 @click.argument("identity", type=IDENTITY)
 @pass_run
 def unbind(run: CommandContext, identity: str) -> None:
-    """Forget the pane an identity was bound to; from then on its subscriptions, or [targets], say where it lives."""
+    """Forget pane and conversations an identity was bound to; its subscriptions, or [targets], then say where it lives."""
     import asyncio
 
     from wake_bridge import viewpoint
@@ -174,7 +174,7 @@ def unbind(run: CommandContext, identity: str) -> None:
     who = Identity(identity)
     require_known(run.settings, who)
     was_bound, said = asyncio.run(viewpoint.unbind(run.settings, who))
-    run.poke_daemon()
+    run.poke_daemon(moved=who)
     words = (
         f"{who} is no longer bound to {', '.join(said) or 'its pane'}" if was_bound or said else f"{who} was not bound"
     )

@@ -66,7 +66,7 @@ class Wake:
     `fence` where they did it: a fresh attempt has `UNTOUCHED` and None. `staged_ago` are the milliseconds since one of
     them last set out to paste the text; None where none did, or nobody knows. `turn_id` is the running turn that the text
     is to be added to, empty where it begins one. Only with `may_start_thread` may a turn be begun in a conversation that
-    no program has open.
+    no program has open. Without `may_begin` none may be begun at all: people have switched waking off since it was sent.
     """
 
     delivery_id: str
@@ -77,6 +77,7 @@ class Wake:
     staged_ago: int | None = None
     turn_id: str = ""
     may_start_thread: bool = False
+    may_begin: bool = True
 
 
 class Journal(Protocol):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Mapping, Sequence
 
 from wake_bridge.edges.hook.caller import told
@@ -24,13 +25,20 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds for the daemon to answer."""
 
-LONGEST_LIFE = 4.0
-"""Seconds after which the hook gives up whatever it waits for, its own input included."""
+LONGEST_LIFE = 2.5
+"""Seconds from the start of its process after which the hook gives up whatever it waits for, its own input included.
+
+Less than any harness waits for it (`agent_files`): what is printed to one that has gone on counts as told, and nobody reads it.
+"""
 
 LONGEST_INPUT = 8 * 1024 * 1024
 """Bytes; the result of a tool is among them."""
 
 MOST_MARKS = 10
+_START = 19
+_OLDEST = 60.0
+"""Seconds: a hook that seems to be older has been told nonsense."""
+
 _MARK = re.compile(r"(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])")
 _ASKS_FOR_PERMISSION = frozenset({"ToolPermission", "permission_prompt"})
 
@@ -42,7 +50,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
         arguments: the harness, and the event where its input does not name it.
     """
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, LONGEST_LIFE)
+    signal.setitimer(signal.ITIMER_REAL, max(LONGEST_LIFE - _age(), 0.001))
     # a hook that complains would stop the harness's own work
     with contextlib.suppress(Exception):
         _serve(arguments[0], arguments[1] if len(arguments) > 1 else "", os.environ)
@@ -83,6 +91,17 @@ def _hand_over(state_dir: str, line: str, offer: Mapping[str, Any]) -> None:
     while text:
         text = text[os.write(1, text) :]
     ask(state_dir, {"command": "printed", **lease}, PATIENCE)
+
+
+def _age() -> float:
+    """Seconds since this process began: on a busy machine the interpreter alone takes its time. 0 where nobody tells."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            began = int(file.read().rpartition(")")[2].split()[_START])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - began / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+    return age if 0 < age < _OLDEST else 0.0
 
 
 def _input() -> dict[str, Any]:

@@ -71,7 +71,7 @@ def ask(state_dir: Path, command: str, /, timeout: float = 5.0, **arguments: Any
     return dict(answer)
 
 
-def poke(state_dir: Path) -> None:
-    """Tell the daemon, if there is one, that something changed; never fails."""
+def poke(state_dir: Path, moved: str = "") -> None:
+    """Tell the daemon, if there is one, that something changed, and which identity lives elsewhere now; never fails."""
     with contextlib.suppress(NotRunning, OperationFailed):
-        ask(state_dir, "poke", timeout=0.5)
+        ask(state_dir, "poke", timeout=0.5, moved=moved)

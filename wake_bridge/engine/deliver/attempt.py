@@ -61,10 +61,12 @@ class Attempt:
         self._clock = clock
         self._log = structlog.get_logger("deliver")
 
-    async def make(self, route: Route, place: Place, delivery: Delivery, *, turn_id: str = "") -> Delivery:
+    async def make(
+        self, route: Route, place: Place, delivery: Delivery, *, turn_id: str = "", may_begin: bool = True
+    ) -> Delivery:
         """One attempt on a LOCKED delivery, going on from what its journal says; answers where it stands then.
 
-        `turn_id` is the running turn that it is to be added to.
+        `turn_id` is the running turn that it is to be added to; without `may_begin` no turn is begun.
         """
         journal = self._ledger.journal_of(delivery.id)
         stagings = [entry.at for entry in journal if entry.step is Step.INTENT_STAGE]
@@ -77,6 +79,7 @@ class Attempt:
             staged_ago=max(0, self._clock.now() - stagings[-1]) if stagings else None,
             turn_id=turn_id,
             may_start_thread=self._routes.authority(delivery.identity).may_start_thread,
+            may_begin=may_begin,
         )
         outcome = await self._bounded(route, place, delivery, wake)
         try:

@@ -68,8 +68,8 @@ class Resume:
                 "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=silent["why"]
             )
             return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
-        off = self._switchboard.off(delivery.identity) if progress in TEXT_STANDS else None
-        if off is not None:
+        off = self._switchboard.off(delivery.identity)
+        if off is not None and progress in TEXT_STANDS:
             return self._stay(delivery, off.reason, off.detail, delivery.where, off.next_look_at)
         # where another adapter might find no trace of it and send it again
         route = self._routes.by(delivery.identity, delivery.adapter)
@@ -79,7 +79,7 @@ class Resume:
         place = await self._watch.locate(route)
         if isinstance(place, Nowhere):
             return self._without_a_place(delivery, progress, place)
-        after = await self._attempt.make(route, place, delivery)
+        after = await self._attempt.make(route, place, delivery, may_begin=off is None)
         self._watch.forget(delivery.identity)
         return after
 

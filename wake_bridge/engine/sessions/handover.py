@@ -36,7 +36,7 @@ OFFER_LASTS: Final = 3_000
 """Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
 
 PRINTING_LASTS: Final = 10_000
-"""Milliseconds it then has to say that it has printed it; it lives for four seconds at most."""
+"""Milliseconds it then has to say that it has printed it; it lives for three at most."""
 
 HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
 """The moments at which a hook adds to what the model is about to see. At the start of a session it could as well, but no turn

@@ -65,8 +65,11 @@ class Registry:
     # -- the port ------------------------------------------------------------------------------------------------
 
     def session(self, session_id: str) -> Session | None:
-        """See `Sessions.session`."""
-        return self._live.get(session_id) or self._ledger.session(session_id)
+        """See `Sessions.session`; a `bind` since its last sign is the later word."""
+        live, written = self._live.get(session_id), self._ledger.session(session_id)
+        if live is None or written is None:
+            return live or written
+        return written if written.seen_at > live.seen_at else live
 
     def listens(self, session_id: str) -> bool:
         """See `Sessions.listens`."""
@@ -142,6 +145,11 @@ class Registry:
     def live(self) -> tuple[Session, ...]:
         """Every conversation that has called in since the daemon started and has not ended."""
         return tuple(self._live.values())
+
+    def sessions_of(self, identity: Identity) -> list[Session]:
+        """What is written down as the identity's, without what has turned out since to be somebody else's, or nobody's."""
+        written = self._ledger.sessions_of(identity)
+        return [one for one in written if (now := self.session(one.session_id)) and now.identity == identity]
 
     def evidence_of(self, identity: Identity, fresh_for: int) -> tuple[Evidence, ...]:
         """How the identity's conversations stood, as their hooks told within the last `fresh_for` milliseconds.

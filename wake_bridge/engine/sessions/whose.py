@@ -85,16 +85,22 @@ class Whose:
             return _only(own) if own else self._in_shared_server(caller, panes)
         if self._is_nested(caller, [fence for _, fence in places]):
             return None
-        if caller.claims:
-            claimed = Identity(caller.claims)
-            return claimed if is_identity(claimed) and claimed in self._reachable() else None
         here = own | {one for one, fence in panes.items() if self._is_in(caller, fence)}
+        if caller.claims:
+            return self._claimed(caller, here, panes)
         if here:
             return _only(here)
         known = self._recorded(caller.session_id)
         if known is not None and known.identity != NOBODY:
             return known.identity if self._may_be(caller, known.identity, panes) else None
         return self._by_directory(caller, panes)
+
+    def _claimed(self, caller: Caller, here: set[Identity], panes: Mapping[Identity, Binding]) -> Identity | None:
+        """Whom the environment names, unless a pane says otherwise: a tmux server gives its own to every pane it opens."""
+        claimed = Identity(caller.claims)
+        if not is_identity(claimed) or claimed not in self._reachable() or here - {claimed}:
+            return None
+        return claimed if not caller.pane or self._may_be(caller, claimed, panes) else None
 
     def _in_shared_server(self, caller: Caller, panes: Mapping[Identity, Binding]) -> Identity | None:
         """A shared server's environment is somebody's, not this conversation's: it is seen where its program works."""

@@ -157,6 +157,14 @@ class Watch:
                 track.samples.clear()
         self._stirred.set()
 
+    def has_moved(self, identity: Identity) -> None:
+        """Forget where the identity lived, and find out anew: until then its former place must not speak for it."""
+        for found in (self._tracks, self._resolved_at):
+            for key in [one for one in found if one[0] == identity]:
+                del found[key]
+        self._planned_at = EPOCH_START
+        self._stirred.set()
+
     async def run(self) -> None:
         """Survey for ever; quicker for a while after a change, and most of all where something waits."""
         while True:

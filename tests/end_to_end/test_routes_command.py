@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -52,7 +53,11 @@ def house(tmp_path: Path) -> Iterator[House]:
         pane = world.enlisted("duo")
         server.thread(THREAD, cwd=str(tmp_path), loaded=True, scene="idle")
         with closing(LedgerStore.open(world.sandbox.state_dir)) as ledger:
-            ledger.meet_session(Session("codex", THREAD, Identity(DUO), directory=str(tmp_path)))
+            ledger.meet_session(
+                Session(
+                    "codex", THREAD, Identity(DUO), directory=str(tmp_path), seen_at=Instant(int(time.time() * 1000))
+                )
+            )
         yield House(world, server, pane)
 
 

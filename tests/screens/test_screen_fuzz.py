@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -46,7 +47,9 @@ def test_what_blocks_goes_on_blocking_whatever_else_changes(one: Captured) -> No
 
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
-def test_two_hundred_mutations_of_every_screen_that_is_not_idle_stay_so() -> None:
+def test_two_hundred_mutations_of_every_screen_that_is_not_idle_stay_so(
+    record_property: Callable[[str, object], None],
+) -> None:
     """Presence one can trust: from every non-idle capture 200 mutations, 0 become idle."""
     kept: Counter[str] = Counter()
     wrong: list[str] = []
@@ -55,6 +58,7 @@ def test_two_hundred_mutations_of_every_screen_that_is_not_idle_stay_so() -> Non
         kept += tried
         wrong += bad
 
+    record_property("trials", kept.total())
     print(f"\n{kept.total()} mutations of {len(NOT_IDLE)} screens, {len(wrong)} became idle; kept alone:")
     print("\n".join(f"  {rule:<32}{count:>7}" for rule, count in kept.most_common()))
     assert wrong == []

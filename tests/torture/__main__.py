@@ -27,8 +27,8 @@ from tests.torture.reliability import FIGURES, put_section, write_section
 from tests.torture.report import DOCS, Table, Verdict
 from tests.torture.run import Run, overview, section
 
-WORKING: Final = 2
-"""Runs at a time that use a processor, on a machine with two."""
+WORKING: Final = 3
+"""Runs at a time that work; each waits for panes half of its time."""
 
 WAITING: Final = 3
 """Runs at a time that mostly wait."""

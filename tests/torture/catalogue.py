@@ -277,9 +277,9 @@ RUNS: Final = (
         "shells, dialogs, modes, dead panes, in every room and company",
         suite(
             "What a pane may show or be",
-            "integration/tmux/test_trap_matrix.py",
             "end_to_end/test_obstacles.py",
             "screens/test_screen_fuzz.py",
+            only_long=["integration/tmux/test_trap_matrix.py"],
         ),
     ),
     Run(

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.torture.machine import waited_for_processor
 from tests.torture.oracle import RESULTS as RESULTS_OF_MAIL
-from tests.torture.oracle import comes_true, reckon, waits_until_at_rest
+from tests.torture.oracle import comes_true, committed, reckon, waits_until_at_rest
 from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table, Verdict
 from tests.torture.rig import SENDER, Rig
@@ -201,6 +201,9 @@ def run_starved(rig: Rig, keeper: Keeper, way: str, stuck: Path, took: list[floa
 
 # -- reloads ---------------------------------------------------------------------------------------------------------
 
+IN_FORCE: Final = 0.5
+"""Seconds that a broken configuration lies there."""
+
 MISTAKES: Final = (
     "[graph]\npoll_intervall = 1\n",
     '[delivery]\nlease = "long"\n',
@@ -226,12 +229,14 @@ def reload_badly(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) -
         good = rig.plain.config_file.read_bytes()
         plan = Plan(SENDER, [one.identity for one in rig.agents], 1_000_000, per_second=5, seed=seed)
         with Pen(rig.plain.graph, plan) as pen:
+            comes_true(lambda: committed(rig.plain.graph, rig.agents), 60)
             for number in range(times * len(MISTAKES)):
                 mistake = MISTAKES[number % len(MISTAKES)]
                 rig.plain.config_file.write_bytes(mistake.encode())
                 refused = len(daemon.entries("config_refused"))
                 daemon.reload()
                 came = comes_true(lambda refused=refused: len(daemon.entries("config_refused")) > refused, 30, 0.05)  # type: ignore[misc]
+                time.sleep(IN_FORCE)
                 wrong = () if came and daemon.process.poll() is None else (f"{mistake!r}:\n{daemon.log()[-1500:]}",)
                 table.add(repr(mistake.strip()), Verdict(results[1] if wrong else results[0], wrong))
             sent = pen.stop()
@@ -239,6 +244,7 @@ def reload_badly(directory: Path, tmux: PrivateTmux, *, times: int, seed: int) -
         daemon.reload()
         rests = waits_until_at_rest(rig, 90)
         reckon(rig, sent).into(mail, "five a second")
+        mail.demand(sent, "five a second", "there was no mail")
         mail.demand(rests, "five a second", f"it never comes to rest\n{daemon.log()[-2000:]}")
         restarts = len(daemon.entries("daemon_started"))
         table.demand(restarts == 1, "restarts", f"the daemon started {restarts} times")

@@ -25,7 +25,8 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 
 MEGABYTE: Final = 1024 * 1024
 DAY: Final = 24 * 3_600_000
-PER_DELIVERY: Final = 20
+PER_DAY: Final = 500
+PER_DELIVERY: Final = 50
 STEPS: Final = (Step.PROBED, Step.INTENT_STAGE, Step.STAGED, Step.INTENT_SUBMIT, Step.SUBMITTED)
 
 ABOUT_FULL: Final = (
@@ -38,7 +39,7 @@ ABOUT_DAMAGED: Final = (
     " begin at the tip, tell what is unread of the last hour in one digest, nothing older; and go on."
 )
 ABOUT_SIZE: Final = (
-    "A thousand events a day go through a real ledger, twenty to a delivery, each day's time turned by hand; every day what is"
+    "Five hundred events a day go through a real ledger, fifty to a delivery, each day's time turned by hand; every day what is"
     " older than 90 days is deleted, as the daemon does. The files may take 50 MB at most."
 )
 
@@ -215,7 +216,7 @@ def run_damage(rig: Rig, act: Callable[[Path], None], is_set_aside: bool) -> lis
 
 
 def grow(directory: Path, *, events: int) -> Table:
-    """So many events, a thousand a day, with a retention of 90 days."""
+    """So many events, five hundred a day, with a retention of 90 days."""
     table = Table("The size of the ledger", ABOUT_SIZE, "events", ("kept or deleted in time", "broken"))
     began = time.monotonic()
     state = directory / "size"
@@ -226,10 +227,10 @@ def grow(directory: Path, *, events: int) -> Table:
     ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", start)
     # what is measured is room, not whether it outlives a power cut
     ledger._db.value("PRAGMA synchronous = OFF")
-    for day in range(events // 1000):
-        for batch in range(1000 // PER_DELIVERY):
+    for day in range(events // PER_DAY):
+        for batch in range(PER_DAY // PER_DELIVERY):
             now = Instant(start + day * DAY + batch * 60_000)
-            first = day * 1000 + batch * PER_DELIVERY + 1
+            first = day * PER_DAY + batch * PER_DELIVERY + 1
             found = [sample_event(first + at, matched_at=now, window=0) for at in range(PER_DELIVERY)]
             delivery = lock_with_its_events(
                 ledger, ledger.dispatch(open_delivery(ledger, *found, new_id=new_id, now=now), now), now
@@ -240,7 +241,7 @@ def grow(directory: Path, *, events: int) -> Table:
         ledger.prune(Instant(start + day * DAY - 90 * DAY))
         largest = max(largest, sum(one.stat().st_size for one in state.glob("state.sqlite*")))
     ledger.close()
-    row = f"{events} events over {events // 1000} days"
+    row = f"{events} events over {events // PER_DAY} days"
     table.add(row, Verdict("kept or deleted in time"), events)
     table.demand(largest <= 50 * MEGABYTE, row, f"it took {largest / MEGABYTE:.1f} MB")
     table.measures["largest size of all its files"] = f"{largest / MEGABYTE:.1f} MB"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +20,16 @@ TRIALS: Final = "trials"
 """The property with which a test tells how many trials it had."""
 
 
-def suite(title: str, *tests: str, is_full: bool = False, at_a_time: int = 1) -> Callable[[Course], list[Table]]:
+def suite(
+    title: str, *tests: str, only_long: Sequence[str] = (), is_full: bool = False
+) -> Callable[[Course], list[Table]]:
     """A run that has some tests run; the long form also those of them that are marked `torture`.
 
     Args:
         title: what they show.
         tests: files, or `file::test` for one of them, from `tests/` on.
+        only_long: more of them, for the long form.
         is_full: the short form has those that are marked as well.
-        at_a_time: processes that share the tests.
     """
 
     def play(course: Course) -> list[Table]:
@@ -35,12 +37,12 @@ def suite(title: str, *tests: str, is_full: bool = False, at_a_time: int = 1) ->
         table = Table(title, ABOUT, "test", RESULTS)
         report = course.directory / "report.xml"
         began = time.monotonic()
-        lanes = ["-n", str(at_a_time), "--dist", "loadfile"] if at_a_time > 1 else ["-p", "no:xdist"]
+        chosen = [*tests, *(only_long if course.is_long else ())]
         answer = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *lanes, "-m", marks),
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:xdist", "-m", marks),
                 *(f"--hypothesis-seed={course.seed}", f"--junitxml={report}", "-o", "junit_family=xunit1"),
-                *(f"--basetemp={course.directory / 'pytest'}", *(f"tests/{one}" for one in tests)),
+                *(f"--basetemp={course.directory / 'pytest'}", *(f"tests/{one}" for one in chosen)),
             ],
             cwd=ROOT,
             capture_output=True,

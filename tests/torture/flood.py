@@ -45,7 +45,7 @@ class Flood:
     stormed: int = 0
     """Deliveries that a storm held."""
     held_open: int = 0
-    """Events that are in the ledger, and wait only for a storm to be over."""
+    """Events that are open in the ledger in the end."""
     cpu: float = 0.0
     resident: list[float] = field(default_factory=list)
     """Megabytes, every second of the flood."""
@@ -86,7 +86,9 @@ def flood(
         found.cpu, found.resident = round(watched.share(), 1), [round(one, 1) for one in watched.resident]
         found.load = round(os.getloadavg()[0], 1)
         ended = time.monotonic()
-        while sum(_told(crowd).values()) < found.sent and time.monotonic() - ended < TOLD_WITHIN:
+        while time.monotonic() - ended < TOLD_WITHIN:
+            if sum(_told(crowd).values()) >= found.sent and not _open_events(crowd):
+                break
             time.sleep(1)
         found.told_after = round(time.monotonic() - ended, 1)
         found.resident_after = round(process.memory_info().rss / MEGABYTE, 1)
@@ -96,9 +98,13 @@ def flood(
         found.most_a_minute = max(_densest([one["at"] for one in records]) for records in crowd.submits().values())
         storms = [one["delivery"] for one in daemon.entries("limit_reached") if one["reason"] == "storm"]
         found.stormed, found.notices = len(set(storms)), max(Counter(storms).values(), default=0)
-        found.held_open = crowd.ledger("SELECT COUNT(*) FROM wake_event WHERE status = 'open'")[0][0]
+        found.held_open = _open_events(crowd)
         daemon.stop()
     return found
+
+
+def _open_events(crowd: Crowd) -> int:
+    return int(crowd.ledger("SELECT COUNT(*) FROM wake_event WHERE status = 'open'")[0][0])
 
 
 def _told(crowd: Crowd) -> Counter[str]:

@@ -13,7 +13,7 @@ from adapters.claude_code.process import Life, life_of
 from adapters.claude_code.record import HalfWritten, SessionRecord, read_record
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.routing import Address
-from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.sessions import NOBODY, Session
 from wake_bridge.ports.adapter import Nowhere
 
 HARNESS: Final = "claude"
@@ -132,9 +132,11 @@ def _in_the_directory(
     if not expected.directory or HARNESS not in {address.harness, expected.agent}:
         return []
     room = os.path.realpath(expected.directory)
-    return [
-        one
+    whose = {
+        one: session.identity if (session := known(one.record.session_id)) else address.identity
         for one in live
         if os.path.realpath(one.record.directory) == room
-        and ((session := known(one.record.session_id)) is None or session.identity == address.identity)
-    ]
+    }
+    # one that may be anybody's is not taken for the identity's, and beside it no other is certain
+    may_be = [one for one, identity in whose.items() if identity in {address.identity, NOBODY}]
+    return may_be if len(may_be) > 1 else [one for one in may_be if whose[one] == address.identity]

@@ -26,8 +26,10 @@ from adapters.codex.threads import (
     read_thread,
 )
 from wake_bridge.domain.delivery import HoldReason, Progress
+from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
+from wake_bridge.domain.sessions import NOBODY
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,
@@ -155,18 +157,23 @@ class CodexAdapter:
         for thread in known:
             if thread.is_loaded:
                 return thread
-        there = [one for one in await loaded_threads(connection) if self._may_be_its(one, address, directory)]
-        if len(there) > 1:
-            return Nowhere(HoldReason.AMBIGUOUS, f"{len(there)} threads of Codex are open in {directory}", directory)
+        may_be = [one for one in await loaded_threads(connection) if self._may_be_its(one, address, directory)]
+        if len(may_be) > 1:
+            return Nowhere(HoldReason.AMBIGUOUS, f"{len(may_be)} threads of Codex are open in {directory}", directory)
+        # its hooks have called, and it was not to be told whose it is
+        there = [one for one in may_be if self._whose(one) != NOBODY]
         if there or known:
             return (there or known)[0]
         where = f" in {directory}" if directory else ""
         return Nowhere(HoldReason.UNREACHABLE, f"no thread of Codex is open{where}", directory)
 
     def _may_be_its(self, thread: Thread, address: Address, directory: str) -> bool:
-        session = self._sessions.session(thread.id) if self._sessions else None
-        is_somebody_elses = session is not None and session.identity != address.identity
+        is_somebody_elses = self._whose(thread) not in {None, NOBODY, address.identity}
         return thread.is_a_persons and is_same_directory(thread.directory, directory) and not is_somebody_elses
+
+    def _whose(self, thread: Thread) -> Identity | None:
+        session = self._sessions.session(thread.id) if self._sessions else None
+        return None if session is None else session.identity
 
     def _observation(self, place: Place, evidence: Evidence, turn_id: str | None = None) -> Observation:
         return Observation(

@@ -18,7 +18,7 @@ from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progr
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Expected
-from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.sessions import NOBODY, Session
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Nowhere, Place, Refused, Unknown, Wake
@@ -500,6 +500,24 @@ def test_a_thread_that_is_known_to_be_anothers_is_not_taken(line: Line, tmp_path
     line.adapter.serve_sessions(Sessions())  # type: ignore[arg-type]
 
     assert isinstance(by_directory(line, tmp_path), Nowhere)
+
+
+def test_one_that_is_nobodys_is_not_taken_and_leaves_no_other_certain(line: Line, tmp_path: Path) -> None:
+    """Two terminals in one directory, and only one of them has called so far: the silent one is none the surer."""
+
+    class Sessions:
+        def session(self, session_id: str) -> Session | None:
+            return Session("codex", session_id, NOBODY) if session_id == THREAD else None
+
+    line.adapter.serve_sessions(Sessions())  # type: ignore[arg-type]
+    alone = by_directory(line, tmp_path)
+    line.server.thread(OTHER, cwd=str(tmp_path))
+    both = by_directory(line, tmp_path)
+
+    assert isinstance(alone, Nowhere)
+    assert alone.reason is HoldReason.UNREACHABLE
+    assert isinstance(both, Nowhere)
+    assert both.reason is HoldReason.AMBIGUOUS
 
 
 def test_a_subscription_may_name_it(line: Line) -> None:

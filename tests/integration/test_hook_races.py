@@ -91,7 +91,10 @@ def test_a_daemon_that_dies_while_a_hook_calls_loses_and_doubles_nothing(
     hook = HookCaller(sandbox)
     sandbox.send("@agent", "hello")
     sandbox.waits_for_delivery(state="DISPATCHED")
-    assert bool(hook.prints("PostToolUse")) is prints_first
+    if prints_first:
+        assert hook.waits_for_block("PostToolUse")
+    else:
+        assert hook.prints("PostToolUse") == ""
     assert dying.process.wait(20) != 0
     sandbox.daemon()
     again = ""
@@ -101,5 +104,6 @@ def test_a_daemon_that_dies_while_a_hook_calls_loses_and_doubles_nothing(
         lambda: next((one for one in sandbox.deliveries() if one["outcome"] not in {None, "empty"}), None), 60
     )
     assert settled["outcome"] == ends
+    assert settled["proof"] == (1 if ends == "submitted" else 0), "a stop in between makes no proof stronger"
     assert bool(again) is (not prints_first and ends == "submitted")
     assert hook.prints("PostToolUse") == ""

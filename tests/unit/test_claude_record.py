@@ -17,7 +17,7 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse
 from wake_bridge.domain.routing import Address, Binding, Expected
-from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.sessions import NOBODY, Session
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
@@ -239,6 +239,26 @@ def test_a_session_that_is_known_to_be_anothers_is_not_taken_by_its_directory(
     adapter.serve_sessions(PlayedSessions(claude, owner))
 
     assert isinstance(found(adapter, by_directory(room)), Place) is leads
+
+
+def test_one_that_is_nobodys_is_not_taken_and_leaves_no_other_certain(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
+) -> None:
+    """Its hooks called, and nobody could tell whose it is: a newer one beside it that never called is none the surer."""
+
+    class Sessions(PlayedSessions):
+        def session(self, session_id: str) -> Session | None:
+            return Session("claude", session_id, NOBODY) if session_id == claude.session_id else None
+
+    adapter.serve_sessions(Sessions(claude))
+    alone = found(adapter, by_directory(room))
+    assert isinstance(alone, Nowhere)
+    assert alone.reason is HoldReason.UNREACHABLE
+
+    with PlayedClaude(claude.directory, room, "99999999-1111-4222-8333-444455556666"):
+        both = found(adapter, by_directory(room))
+    assert isinstance(both, Nowhere), both
+    assert both.reason is HoldReason.AMBIGUOUS
 
 
 def test_without_a_monitor_a_session_is_only_seen(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:

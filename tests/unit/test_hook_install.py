@@ -140,6 +140,37 @@ def test_what_a_person_added_since_stays(room: Room, harness: str) -> None:
     assert rest == {"hooks": {"Other": [THEIRS, THEIRS], first: [THEIRS]}, "theme": "light"}
 
 
+@pytest.mark.parametrize("harness", ["codex", "gemini", "qwen"])
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_hooks_are_taken_out_however_the_file_was_spelled_since(room: Room, harness: str, *, is_ascii: bool) -> None:
+    """Whoever writes the file anew may escape letters and slashes: left behind, our hooks would go on being called."""
+    room.write(harness, json.dumps({"theme": "dark"}))
+    settings = room.install(harness, ("WAKE_BRIDGE_CONFIG=/tmp/ä b/config.toml", "/opt/ö/wake-bridge"))
+    text = json.dumps(settings, indent=2, ensure_ascii=is_ascii)
+    room.write(harness, text.replace("/", "\\/") if is_ascii else text)
+    assert room.uninstall(harness) == [""]
+    assert json.loads(room.file(harness).read_text()) == {"theme": "dark"}
+
+
+@pytest.mark.parametrize("harness", ["codex", "gemini", "qwen"])
+def test_what_a_person_put_beside_our_hook_stays(room: Room, harness: str) -> None:
+    """A group may have several hooks: only ours goes out of it."""
+    settings = room.install(harness)
+    first, second = list(EVENTS[harness])[:2]
+    settings["hooks"][first][0]["hooks"].append(*THEIRS["hooks"])
+    settings["hooks"][second][0]["hooks"].insert(0, *THEIRS["hooks"])
+    room.write(harness, json.dumps(settings, indent=2))
+    assert room.uninstall(harness) == [""]
+    assert json.loads(room.file(harness).read_text()) == {"hooks": {first: [THEIRS], second: [THEIRS]}}
+
+
+def test_settings_that_are_nested_without_end_are_left_alone(room: Room) -> None:
+    """What no reader can take in is told to the person, not an error of ours."""
+    room.write("codex", '{"a":' + "[" * 5000 + "]" * 5000 + "}")
+    with pytest.raises(OperationFailed, match="cannot be changed"):
+        room.install("codex")
+
+
 def test_a_variable_that_names_the_configuration_survives_the_shell(room: Room) -> None:
     """A daemon with a configuration of its own is the one that is meant."""
     settings = room.install("codex", ("WAKE_BRIDGE_CONFIG=/a b/config.toml", "/bin/wake-bridge"))

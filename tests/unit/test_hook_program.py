@@ -177,6 +177,16 @@ def test_a_sub_agent_is_named(run: Run, daemon: FakeDaemon) -> None:
     assert daemon.asked[0]["agent"] == "a-1"
 
 
+def test_a_directory_that_was_removed_keeps_nobody_from_calling(tmp_path: Path) -> None:
+    """An agent may have removed the work tree it is in: its monitor names none, and would else never call again."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    tell = "from wake_bridge.edges.hook.caller import told; print(repr(told('claude', {}, {})['directory']))"
+    script = f'rmdir "$PWD"; exec {shlex.join([sys.executable, "-P", "-c", tell])}'
+    said = subprocess.run(["/bin/sh", "-c", script], cwd=gone, capture_output=True, timeout=30, check=False)
+    assert (said.stdout, said.stderr) == (b"''\n", b"")
+
+
 def test_an_event_that_is_not_heard_tells_nobody(run: Run, daemon: FakeDaemon) -> None:
     """What the table does not name costs the harness no call."""
     for harness in ("claude", "gemini", "copilot"):

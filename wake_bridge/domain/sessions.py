@@ -12,6 +12,10 @@ HOOK: Final = "hook"
 """What a delivery names as its adapter when a harness's hook took it."""
 
 
+NOBODY: Final = Identity("")
+"""Whose a conversation is that has called in and fits no identity, or several."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """One conversation of one agent.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wake_bridge.edges.agent_files.json_text import Part, Piece, parse
@@ -76,9 +76,10 @@ def with_item(text: str, path: Sequence[str], item: Any) -> str:
     return _append(text, holder, [_written(item, text, depth + 1)], depth)
 
 
-def without_items(text: str, path: Sequence[str], is_unwanted: Callable[[str], bool], *, keep: int) -> str:
-    """`text` without those items of the lists in the object at `path` whose own text is unwanted.
+def without_items(text: str, path: Sequence[str], is_unwanted: Callable[[Any], bool], *, inner: str, keep: int) -> str:
+    """`text` without those items of the lists in the object at `path` that are unwanted, by what they say.
 
+    An item that has a list of its own, called `inner`, loses what is unwanted there, and goes when nothing is left of that.
     A list, and then the object, that is left empty goes as well; of the path itself the first `keep` values stay.
 
     Raises:
@@ -87,23 +88,33 @@ def without_items(text: str, path: Sequence[str], is_unwanted: Callable[[str], b
     """
     lists, missing = _walk(parse(text), path)
     for name in [] if missing else [part.name for part in lists.parts if part.piece.kind == "["]:
-        text = _without_item(text, (*path, name), is_unwanted)
+        text = _without_item(text, (*path, name), is_unwanted, inner)
     return without(text, path, (), keep=keep)
 
 
-def _without_item(text: str, path: Sequence[str], is_unwanted: Callable[[str], bool]) -> str:
+def _without_item(text: str, path: Sequence[str], is_unwanted: Callable[[Any], bool], inner: str) -> str:
     had_ours = False
     while True:
         holder, _ = _walk(parse(text), path)
-        unwanted = (n for n, part in enumerate(holder.parts) if is_unwanted(text[part.start : part.end]))
-        place = next(unwanted, None)
+        place = next(_unwanted_in(holder, is_unwanted, inner), None)
         if place is None:
             break
-        text, had_ours = _cut_at(text, holder, place), True
+        text, had_ours = _cut_at(text, *place), True
     if had_ours and not holder.parts:
         above, _ = _walk(parse(text), path[:-1])
         return _cut(text, above, path[-1])
     return text
+
+
+def _unwanted_in(holder: Piece, is_unwanted: Callable[[Any], bool], inner: str) -> Iterator[tuple[Piece, int]]:
+    """The lists that have something unwanted in them, each with its place there."""
+    for number, part in enumerate(holder.parts):
+        if is_unwanted(_plain(part.piece)):
+            yield holder, number
+        within = part.piece.member(inner)
+        for place, one in enumerate(within.parts if within is not None and within.kind == "[" else ()):
+            if within is not None and is_unwanted(_plain(one.piece)):
+                yield (within, place) if len(within.parts) > 1 else (holder, number)
 
 
 def with_value(text: str, path: Sequence[str], value: Any) -> str:

@@ -88,7 +88,7 @@ class WrittenFile:
                 return rest
             text = content.decode()
             if self.form is Form.HOOKS:
-                return without_items(text, self.where, self._is_our_hook, keep=self.kept).encode()
+                return without_items(text, self.where, self._is_our_hook, inner="hooks", keep=self.kept).encode()
             return without(text, self.where, self.names, keep=self.kept).encode()
         except (UnicodeDecodeError, NotJson, WrongShape) as broken:
             raise OperationFailed(
@@ -97,8 +97,9 @@ class WrittenFile:
                 hint=f"remove {', '.join(self.names)} by hand",
             ) from broken
 
-    def _is_our_hook(self, item: str) -> bool:
-        return any(name in item for name in self.names)
+    def _is_our_hook(self, item: Any) -> bool:
+        """By what it calls, however whoever wrote the file last spells it."""
+        return isinstance(item, dict) and item.get("command") in {json.loads(name) for name in self.names}
 
 
 def read_files_record(state_dir: Path) -> tuple[WrittenFile, ...]:

@@ -28,17 +28,26 @@ def told(harness: str, said: Mapping[str, Any], environment: Mapping[str, str]) 
     process = _harness_process()
     is_shared = harness == "codex" and _is_server(process["pid"])
     socket, _, _ = environment.get("TMUX", "").partition(",")
+    directory = _first(said, "cwd") or _here()
     return {
         **process,
         "harness": harness,
         "session_id": _first(said, "session_id", "sessionId"),
-        "directory": os.path.realpath(_first(said, "cwd") or os.getcwd()),
+        "directory": os.path.realpath(directory) if directory else "",
         "agent": _first(said, "agent_id", "agentId"),
         "claims": environment.get(AGENT_VARIABLE, ""),
         "socket": os.path.realpath(socket) if socket else "",
         "pane": environment.get("TMUX_PANE", ""),
         "is_shared": is_shared,
     }
+
+
+def _here() -> str:
+    """The working directory; empty where it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _is_server(pid: int) -> bool:

@@ -60,7 +60,9 @@ class Resume:
             return self._ledger.release(delivery, again, now, is_attempt=False)
         if progress is Progress.SUBMITTED:
             seen = {"proof": "seen before the stop"}
-            return self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, seen, now)
+            # of what a hook printed nobody saw more than that
+            proof = Proof.ACCEPTED if delivery.adapter == HOOK else Proof.SUBMITTED
+            return self._ledger.settle(delivery, Outcome.SUBMITTED, proof, seen, now)
         if delivery.adapter == HOOK:
             # it ends within seconds, and nobody can look at what it printed
             silent = {"why": "the hook that took it never said that it had printed it"}

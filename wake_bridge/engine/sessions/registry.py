@@ -13,13 +13,10 @@ from typing import Final
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
-from wake_bridge.domain.sessions import Caller, Moment, Session
+from wake_bridge.domain.sessions import NOBODY, Caller, Moment, Session
 from wake_bridge.engine.sessions.doorbell import Doorbell
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
-
-NOBODY: Final = Identity("")
-"""Whose a conversation is that fits no identity, or several."""
 
 WRITTEN_EVERY: Final = 60_000
 """Milliseconds after which it is written down that a conversation still gives signs: not for every tool it uses."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from wake_bridge.domain.names import Identity, Instant, is_identity
 from wake_bridge.domain.routing import Binding
-from wake_bridge.domain.sessions import Caller, Session
-from wake_bridge.engine.sessions.registry import NOBODY, Registry
+from wake_bridge.domain.sessions import NOBODY, Caller, Session
+from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 

@@ -185,6 +185,23 @@ def test_what_people_have_switched_off_holds_a_hand_over_back(sandbox: Sandbox, 
         assert "not now" in hook.waits_for_block("PostToolUse")
 
 
+def test_a_turn_is_prolonged_once_also_where_the_harness_does_not_say_that_it_was(sandbox: Sandbox) -> None:
+    """Copilot's hook is not told: else every message that comes while the agent answers one would keep it from ending."""
+    copilot = HookCaller(sandbox, "copilot")
+    for number in range(2):
+        sandbox.send("@agent", f"message {number}")
+        held(sandbox)
+        offer = copilot.asks("stop")
+        if number == 0:
+            assert offer is not None
+            assert copilot.takes(offer)
+            assert copilot.has_printed(offer)
+        else:
+            assert offer is None
+    copilot.tells("session", event="prompt")
+    assert copilot.asks("stop") is not None, "a new turn is another one"
+
+
 def test_a_spent_budget_prolongs_no_turn_and_costs_nothing_within_one(sandbox: Sandbox, hook: HookCaller) -> None:
     """Limits hold what begins or prolongs a turn; what rides in a running turn neither counts nor waits."""
     sandbox.configure(f"{QUICK}\nlimits.wakes_per_hour = 1\n")
@@ -197,6 +214,7 @@ def test_a_spent_budget_prolongs_no_turn_and_costs_nothing_within_one(sandbox: S
     sandbox.send("@agent", "first stop")
     held(sandbox)
     assert "first stop" in hook.waits_for_block("Stop")
+    hook.prints("UserPromptSubmit")
     sandbox.send("@agent", "second stop")
     held(sandbox)
     assert hook.prints("Stop") == ""

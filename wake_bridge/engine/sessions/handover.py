@@ -25,6 +25,7 @@ from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
 from wake_bridge.engine.deliver.survivors import Sorted, sort_out
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.sessions.prolonged import Prolonged
 from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import Whose
 from wake_bridge.engine.settings import Current
@@ -99,6 +100,7 @@ class Handover:
         self._place_of = place_of
         self._poke = poke
         self._dry_run = dry_run
+        self._prolonged = Prolonged()
         self._log = structlog.get_logger("deliver")
 
     def meet(self, caller: Caller) -> Identity | None:
@@ -120,11 +122,14 @@ class Handover:
             return Called(self._whose.of(caller))
         identity = self.meet(caller)
         self._acknowledge(identity, marks, caller.harness)
+        if moment in {Moment.PROMPT, Moment.ENDED}:
+            self._prolonged.is_over(caller.session_id)
         if moment is Moment.ENDED:
             self._registry.part(caller.session_id)
             return Called(identity)
         self._registry.note(caller.session_id, moment)
-        if identity is None or not drain or moment not in HANDED_AT or self._dry_run:
+        is_over = moment is Moment.STOP and caller.session_id in self._prolonged
+        if identity is None or not drain or moment not in HANDED_AT or is_over or self._dry_run:
             return Called(identity)
         try:
             return Called(identity, await self._offer(identity, caller, moment))
@@ -153,6 +158,7 @@ class Handover:
         delivery = self._held(delivery_id, lease)
         if delivery is None or self._progress(delivery) is not Progress.MAYBE_SUBMITTED:
             return False
+        self._prolonged.printed(delivery_id)
         evidence = {"proof": "the hook has printed it"}
         try:
             self._ledger.append(delivery, Step.SUBMITTED, evidence, now)
@@ -214,6 +220,8 @@ class Handover:
             until=Instant(now + OFFER_LASTS),
             now=now,
         )
+        if moment is Moment.STOP:
+            self._prolonged.offered(locked.id, caller.session_id)
         self._log.info("delivery_locked", delivery=locked.id, agent=identity, pane=where, events=len(told))
         self._poke()
         return Offer(locked.id, locked.owner_lease, block, len(shown), len(items))

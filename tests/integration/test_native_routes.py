@@ -14,18 +14,19 @@ from typing import Any
 import pytest
 
 from adapters.heartbeat import HeartbeatAdapter
-from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Progress, Proof, Step
 from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation, PresenceState
-from wake_bridge.domain.routing import Address
+from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.settings import TargetSettings
-from wake_bridge.ports.adapter import Place
+from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
 from wake_bridge.testing.office import Office
 
 ADA = Identity("@ada")
 REST = Identity("@rest")
+FENCE = Binding("channel", 0, "s1", "", 7, "stamp", 7, "started")
 
 Story = Callable[["Desk"], Coroutine[Any, Any, None]]
 
@@ -363,6 +364,39 @@ def test_what_may_have_been_sent_over_a_line_that_is_gone_ends_unknown_and_is_ne
 
         assert desk.delivery.outcome is Outcome.UNKNOWN
         assert not desk.received
+
+    play(tmp_path, story)
+
+
+def test_an_agent_that_has_ended_since_is_still_asked_for_what_it_was_sent(tmp_path: Path) -> None:
+    """Its end may prove that the wake never came in: then another route takes it, instead of an end as `unknown`."""
+
+    async def story(desk: Desk) -> None:
+        channel = desk.office.channels["channel"]
+        resolving, looked = channel.resolve, list[Place]()
+
+        async def resolve(address: Address) -> Any:
+            found = await resolving(address)
+            return replace(found, fence=FENCE) if isinstance(found, Place) else found
+
+        async def deliver(place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
+            del address
+            if wake.progress is Progress.UNTOUCHED:
+                await journal(Step.INTENT_SUBMIT, {})
+                desk.line.is_open = False
+                return Failed(retryable=True, reason="the agent was killed")
+            looked.append(place)
+            await journal(Step.ABSENT, {"why": "its process has ended without it"})
+            return Refused(HoldReason.UNREACHABLE, "it never came in")
+
+        channel.resolve, channel.deliver = resolve, deliver  # type: ignore[method-assign]
+        desk.send()
+        assert (await desk.wakes()).state is DeliveryState.LOCKED
+        await desk.later(60)
+        done = await desk.later(60)
+
+        assert [(one.key, one.fence) for one in looked] == [(f"channel:{ADA}", FENCE)]
+        assert (done.adapter, done.outcome, desk.received) == ("memory", Outcome.SUBMITTED, [done.digest])
 
     play(tmp_path, story)
 

@@ -8,13 +8,14 @@ import structlog
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Instant
+from wake_bridge.domain.routing import Route
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.attempt import Attempt, still_out
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.ports.adapter import Nowhere
+from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -80,10 +81,19 @@ class Resume:
             return self._without_a_place(delivery, progress, gone)
         place = await self._watch.locate(route)
         if isinstance(place, Nowhere):
+            place = self._former_place(route, delivery) or place
+        if isinstance(place, Nowhere):
             return self._without_a_place(delivery, progress, place)
         after = await self._attempt.make(route, place, delivery, may_begin=off is None)
         self._watch.forget(delivery.identity)
         return after
+
+    def _former_place(self, route: Route, delivery: Delivery) -> Place | None:
+        """Where a channel sent it: that a conversation has ended may be the proof that it never came in."""
+        fence = self._ledger.fence_of(delivery.id)
+        if fence is None or not route.capabilities.composer_independent:
+            return None
+        return Place(delivery.pane_key, delivery.where, fence)
 
     def _without_a_place(self, delivery: Delivery, progress: Progress, nowhere: Nowhere) -> Delivery:
         """Staged text waits for its place; what may have been submitted does not wait for ever."""

@@ -14,7 +14,8 @@ WHERE = "agents:1.2"
 SOURCES = "\n".join(
     path.read_text(encoding="utf-8")
     for package in ("wake_bridge", "adapters")
-    for path in (ROOT / package).rglob("*.py")
+    for kind in ("*.py", "*.toml")
+    for path in (ROOT / package).rglob(kind)
     if path.name != "delivery.py" or path.parent.name != "domain"
 )
 

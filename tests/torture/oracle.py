@@ -132,7 +132,7 @@ def _verdict(
         return Verdict(HELD, (f"{key}: still open, {hold}",))
     if times:
         return Verdict("lost", (f"{key}: submitted, and the ledger does not say so: {event['status']} {outcomes}",))
-    if event["status"] == "read":
+    if event["status"] == "read" or (event["status"], event["reason"]) == ("refused", "read"):
         return Verdict(READ)
     return Verdict("lost", (f"{key}: {event['status']} {event['reason']}, never submitted",))
 

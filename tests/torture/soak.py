@@ -28,8 +28,8 @@ GROWS_AT_MOST: Final = 3.0
 """Megabytes between the first and the last third of the rest."""
 
 ABOUT: Final = (
-    "Five agents get a message every second in all; they work for a while after each wake, read their mail, have a draft or a"
-    " dialog now and then. Memory and open descriptors of the daemon are read every two seconds. After a third of the time"
+    "Five agents get a message every second in all; they work for a while after each wake, read their mail, stream or ask"
+    " now and then. Memory and open descriptors of the daemon are read every two seconds. After a third of the time"
     " for warming up the descriptors may not rise, and the memory by 3 MB at most. No message may be lost."
 )
 
@@ -90,15 +90,16 @@ def _lives(rig: Rig, agent: Agent, chance: random.Random, ended: threading.Event
         submits = len(agent.fake.submits())
         if submits > seen:
             seen = submits
-            agent.fake.shows("busy")
+            agent.fake.shows("busy", keep=True)
             ended.wait(chance.uniform(0.5, 4))
             _reads(rig, agent, chance)
         elif chance.random() < 0.05:
-            agent.fake.shows(chance.choice(("draft", "approval", "menu")), "half a thought", keep=False)
+            agent.fake.shows(chance.choice(("streaming", "approval", "menu")), keep=True)
             ended.wait(chance.uniform(1, 5))
         else:
             continue
-        agent.clear()
+        # what stands in the composer stays: nobody empties it in the instant between our look and our Enter
+        agent.fake.shows("idle", keep=True)
 
 
 def _reads(rig: Rig, agent: Agent, chance: random.Random) -> None:
@@ -128,6 +129,8 @@ def _judge(table: Table, row: str, samples: list[Sample]) -> None:
     minutes = (len(warm) - third) * SAMPLED_EVERY / 60
     table.demand(memory[1] - memory[0] <= GROWS_AT_MOST, row, f"memory went from {memory[0]:.1f} to {memory[1]:.1f} MB")
     table.demand(descriptors[1] <= descriptors[0], row, f"descriptors went from {descriptors[0]} to {descriptors[1]}")
+    each_minute = int(60 / SAMPLED_EVERY)
+    table.details = {"megabytes each minute": [round(one.memory, 1) for one in samples[::each_minute]]}
     table.measures |= {
         "memory, first and last third": f"{memory[0]:.1f} and {memory[1]:.1f} MB,"
         f" {(memory[1] - memory[0]) / max(minutes, 0.1) * 60:+.2f} MB an hour",

@@ -47,6 +47,8 @@ class Outcome:
     run: Run
     tables: Sequence[Table]
     seconds: float
+    is_whole: bool = True
+    """Whether it came to its end."""
 
     @property
     def violations(self) -> list[str]:
@@ -71,13 +73,14 @@ def play(run: Run, *, seed: int, is_long: bool) -> Outcome:
             UNDER_WAY.add(process)
             ended = _ended(process, BOUNDS[is_long])
             UNDER_WAY.discard(process)
-        if file.exists():
+        is_whole = file.exists()
+        if is_whole:
             tables = [Table.of(record) for record in json.loads(file.read_text(encoding="utf-8"))]
         else:
             why = f"it broke off ({ended}):\n{log.read_text(encoding='utf-8', errors='replace')[-4000:]}"
             tables = [Table(run.name, "", "run", (), ())]
             tables[0].add(run.name, Verdict("broken", (why,)))
-    return Outcome(run, tables, time.monotonic() - began)
+    return Outcome(run, tables, time.monotonic() - began, is_whole)
 
 
 def _ended(process: subprocess.Popen[bytes], bound: float) -> str:
@@ -179,19 +182,24 @@ def _play_all(chosen: Sequence[Run], *, seed: int, is_long: bool) -> Mapping[str
         under_way: list[Future[Outcome]] = [
             (waiting if run.mostly_waits else working).submit(play, run, seed=seed, is_long=is_long) for run in chosen
         ]
-        for future in as_completed(under_way):
-            outcome = future.result()
-            done[outcome.run.name] = outcome
-            print(
-                f"{outcome.run.name}: {outcome.trials} trials, {len(outcome.violations)} violations, {outcome.seconds:.0f} s"
-            )
-            for violation in outcome.violations:
-                print(f"VIOLATION {outcome.run.name}: {violation}")
-            if len(chosen) == 1:
-                print("\n" + "\n\n".join(table.markdown() for table in outcome.tables))
-            sys.stdout.flush()
-            if is_long:
-                keep(outcome, seed=seed, is_long=is_long)
+        try:
+            for future in as_completed(under_way):
+                outcome = future.result()
+                done[outcome.run.name] = outcome
+                print(
+                    f"{outcome.run.name}: {outcome.trials} trials, {len(outcome.violations)} violations, {outcome.seconds:.0f} s"
+                )
+                for violation in outcome.violations:
+                    print(f"VIOLATION {outcome.run.name}: {violation}")
+                if len(chosen) == 1:
+                    print("\n" + "\n\n".join(table.markdown() for table in outcome.tables))
+                sys.stdout.flush()
+                if is_long and outcome.is_whole:
+                    keep(outcome, seed=seed, is_long=is_long)
+        except BaseException:
+            for future in under_way:
+                future.cancel()
+            raise
     return done
 
 

@@ -173,7 +173,7 @@ def _live(order: Mapping[str, Any], output: int) -> NoReturn:
     module = importlib.import_module(order["module"])
     if hasattr(module, "run"):
         module.run()
-    importlib.import_module("wake_bridge.cli.app").main()
+    importlib.import_module("wake_bridge.cli.start").main()
     sys.exit(0)
 
 

@@ -418,11 +418,14 @@ TABLE: Sequence[Broken] = (
 ONLY_WHEN_BROKEN = {"adapters", "adapter stray"}
 """Checks that say nothing where nothing is wrong."""
 
-OF_ADAPTERS = {"adapter heartbeat", "adapter osascript", "adapter tmux", "osascript"}
+OF_ADAPTERS = {f"adapter {name}" for name in ("claude", "codex", "heartbeat", "osascript", "tmux")} | {
+    "codex app-server",
+    "osascript",
+}
 """What is said of each installed adapter; that one may be broken the stray one shows."""
 
-ALWAYS_UNTOLD = {"pruner", "osascript"}
-"""Checks that do not apply to the sound set-up: nobody prunes an embedded graph, and this is no Mac."""
+ALWAYS_UNTOLD = {"pruner", "codex app-server", "osascript"}
+"""Checks that do not apply to the sound set-up: nobody prunes an embedded graph, no Codex runs, and this is no Mac."""
 
 
 def by_name(findings: Sequence[Finding]) -> dict[str, Finding]:

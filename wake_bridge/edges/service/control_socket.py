@@ -74,4 +74,4 @@ def ask(state_dir: Path, command: str, /, timeout: float = 5.0, **arguments: Any
 def poke(state_dir: Path, moved: str = "") -> None:
     """Tell the daemon, if there is one, that something changed, and which identity lives elsewhere now; never fails."""
     with contextlib.suppress(NotRunning, OperationFailed):
-        ask(state_dir, "poke", timeout=0.5, moved=moved)
+        ask(state_dir, "poke", timeout=0.5, **({"moved": moved} if moved else {}))

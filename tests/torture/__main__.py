@@ -33,6 +33,9 @@ WORKING: Final = 3
 WAITING: Final = 3
 """Runs at a time that mostly wait."""
 
+SHOWN: Final = 20
+"""Violations of a run that are printed; more teach little."""
+
 UNDER_WAY: Final[set[subprocess.Popen[bytes]]] = set()
 """The processes of the runs that are being played."""
 
@@ -189,8 +192,10 @@ def _play_all(chosen: Sequence[Run], *, seed: int, is_long: bool) -> Mapping[str
                 print(
                     f"{outcome.run.name}: {outcome.trials} trials, {len(outcome.violations)} violations, {outcome.seconds:.0f} s"
                 )
-                for violation in outcome.violations:
+                for violation in outcome.violations[:SHOWN]:
                     print(f"VIOLATION {outcome.run.name}: {violation}")
+                if len(outcome.violations) > SHOWN:
+                    print(f"VIOLATION {outcome.run.name}: and {len(outcome.violations) - SHOWN} more")
                 if len(chosen) == 1:
                     print("\n" + "\n\n".join(table.markdown() for table in outcome.tables))
                 sys.stdout.flush()

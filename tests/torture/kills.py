@@ -19,7 +19,7 @@ from tests.torture.oracle import RESULTS as RESULTS_UNDER_LOAD
 from tests.torture.oracle import reckon, waits_until_at_rest
 from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table, Verdict, run_in_lanes
-from tests.torture.rig import POLL, SENDER, Agent, Rig, since
+from tests.torture.rig import POLL, SENDER, STARTS_WITHIN, Agent, Rig, since
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.testing.crash_points import WHENS, Halt, Point
 from wake_bridge.testing.memory_core import MemoryCore
@@ -69,7 +69,7 @@ ABOUT_STEPS: Final = (
 )
 ABOUT_LOAD: Final = (
     "A writer process commits 50 messages a second for four agents while one daemon after the other is killed within 4 s,"
-    " every other one of them within 4 s of its reaching the tip; then one is left alone until everything has ended. Each"
+    " every other one of them within 4 s of its opening the graph; then one is left alone until everything has ended. Each"
     " message is a trial: graph, panes and ledger are compared."
 )
 
@@ -130,7 +130,9 @@ def kill_at_random(directory: Path, tmux: PrivateTmux, *, kills: int, seed: int)
         with Pen(rig.plain.graph, plan) as pen:
             for number in range(kills):
                 # every other one is let start first: on a busy machine its life would be over before it has begun
-                daemon = rig.starting() if number % 2 else rig.daemon()
+                daemon = rig.starting()
+                if number % 2 == 0:
+                    daemon.waits_for_log("graph_opened", timeout=STARTS_WITHIN)
                 time.sleep(chance.uniform(0.0, LONGEST_LIFE))
                 daemon.kill()
             sent = pen.stop()

@@ -10,11 +10,11 @@ import re
 import sqlite3
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.torture.report import Table, Verdict
 from tests.torture.rig import Agent, Rig
@@ -37,10 +37,12 @@ class Found:
     Attributes:
         verdicts: by message and recipient.
         wrongs: what is wrong with the panes whatever the messages are.
+        overtaken: dialogs that came up when Enter was on its way already, and got it: nobody outside can know of them.
     """
 
     verdicts: dict[tuple[str, str], Verdict]
     wrongs: tuple[str, ...]
+    overtaken: int = 0
 
     def into(self, table: Table, row: str) -> None:
         """Count each message as a trial of that row."""
@@ -73,9 +75,14 @@ def reckon(rig: Rig, sent: Sequence[tuple[str, str]] | None = None) -> Found:
         told: defaultdict[str, list[str]] = defaultdict(list)
         for row in ledger.execute("SELECT delivery_id, event_id FROM delivery_event"):
             told[row["event_id"]].append(row["delivery_id"])
+        entered: defaultdict[str, list[int]] = defaultdict(list)
+        for row in ledger.execute("SELECT delivery_id, at FROM journal WHERE step = 'intent_submit'"):
+            entered[row["delivery_id"]].append(row["at"])
     chosen = committed(rig.plain.graph, rig.agents) if sent is None else sent
     verdicts = {key: _verdict(key, events.get(key), deliveries, told, submits.get(key[1], Counter())) for key in chosen}
-    return Found(verdicts, tuple(wrong for one in rig.agents for wrong in _wrongs_of(one, deliveries)))
+    overtaken = [one for agent in rig.agents for one in _overtaken(agent.fake.records(), entered)]
+    wrongs = tuple(wrong for one in rig.agents for wrong in _wrongs_of(one, deliveries, entered))
+    return Found(verdicts, wrongs, len(overtaken))
 
 
 def waits_until_at_rest(rig: Rig, timeout: float) -> bool:
@@ -137,11 +144,26 @@ def _verdict(
     return Verdict("lost", (f"{key}: {event['status']} {event['reason']}, never submitted",))
 
 
-def _wrongs_of(agent: Agent, deliveries: dict[str, sqlite3.Row]) -> Iterator[str]:
+def _overtaken(
+    records: Sequence[Mapping[str, Any]], entered: Mapping[str, Sequence[int]]
+) -> Iterator[Mapping[str, Any]]:
+    """Answers to dialogs that came up after the intent to press that Enter was on disk."""
+    came_up = 0.0
+    for record in records:
+        if record["event"] == "mode":
+            came_up = record["at"]
+        if record["event"] in {"approved", "chosen"}:
+            marks = _MARK.findall(record.get("composer", ""))
+            if any(at < came_up for mark in marks for at in entered.get(mark, ())[-1:]):
+                yield record
+
+
+def _wrongs_of(agent: Agent, deliveries: dict[str, sqlite3.Row], entered: Mapping[str, Sequence[int]]) -> Iterator[str]:
     """What a pane got that it may never get."""
     records = agent.fake.records()
+    overtaken = [*_overtaken(records, entered)]
     for kind in _STRAY:
-        if stray := [one for one in records if one["event"] == kind]:
+        if stray := [one for one in records if one["event"] == kind and one not in overtaken]:
             yield f"{agent.identity} saw {len(stray)} {kind!r}: {json.dumps(stray[0])[:500]}"
     for record in records:
         if record["event"] != "submit":

@@ -73,7 +73,9 @@ def soak(directory: Path, tmux: PrivateTmux, *, seconds: float, seed: int) -> Ta
         for agent in rig.agents:
             agent.clear()
         rests = waits_until_at_rest(rig, 120)
-        reckon(rig, sent).into(table, row)
+        found = reckon(rig, sent)
+        found.into(table, row)
+        table.measures["dialogs that came up when Enter was on its way, and got it"] = str(found.overtaken)
         table.demand(daemon.process.poll() is None, row, f"the daemon ended:\n{daemon.log()[-3000:]}")
         table.demand(rests, row, f"it never comes to rest\n{daemon.log()[-3000:]}")
         fell = [one["event"] for one in daemon.entries() if one["event"] in {"job_fell", "lane_failed", "chore_failed"}]

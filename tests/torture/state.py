@@ -25,12 +25,15 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 
 MEGABYTE: Final = 1024 * 1024
 DAY: Final = 24 * 3_600_000
+DISK: Final = 16
+"""Megabytes; more than the ledger ever needs here."""
+
 PER_DAY: Final = 500
 PER_DELIVERY: Final = 50
 STEPS: Final = (Step.PROBED, Step.INTENT_STAGE, Step.STAGED, Step.INTENT_SUBMIT, Step.SUBMITTED)
 
 ABOUT_FULL: Final = (
-    "The state directory lies on a file system of 2 MB of its own, which is filled to the last byte while messages keep"
+    "The state directory lies on a file system of 16 MB of its own, which is filled to the last byte while messages keep"
     " coming; after a while there is room again. While it is full nothing may be typed whose intent is not on disk, no"
     " warning may be repeated within a minute, and the daemon lives on; afterwards every message arrives once."
 )
@@ -65,7 +68,7 @@ def fill_the_disk(directory: Path, tmux: PrivateTmux, *, seconds: float) -> Tabl
     table = Table("A full disk under the ledger", ABOUT_FULL, "messages", (*RESULTS, "not for this machine"))
     began = time.monotonic()
     row = f"full for {seconds:.0f} s"
-    with small_disk(directory / "small", 2) as is_mounted:
+    with small_disk(directory / "small", DISK) as is_mounted:
         if not is_mounted:
             table.add(row, Verdict("not for this machine"))
             return table

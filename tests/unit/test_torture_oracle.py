@@ -10,7 +10,7 @@ import pytest
 
 from tests.torture.oracle import reckon
 from tests.torture.rig import Rig
-from wake_bridge.domain.delivery import Outcome, Proof
+from wake_bridge.domain.delivery import Outcome, Proof, Step
 from wake_bridge.testing.ledger_samples import (
     START,
     fresh_ledger,
@@ -72,6 +72,23 @@ def test_a_message_that_the_ledger_does_not_know_is_lost(tmp_path: Path) -> None
     found = reckon(_rig(tmp_path, [DIGEST]), [("MESSAGE:2", "@agent")])
 
     assert [one.result for one in found.verdicts.values()] == ["lost"]
+
+
+@pytest.mark.parametrize(("came_up", "is_wrong"), [(START - 1, True), (START + 1, False)])
+def test_a_dialog_that_stood_there_before_enter_was_decided_may_not_get_it(
+    tmp_path: Path, came_up: int, is_wrong: bool
+) -> None:
+    """README: no dialog is answered; one that comes up when Enter is on its way is counted, and no wrong."""
+    with fresh_ledger(tmp_path) as ledger:
+        opened = open_delivery(ledger, sample_event(1), new_id=lambda: f"{ID}1", now=START)
+        locked = lock_with_its_events(ledger, ledger.dispatch(opened, START), START)
+        ledger.append(locked, Step.INTENT_SUBMIT, {}, START)
+        ledger.settle(locked, Outcome.UNKNOWN, Proof.NONE, {}, START)
+    records = [{"event": "mode", "at": came_up}, {"event": "approved", "at": came_up + 5, "composer": DIGEST}]
+    agents = [SimpleNamespace(identity="@agent", fake=SimpleNamespace(submits=list, records=lambda: records))]
+    found = reckon(cast("Rig", SimpleNamespace(plain=SimpleNamespace(state_dir=tmp_path), agents=agents)), [KEY])
+
+    assert (bool(found.wrongs), found.overtaken) == (is_wrong, int(not is_wrong))
 
 
 def test_a_message_that_waits_for_ever_is_seen(tmp_path: Path) -> None:

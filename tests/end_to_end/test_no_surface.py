@@ -52,7 +52,9 @@ def test_without_a_server_the_remedy_is_to_start_the_agent_in_one(sandbox: Sandb
 
 def test_without_an_adapter_the_remedy_is_to_enable_one(sandbox: Sandbox) -> None:
     """Explain: `no_adapter` is told in words, not as the raw list of adapters."""
-    sandbox.config_file.write_text("[adapters.tmux]\nenabled = false\n")
+    sandbox.config_file.write_text(
+        "".join(f"[adapters.{name}]\nenabled = false\n" for name in ("tmux", "claude", "codex"))
+    )
 
     reason, remedy = _told(sandbox)
 

@@ -126,20 +126,6 @@ def test_ten_are_shown_the_most_important_first_and_the_rest_stays_pending(sandb
     ]
 
 
-def test_a_conversation_that_begins_is_told_what_can_wait_and_not_what_is_to_wake_it(
-    sandbox: Sandbox, hook: HookCaller
-) -> None:
-    """No turn begins with a conversation: a wake that was handed over there would wake nobody."""
-    sandbox.send("@agent", "at once")
-    sandbox.send("@agent", "whenever", "--policy", "next_turn")
-    held(sandbox)
-    block = hook.waits_for_block("SessionStart", {"source": "startup"})
-    assert "whenever" in block
-    assert "at once" not in block
-    held(sandbox)
-    assert "at once" in hook.waits_for_block("UserPromptSubmit", {"prompt": "go on"})
-
-
 def test_what_was_read_meanwhile_is_not_shown(sandbox: Sandbox, hook: HookCaller) -> None:
     """DESIGN §3, guards before a lock: read."""
     sandbox.send("@agent", "old news")

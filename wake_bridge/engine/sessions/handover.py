@@ -181,7 +181,7 @@ class Handover:
 
     async def _offer(self, identity: Identity, caller: Caller, moment: Moment) -> Offer | None:
         vehicle = self._unfrozen(identity)
-        events = self._waiting(identity, vehicle, moment)
+        events = self._waiting(identity, vehicle)
         if not events:
             return None
         judged = await sort_out(self._inquiry, self._ledger, identity, events)
@@ -230,14 +230,13 @@ class Handover:
         open_ones = (one for one in self._ledger.unsettled() if one.identity == identity and not one.state.is_frozen)
         return next(open_ones, None)
 
-    def _waiting(self, identity: Identity, vehicle: Delivery | None, moment: Moment) -> list[WakeEvent]:
+    def _waiting(self, identity: Identity, vehicle: Delivery | None) -> list[WakeEvent]:
         """What may be handed over: the held delivery's, once its window has closed, and what waits for the next turn.
 
-        Where a conversation only begins no turn does: what is to wake the agent is left to what can begin one. A nudge of
-        the heartbeat is left to it: it speaks of how much is unread, not of anything that arrived.
+        A nudge of the heartbeat is left to it: it speaks of how much is unread, not of anything that arrived.
         """
         members: list[WakeEvent] = []
-        if vehicle is not None and moment is not Moment.BEGUN and vehicle.state is DeliveryState.DISPATCHED:
+        if vehicle is not None and vehicle.state is DeliveryState.DISPATCHED:
             members = self._ledger.events_of(vehicle.id) if vehicle.due_at <= self._clock.now() else []
         waiting = [*members, *self._ledger.next_turn_events(identity)]
         return [one for one in waiting if one.status is EventStatus.OPEN and not is_our_pulse(one)]

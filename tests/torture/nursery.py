@@ -12,6 +12,7 @@ import functools
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -131,13 +132,13 @@ def _ask(place: str, order: Mapping[str, Any], *descriptors: int) -> dict[str, A
 
 
 def serve(place: str) -> None:
-    """Answer orders until killed: births, and questions for those who were born."""
+    """Answer orders until whoever opened it has ended, however: births, and questions for those who were born."""
     for module in IMPORTED:
         importlib.import_module(module)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.bind(place)
         door.listen(64)
-        while True:
+        while door in select.select([door, sys.stdin], [], [])[0]:
             connection, _ = door.accept()
             with connection:
                 words, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE, 1)

@@ -27,10 +27,13 @@ WARM_AFTER: Final = 0.3
 GROWS_AT_MOST: Final = 3.0
 """Megabytes between the first and the last third of the rest."""
 
+OPEN_NOW_AND_THEN: Final = 4
+"""Descriptors: a connection to the graph is closed with the others, and opened when it is used; a leak has hundreds."""
+
 ABOUT: Final = (
     "Five agents get a message every second in all; they work for a while after each wake, read their mail, stream or ask"
     " now and then. Memory and open descriptors of the daemon are read every two seconds. After a third of the time"
-    " for warming up the descriptors may not rise, and the memory by 3 MB at most. No message may be lost."
+    " for warming up the descriptors may not rise by more than a connection has, and the memory by 3 MB at most. No message may be lost."
 )
 
 
@@ -55,7 +58,7 @@ def soak(directory: Path, tmux: PrivateTmux, *, seconds: float, seed: int) -> Ta
         process = psutil.Process(daemon.pid)
         ended = threading.Event()
         lives = [
-            threading.Thread(target=_lives, args=(rig, one, random.Random(f"{seed} {one}"), ended))
+            threading.Thread(target=_lives, args=(rig, one, random.Random(f"{seed} {one}"), ended), daemon=True)
             for one in rig.agents
         ]
         for life in lives:
@@ -130,7 +133,11 @@ def _judge(table: Table, row: str, samples: list[Sample]) -> None:
     descriptors = [min(one.descriptors for one in part) for part in (first, last)]
     minutes = (len(warm) - third) * SAMPLED_EVERY / 60
     table.demand(memory[1] - memory[0] <= GROWS_AT_MOST, row, f"memory went from {memory[0]:.1f} to {memory[1]:.1f} MB")
-    table.demand(descriptors[1] <= descriptors[0], row, f"descriptors went from {descriptors[0]} to {descriptors[1]}")
+    table.demand(
+        descriptors[1] <= descriptors[0] + OPEN_NOW_AND_THEN,
+        row,
+        f"descriptors went from {descriptors[0]} to {descriptors[1]}",
+    )
     each_minute = int(60 / SAMPLED_EVERY)
     table.details = {"megabytes each minute": [round(one.memory, 1) for one in samples[::each_minute]]}
     table.measures |= {

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,7 @@ IMPORTED: Final = (
     "watchfiles",
 )
 _POLL: Final = 0.02
+_opening: Final = threading.Lock()
 _MESSAGE: Final = 1 << 20
 
 
@@ -96,9 +98,14 @@ class NurserySandbox(Sandbox):
         return daemon
 
 
-@functools.cache
 def nursery() -> str:
     """The socket of this process's nursery; it is opened with the first birth, and ends with this process."""
+    with _opening:
+        return _opened()
+
+
+@functools.cache
+def _opened() -> str:
     directory = tempfile.TemporaryDirectory(prefix="wbn-")
     place = str(Path(directory.name) / "socket")
     process = subprocess.Popen(
@@ -136,8 +143,10 @@ def serve(place: str) -> None:
     for module in IMPORTED:
         importlib.import_module(module)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-        door.bind(place)
+        door.bind(f"{place}.new")
         door.listen(64)
+        # who sees it may come in
+        Path(f"{place}.new").rename(place)
         while door in select.select([door, sys.stdin], [], [])[0]:
             connection, _ = door.accept()
             with connection:

@@ -26,7 +26,7 @@ from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Paper, Place, Refused, Wake
-from wake_bridge.ports.ledger import Harvest, Position
+from wake_bridge.ports.ledger_records import Harvest, Position
 from wake_bridge.testing.ledger_samples import sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore

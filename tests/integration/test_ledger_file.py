@@ -21,7 +21,8 @@ from wake_bridge.domain.errors import LedgerError, LedgerTooNew, LedgerUnwritabl
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore, database
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS
-from wake_bridge.ports.ledger import Harvest, Ledger, Position, TaskState
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
 from wake_bridge.testing.ledger_samples import AGENT, START, advance, counted_ids, fresh_ledger, sample_event
 
 

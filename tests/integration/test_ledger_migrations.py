@@ -18,7 +18,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
-from wake_bridge.ports.ledger import Position
+from wake_bridge.ports.ledger_records import Position
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
 from wake_bridge.testing.sandbox import Sandbox
 

@@ -10,9 +10,10 @@ import pytest
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, PulseDetail, WakeEvent
+from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.ports.ledger import Harvest, NewId, PastWake, Pause, Position, Quarantined, SetAside, Tally
+from wake_bridge.ports.ledger_records import Harvest, NewId, Pause, Position, Quarantined, SetAside, Tally
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     FENCE,

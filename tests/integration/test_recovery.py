@@ -28,7 +28,7 @@ from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.ports.change_log import Published
-from wake_bridge.ports.ledger import Harvest, Position
+from wake_bridge.ports.ledger_records import Harvest, Position
 from wake_bridge.testing.ledger_samples import advance, counted_ids, fresh_ledger, sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore

@@ -16,7 +16,7 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.engine.tail import tail as tail_module
-from wake_bridge.ports.ledger import Harvest
+from wake_bridge.ports.ledger_records import Harvest
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.memory_core_process import MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig

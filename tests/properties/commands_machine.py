@@ -21,7 +21,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Binding
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.ports.ledger import Harvest, Position
+from wake_bridge.ports.ledger_records import Harvest, Position
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids, lock_with_its_events, sample_event
 
 NAMES = ("@a", "@b")

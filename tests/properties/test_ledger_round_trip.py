@@ -18,7 +18,7 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, WakePolicy
-from wake_bridge.ports.ledger import Harvest, Position
+from wake_bridge.ports.ledger_records import Harvest, Position
 from wake_bridge.testing.ledger_samples import START, fresh_ledger
 
 # the graph's JSON may hold anything in its texts, lone surrogates and NUL included

@@ -18,7 +18,7 @@ from tests.torture.rig import SENDER, Rig
 from wake_bridge.domain.delivery import Outcome, Proof, Step
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.ports.ledger import Position
+from wake_bridge.ports.ledger_records import Position
 from wake_bridge.testing.ledger_samples import counted_ids, lock_with_its_events, open_delivery, sample_event
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.tmux_server import PrivateTmux

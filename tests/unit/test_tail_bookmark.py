@@ -12,7 +12,8 @@ from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.engine.tail.bookmark import Bookmark
 from wake_bridge.engine.tail.harvest import Crop
 from wake_bridge.ports.change_log import Published
-from wake_bridge.ports.ledger import Ledger, Position
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import Position
 
 STORED = Position(Epoch(1), LogId(10), "row 10")
 

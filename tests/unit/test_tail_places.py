@@ -9,7 +9,7 @@ from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.engine.tail.places import loss_of, place_after, start_after
 from wake_bridge.engine.tail.reading import Beginning, Contents, Reading
 from wake_bridge.ports.change_log import Census, LogBounds, Page, Published
-from wake_bridge.ports.ledger import Position
+from wake_bridge.ports.ledger_records import Position
 
 LOOKED_AT = Instant(1_800_000_000_000)
 

@@ -12,7 +12,8 @@ from typing import Protocol
 from wake_bridge.domain.delivery import Delivery, Outcome
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant, LogId
-from wake_bridge.ports.ledger import Ledger, Quarantined
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import Quarantined
 
 
 @dataclass(frozen=True, slots=True)

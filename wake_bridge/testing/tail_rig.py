@@ -19,7 +19,7 @@ from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
 
 PATIENCE: Final = 10.0
 """Seconds to wait for what must come."""

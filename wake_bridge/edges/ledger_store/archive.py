@@ -10,7 +10,7 @@ from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import to_json
 from wake_bridge.ports.archive import EpochStart
-from wake_bridge.ports.ledger import Quarantined
+from wake_bridge.ports.ledger_records import Quarantined
 
 
 class Memory(LedgerPart):

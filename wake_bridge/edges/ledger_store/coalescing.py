@@ -5,7 +5,7 @@ from __future__ import annotations
 from wake_bridge.domain.delivery import Delivery, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.ledger_store.part import LedgerPart
-from wake_bridge.ports.ledger import NewId
+from wake_bridge.ports.ledger_records import NewId
 
 
 class Coalescing(LedgerPart):

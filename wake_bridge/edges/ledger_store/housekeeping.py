@@ -7,7 +7,7 @@ from typing import Final
 
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.ledger_store.part import LedgerPart
-from wake_bridge.ports.ledger import Tally
+from wake_bridge.ports.ledger_records import Tally
 
 FARTHEST_LOOK: Final = 60_000
 """Milliseconds: no look and no lease is set further ahead than this, nominally."""

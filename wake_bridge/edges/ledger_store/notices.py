@@ -6,7 +6,7 @@ from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.edges.ledger_store.part import LedgerPart
-from wake_bridge.ports.ledger import GivenNotice
+from wake_bridge.ports.ledger_records import GivenNotice
 
 
 class NoticeRecord(LedgerPart):

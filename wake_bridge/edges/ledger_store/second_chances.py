@@ -8,7 +8,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof,
 from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.ledger_store.membership import Membership
-from wake_bridge.ports.ledger import NewId
+from wake_bridge.ports.ledger_records import NewId
 
 
 class SecondChances(Membership):

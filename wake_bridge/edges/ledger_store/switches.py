@@ -8,7 +8,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Binding
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import binding_of, binding_to_json
-from wake_bridge.ports.ledger import Pause, SetAside
+from wake_bridge.ports.ledger_records import Pause, SetAside
 
 _ALL = "*"
 

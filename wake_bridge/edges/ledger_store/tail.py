@@ -10,7 +10,7 @@ from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import columns_of_event
-from wake_bridge.ports.ledger import NOT_ADDRESSED, Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import NOT_ADDRESSED, Harvest, Position, TaskState
 
 _INSERT = """
     INSERT INTO wake_event (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.ledger_store.database import Database
 from wake_bridge.edges.ledger_store.part import LedgerPart
-from wake_bridge.ports.ledger import PastWake
 
 
 class WakeHistory(LedgerPart):

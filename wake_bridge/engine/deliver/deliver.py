@@ -16,7 +16,8 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger, NewId
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId
 
 ENDED_BY_JOINING: Final = frozenset({HoldReason.WINDOW, HoldReason.REFRACTORY, HoldReason.LOOP})
 """Holds that may end with what joins the delivery: an event without a window, a person's word in a loop."""

@@ -11,7 +11,8 @@ from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDeta
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.ports.change_log import IdentityRow, MailState
-from wake_bridge.ports.ledger import NOT_ADDRESSED, Ledger
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NOT_ADDRESSED
 
 EVENTS_AT_ONCE: Final = 500
 """Events that are read in one go."""

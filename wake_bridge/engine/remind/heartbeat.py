@@ -24,7 +24,8 @@ from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.change_log import LogEntry
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Harvest, Ledger, NewId
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import Harvest, NewId
 
 _NO_ROW: Final = LogId(0)
 

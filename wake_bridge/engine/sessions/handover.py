@@ -31,7 +31,8 @@ from wake_bridge.engine.sessions.whose import Whose
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger, NewId
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId
 
 OFFER_LASTS: Final = 3_000
 """Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""

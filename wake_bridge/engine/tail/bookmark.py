@@ -14,7 +14,8 @@ from wake_bridge.engine.tail.harvest import Crop
 from wake_bridge.engine.tail.places import Start
 from wake_bridge.ports.change_log import CursorFile, Published
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Harvest, Ledger, Position, TaskState
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
 
 SAVE_EVERY: Final = 1_000
 """Milliseconds between two moves of the stored cursor that carry no match."""

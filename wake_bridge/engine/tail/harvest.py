@@ -24,7 +24,8 @@ from wake_bridge.domain.tasks import Transition, typed_transition
 from wake_bridge.engine.tail.reading import Contents
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger, NewId, Quarantined, TaskState
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId, Quarantined, TaskState
 
 _REPORTED_AT_MOST: Final = 10_000
 

@@ -8,7 +8,7 @@ from wake_bridge.domain.epochs import Standing, fingerprint_of_empty
 from wake_bridge.domain.names import EPOCH_START, Epoch, Instant, LogId
 from wake_bridge.engine.tail.reading import Beginning, Reading
 from wake_bridge.ports.change_log import Published
-from wake_bridge.ports.ledger import Position
+from wake_bridge.ports.ledger_records import Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.engine.tail.harvest import read_subscription
 from wake_bridge.engine.tail.reading import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
-from wake_bridge.ports.ledger import NewId
+from wake_bridge.ports.ledger_records import NewId
 
 _ANY_AGE: Final = 2**62
 

@@ -25,7 +25,8 @@ from wake_bridge.engine.tail.reading import PAGE, Contents, LogReader, Reading, 
 from wake_bridge.engine.tail.tidings import Tidings
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger, NewId, Position
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId, Position
 
 REOPEN_EVERY: Final = 60_000
 """Milliseconds."""

@@ -16,7 +16,8 @@ from wake_bridge.engine.tail.places import Loss, start_after
 from wake_bridge.engine.tail.reading import LogReader, audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger, NewId
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The ledger's port in its parts; `wake_bridge.ports.ledger` joins them."""

@@ -1,0 +1,41 @@
+"""Where identities live, and whose a conversation is (DESIGN §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.sessions import Session
+
+
+class Whereabouts(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
+    def bind(self, identity: Identity, binding: Binding, now: Instant) -> None:
+        """Record where an identity lives."""
+
+    def unbind(self, identity: Identity) -> None:
+        """Forget where it lives; without effect where nothing is recorded."""
+
+    def bindings(self) -> Mapping[Identity, Binding]:
+        """Where each bound identity lives."""
+
+    def binding(self, identity: Identity) -> Binding | None:
+        """Where it was bound."""
+
+    def meet_session(self, session: Session) -> None:
+        """Record whose a conversation is; what was recorded of it before is replaced."""
+
+    def part_from_session(self, session_id: str) -> None:
+        """Forget a conversation that ended; without effect where it is not known."""
+
+    def session(self, session_id: str) -> Session | None:
+        """One conversation, if it is known."""
+
+    def sessions_of(self, identity: Identity) -> list[Session]:
+        """The conversations known to be the identity's, the latest heard of first."""
+
+    def all_sessions(self) -> list[Session]:
+        """Every known conversation, the latest heard of first."""

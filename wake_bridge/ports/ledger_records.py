@@ -1,0 +1,104 @@
+"""The words of the ledger: what its methods take and answer (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+
+NOT_ADDRESSED: Final = "not in the broadcast's audience"
+"""Why an event of a broadcast was closed whose audience did not (yet) include its identity; see `Ledger.advance`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the tail stands. `fingerprint` identifies the row at the cursor (`entity_type:entity_id`), empty if unknown."""
+
+    epoch: Epoch
+    cursor: LogId
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """The last state we know of a task; transitions are derived by comparing with it."""
+
+    task_id: str
+    state: str
+    assignee: str | None = None
+    last_modified_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A log row that could not be read."""
+
+    log_id: LogId
+    entity_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """What one page of the log yields; it is written together with the cursor.
+
+    `events` hold open and refused ones alike. `pulses_only` is no part of it: every event is judged before.
+    """
+
+    position: Position
+    events: Sequence[WakeEvent] = ()
+    tasks: Sequence[TaskState] = ()
+    quarantined: Sequence[Quarantined] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An identity (or `*`) that is not to be woken; `until` None means until resumed."""
+
+    identity: str
+    until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A route that failed and has not answered since."""
+
+    identity: Identity
+    adapter: str
+    why: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class GivenNotice:
+    """What a person was told, and when."""
+
+    subject: str
+    at: Instant
+    identity: str
+    reason: str
+    title: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts for `status`."""
+
+    open: int = 0
+    held: int = 0
+    unknown: int = 0
+    failed: int = 0
+    delivered: int = 0
+    quarantined: int = 0
+    holds: Mapping[str, int] = field(default_factory=dict)
+
+
+class NewId(Protocol):
+    """Makes ids that sort by time (ULIDs)."""
+
+    def __call__(self) -> str:
+        """A new id."""

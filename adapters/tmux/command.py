@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,12 +39,15 @@ class TmuxServer:
         self.socket = socket
         self._timeout = timeout
         self._environment = {name: value for name, value in environment.items() if name not in _OWN_VARIABLES}
+        self._found: str | None = None
         self._threads = ThreadPoolExecutor(_AT_ONCE, "tmux")
 
     @property
     def program(self) -> str | None:
-        """The path of tmux as it is found now; None where there is none."""
-        return shutil.which("tmux", path=self._environment.get("PATH"))
+        """The path of tmux; None where there is none. It is looked for again only when it is gone."""
+        if self._found is None or not os.access(self._found, os.X_OK):
+            self._found = shutil.which("tmux", path=self._environment.get("PATH"))
+        return self._found
 
     async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
         """Run the commands as one list inside the server and return what they printed.

@@ -21,7 +21,9 @@ from wake_bridge.domain.presence import Observation, PresenceState
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.settings import TargetSettings
+from wake_bridge.engine.watch import way_back
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
+from wake_bridge.ports.ledger_records import SetAside
 from wake_bridge.testing.office import Office
 
 ADA = Identity("@ada")
@@ -280,6 +282,37 @@ def test_what_was_set_aside_before_a_restart_is_asked_at_once(tmp_path: Path) ->
         await desk.office.way_back.tick()
 
         assert not desk.office.ledger.degraded(ADA)
+
+    play(tmp_path, story)
+
+
+def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue "Prove the promise", Speed: what costs an idle daemon something is done for a reason."""
+    monkeypatch.setattr(way_back, "ROUND", 0)
+
+    async def story(desk: Desk) -> None:
+        rounds: list[int] = []
+        looking = desk.office.ledger.degraded_routes
+
+        def degraded_routes() -> list[SetAside]:
+            rounds.append(desk.office.clock.now())
+            return looking()
+
+        monkeypatch.setattr(desk.office.ledger, "degraded_routes", degraded_routes)
+        asking = asyncio.create_task(desk.office.way_back.run())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(rounds) == 1
+
+        desk.line.answers = "fails"
+        desk.send()
+        await desk.wakes()
+        assert desk.office.ledger.degraded(ADA)
+        desk.line.answers = "takes it"
+        while desk.office.ledger.degraded(ADA):
+            desk.office.clock.turn(desk.office.current.settings.relook_max)
+            await asyncio.sleep(0)
+        asking.cancel()
 
     play(tmp_path, story)
 

@@ -16,13 +16,12 @@ from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch import watch
 from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.engine.watch.turns import RESOLVE_AGAIN, RESOLVED_AT_ONCE
 from wake_bridge.engine.watch.watch import (
     CHANGE_LASTS,
     LIVELY_ROUND,
     LOOK_AGAIN,
     QUICK_ROUND,
-    RESOLVE_AGAIN,
-    RESOLVED_AT_ONCE,
     ROUND,
     Watch,
 )
@@ -30,7 +29,7 @@ from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 ADA = Identity("@ada")
 
@@ -372,6 +371,22 @@ def test_newcomers_are_found_soon_however_many_come() -> None:
     scene.clock.at += CHANGE_LASTS
     assert scene.pause() == ROUND
     assert all(scene.watch.sighted(Identity(f"@{name}")) for name in names(count))
+
+
+def test_thousands_of_newcomers_are_gone_through_once_a_second() -> None:
+    """Issue "Prove the promise", Speed: quick rounds take newcomers in turn; who they are is not asked in each round."""
+    asked: list[int] = []
+    count = 100 * RESOLVED_AT_ONCE
+
+    class Everybody(list[Identity]):
+        def __iter__(self) -> Iterator[Identity]:
+            asked.append(scene.clock.at)
+            return super().__iter__()
+
+    scene = Scene(Everybody(Identity(f"@{name}") for name in names(count)))
+    scene.rounds(40, seconds=QUICK_ROUND)
+    assert scene.adapter.resolved.total() == 40 * RESOLVED_AT_ONCE
+    assert len(asked) == 10
 
 
 def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> None:

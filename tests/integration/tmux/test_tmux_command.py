@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def stub(directory: Path, script: str) -> str:
     """A PATH on which `tmux` is this script; the rest stays."""
     program = directory / "bin" / "tmux"
-    program.parent.mkdir()
+    program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     return f"{program.parent}:{os.environ['PATH']}"
@@ -55,6 +55,22 @@ def _is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_a_tmux_that_was_moved_is_found_again(tmp_path: Path) -> None:
+    """DESIGN §6: tmux is the one on PATH, also after it was put elsewhere under a running daemon."""
+    former, latter = tmp_path / "former", tmp_path / "latter"
+    former.mkdir()
+    path = stub(latter, "echo latter")
+    first = former / "tmux"
+    first.write_text("#!/bin/sh\necho former\n")
+    first.chmod(0o755)
+    server = TmuxServer("/nowhere", 10.0, {"PATH": f"{former}:{path}"})
+    assert asyncio.run(server.ask(["list-panes"])).stdout == "former\n"
+
+    first.unlink()
+
+    assert asyncio.run(server.ask(["list-panes"])).stdout == "latter\n"
 
 
 def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:

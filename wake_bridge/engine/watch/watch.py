@@ -16,6 +16,7 @@ from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.engine.watch.overview import Sighted
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.track import Track, verdict_of
+from wake_bridge.engine.watch.turns import RouteKey, Turns
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
@@ -40,18 +41,6 @@ PATIENCE: Final = 1.0
 
 LOOKS_AT_ONCE: Final = 8
 """Looks that are under way at once; each is a call."""
-
-RESOLVE_AGAIN: Final = 30_000
-"""Milliseconds after which a place is resolved anew, whether it still answers or could not be found."""
-
-PLANNED_EVERY: Final = 1_000
-"""Milliseconds between two decisions what is to be resolved: quick rounds need not go through all identities."""
-
-RESOLVED_AT_ONCE: Final = 10
-"""Places of each kind and adapter resolved in one round: each costs a call, and thousands of subscriptions may lead nowhere."""
-
-RouteKey = tuple[Identity, str]
-"""Whose route, and by which adapter."""
 
 
 class Watch:
@@ -85,12 +74,10 @@ class Watch:
         self._changed = changed
         self._looks = Looks(current, clock)
         self._tracks: dict[RouteKey, Track] = {}
-        self._resolved_at: dict[RouteKey, Instant] = {}
+        self._turns = Turns(clock)
         self._stirred = asyncio.Event()
-        self._planned_at = EPOCH_START
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
-        self._has_newcomers = False
         self._permits = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._left_behind: set[asyncio.Task[None]] = set()
 
@@ -98,7 +85,7 @@ class Watch:
         """Resolve a route's address now; what was known of another place is forgotten."""
         found = await self._looks.resolve(self._routes.adapter(route), route.address)
         key = _key(route)
-        self._resolved_at[key] = self._clock.now()
+        self._turns.resolved(key)
         if isinstance(found, Nowhere):
             self._tracks.pop(key, None)
             return found
@@ -159,10 +146,9 @@ class Watch:
 
     def has_moved(self, identity: Identity) -> None:
         """Forget where the identity lived, and find out anew: until then its former place must not speak for it."""
-        for found in (self._tracks, self._resolved_at):
-            for key in [one for one in found if one[0] == identity]:
-                del found[key]
-        self._planned_at = EPOCH_START
+        for key in [one for one in self._tracks if one[0] == identity]:
+            del self._tracks[key]
+        self._turns.forget_all(identity)
         self._stirred.set()
 
     async def run(self) -> None:
@@ -177,11 +163,10 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        if self._has_newcomers or self._clock.now() - self._planned_at >= PLANNED_EVERY:
-            again, others = self._plan(waiting)
-        else:
-            again, others = [], []
-        await self._patiently(self._locate_all(others))
+        turns = self._turns.newcomers() if self._turns.is_planned else self._turns.plan(self._wanted(waiting))
+        again, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
+        if others:
+            await self._patiently(self._locate_all(others))
         by_adapter: dict[str, list[Track]] = {}
         for track in self._tracks.values():
             by_adapter.setdefault(track.route.adapter, []).append(track)
@@ -194,7 +179,7 @@ class Watch:
     def _pause(self) -> float:
         """Seconds to the next round."""
         now = self._clock.now()
-        if now < self._quick_until or self._has_newcomers:
+        if now < self._quick_until or self._turns.has_newcomers:
             return QUICK_ROUND
         return LIVELY_ROUND if now < self._lively_until else ROUND
 
@@ -212,39 +197,21 @@ class Watch:
         for task in tasks - self._left_behind:
             task.result()
 
-    def _plan(self, waiting: set[Identity]) -> tuple[list[RouteKey], list[RouteKey]]:
-        """Whose turn it is to be resolved: those found long ago, and those without a place, sooner where something waits."""
-        now = self._planned_at = self._clock.now()
-        wanted: set[RouteKey] = set()
-        due: dict[tuple[str, bool], list[RouteKey]] = {}
-        for identity in waiting.union(self._watched()):
-            for adapter in self._routes.names(identity):
-                key = identity, adapter
-                wanted.add(key)
-                is_missed = identity in waiting and key not in self._tracks
-                if self._age(key, now) >= (ROUND * 1000 if is_missed else RESOLVE_AGAIN):
-                    due.setdefault((adapter, is_missed), []).append(key)
-        for gone in self._tracks.keys() - wanted:
+    def _wanted(self, waiting: set[Identity]) -> dict[RouteKey, bool]:
+        """All routes worth watching, each with whether it is missed; the samples of others are dropped."""
+        wanted = {
+            (identity, adapter): identity in waiting and (identity, adapter) not in self._tracks
+            for identity in waiting.union(self._watched())
+            for adapter in self._routes.names(identity)
+        }
+        for gone in self._tracks.keys() - wanted.keys():
             del self._tracks[gone]
-        if len(self._resolved_at) > len(wanted):
-            self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
-        chosen = [key for keys in due.values() for key in self._oldest(keys, now)]
-        self._resolved_at |= dict.fromkeys(chosen, now)
-        self._has_newcomers = len(self._resolved_at) < len(wanted)
-        return [one for one in chosen if one in self._tracks], [one for one in chosen if one not in self._tracks]
+        return wanted
 
     async def _locate_all(self, keys: Iterable[RouteKey]) -> None:
         """Resolve them at once: an adapter may answer several with one call. One that is set aside is asked elsewhere."""
         routes = [self._routes.by(identity, adapter) for identity, adapter in keys]
         await asyncio.gather(*(self.locate(route) for route in routes if route is not None and not route.degraded))
-
-    def _oldest(self, keys: Sequence[RouteKey], now: Instant) -> list[RouteKey]:
-        """Those that were resolved longest ago, as many as one round takes."""
-        return sorted(keys, key=lambda one: -self._age(one, now))[:RESOLVED_AT_ONCE]
-
-    def _age(self, key: RouteKey, now: Instant) -> int:
-        """Milliseconds since a route was last resolved."""
-        return now - self._resolved_at.get(key, EPOCH_START)
 
     async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[Track], waiting: set[Identity]) -> None:
         """Ask for the pulses of an adapter's places, and look at those that changed."""
@@ -255,7 +222,7 @@ class Watch:
             identity, pulse = track.route.address.identity, pulses.get(track.place.key)
             if pulse is None:
                 self._tracks.pop(_key(track.route), None)
-                self._resolved_at.pop(_key(track.route), None)
+                self._turns.forget(_key(track.route))
             elif track.is_looked_at or not (track.route.capabilities.watchable or identity in waiting):
                 continue
             elif pulse != track.pulse:

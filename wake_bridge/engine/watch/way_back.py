@@ -50,6 +50,7 @@ class WayBack:
         self._restored = restored
         self._failures: dict[tuple[Identity, str], int] = {}
         self._ask_at: dict[tuple[Identity, str], Instant] = {}
+        self._has_work = asyncio.Event()
         self._log = structlog.get_logger("watch")
 
     def set_aside(self, route: Route, why: str) -> None:
@@ -58,23 +59,28 @@ class WayBack:
         self._wait_longer(identity, route.adapter)
         self._ledger.degrade(identity, route.adapter, why, self._clock.now())
         self._log.warning("route_degraded", agent=identity, adapter=route.adapter, reason=why)
+        self._has_work.set()
 
     def went_well(self, route: Route) -> None:
         """A route has delivered: what it failed before is forgotten."""
         self._failures.pop((route.address.identity, route.adapter), None)
 
     async def run(self) -> None:
-        """Ask for ever, each when its time has come."""
+        """Ask for ever, each when its time has come; where nothing is set aside there is nothing to wake up for."""
         while True:
-            await self.tick()
-            await asyncio.sleep(ROUND)
+            self._has_work.clear()
+            if await self.tick():
+                await asyncio.sleep(ROUND)
+            else:
+                await self._has_work.wait()
 
-    async def tick(self) -> None:
-        """Ask the routes whose time has come."""
-        now = self._clock.now()
-        for one in self._ledger.degraded_routes():
+    async def tick(self) -> bool:
+        """Ask the routes whose time has come; answers whether any route was set aside."""
+        now, aside = self._clock.now(), self._ledger.degraded_routes()
+        for one in aside:
             if self._ask_at.get((one.identity, one.adapter), EPOCH_START) <= now:
                 await self._ask(one.identity, one.adapter)
+        return bool(aside)
 
     async def _ask(self, identity: Identity, adapter: str) -> None:
         route = self._routes.by(identity, adapter)

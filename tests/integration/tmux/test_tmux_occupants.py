@@ -154,7 +154,8 @@ def test_an_agent_whose_group_leader_is_a_zombie_is_found(terminal: _Terminal) -
     starter.write_text(ZOMBIE_LEADER)
     terminal.starts(f"{shlex.quote(sys.executable)} {starter} {terminal.harness}")
     group = os.getpgid(terminal.agent)
-    assert _status(group) == "Z"
+    # the agent may be up before its leader is killed
+    terminal.waits_until(lambda _: _status(group) == "Z")
 
     assert terminal.scene.observe(terminal.id).capabilities == ("fake",)
     os.kill(terminal.agent, signal.SIGKILL)

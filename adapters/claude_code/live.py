@@ -90,7 +90,8 @@ def choose(
     """The one session that is the identity's.
 
     By what its hooks, its monitor or a `bind` recorded; by the process that it is bound to; else, where the address says
-    that it is Claude Code, by the directory, if only one runs there and nothing says that it is somebody else's.
+    that it is Claude Code, by the directory that it shares with no other identity, if only one runs there and nothing says
+    that it is somebody else's.
 
     Args:
         address: who is meant.
@@ -129,7 +130,8 @@ def _in_the_directory(
     address: Address, live: Sequence[LiveSession], known: Callable[[str], Session | None]
 ) -> list[LiveSession]:
     expected = address.expected
-    if not expected.directory or HARNESS not in {address.harness, expected.agent}:
+    # another identity may work beside it: then a directory tells nothing
+    if not address.has_directory_to_itself or HARNESS not in {address.harness, expected.agent}:
         return []
     room = os.path.realpath(expected.directory)
     whose = {

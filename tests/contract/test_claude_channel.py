@@ -13,11 +13,17 @@ from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected
 from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
 
 QUICK = Patience(written=0.2, queued=1.0, rest=0.3, proof=1.0)
+
+
+def by_directory(identity: str, directory: Path, *, is_alone: bool = True) -> Address:
+    """An address that knows of its Claude Code only where it works."""
+    expected = Expected("claude", str(directory))
+    return Address(Identity(identity), expected=expected, has_directory_to_itself=is_alone)
 
 
 class ClaudeStage:
@@ -30,8 +36,8 @@ class ClaudeStage:
         context = AdapterContext(10, 10, "", environment, SteadyClock())
         self.adapter = ClaudeCodeAdapter(ClaudeCodeConfig(), context, QUICK)
         self.adapter.serve_sessions(self.sessions)
-        self.address = Address(Identity("@agent"), expected=Expected("claude", str(claude.room)))
-        self.nowhere = Address(Identity("@nobody"), expected=Expected("claude", str(claude.directory)))
+        self.address = by_directory("@agent", claude.room)
+        self.nowhere = by_directory("@nobody", claude.directory)
         self._rung = 0
 
     def shows(self, scene: ChannelScene) -> None:
@@ -64,3 +70,10 @@ def stage(tmp_path: Path) -> Iterator[ClaudeStage]:
 def test_claude_code_keeps_the_promise(promise: ChannelPromise, stage: ClaudeStage) -> None:
     """DESIGN §§7, 8: what `ports/adapter.py` says, for the channel into Claude Code."""
     asyncio.run(promise(stage))
+
+
+def test_a_directory_that_another_identity_shares_tells_nothing(stage: ClaudeStage) -> None:
+    """DESIGN §6.1: exactly one, never a guess: the session that happens to be there may be the other's."""
+    resolve = stage.adapter.resolve
+    assert isinstance(asyncio.run(resolve(by_directory("@agent", stage.claude.room))), Place)
+    assert isinstance(asyncio.run(resolve(by_directory("@agent", stage.claude.room, is_alone=False))), Nowhere)

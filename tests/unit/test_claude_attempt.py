@@ -47,7 +47,9 @@ class Scene:
         context = AdapterContext(10, 10, "", {"CLAUDE_CONFIG_DIR": str(claude.directory)}, SteadyClock())
         self.adapter = ClaudeCodeAdapter(ClaudeCodeConfig(), context, QUICK)
         self.adapter.serve_sessions(self.sessions)
-        self.address = Address(Identity("@agent"), expected=Expected("claude", str(claude.room)))
+        self.address = Address(
+            Identity("@agent"), expected=Expected("claude", str(claude.room)), has_directory_to_itself=True
+        )
         self.journal = Notes()
 
     def place(self) -> Place:

@@ -44,7 +44,7 @@ def adapter(claude: PlayedClaude) -> ClaudeCodeAdapter:
 
 
 def by_directory(room: Path, agent: str = "claude") -> Address:
-    return Address(ME, expected=Expected(agent, str(room)))
+    return Address(ME, expected=Expected(agent, str(room)), has_directory_to_itself=True)
 
 
 def found(adapter: ClaudeCodeAdapter, address: Address) -> Place | Nowhere:

@@ -133,7 +133,8 @@ def stand_still(directory: Path, tmux: PrivateTmux, *, seconds: float, times: in
                 table.add(
                     row, Verdict(RESULTS[0]) if is_one else Verdict(RESULTS[1], (f"{len(texts)} digests: {texts!r}",))
                 )
-            lives = comes_true(lambda went_on=went_on: alive.stat().st_mtime > went_on, 60)  # type: ignore[misc]
+            # a daemon that was stopped before its first sign has none yet
+            lives = comes_true(lambda since=went_on: alive.exists() and alive.stat().st_mtime > since, 60)  # type: ignore[misc]
             table.demand(lives, row, "the sign of life was not written again")
         for wrong in reckon(rig).wrongs:
             table.demand(holds=False, row=row, broken=wrong)

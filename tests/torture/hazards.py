@@ -168,6 +168,8 @@ def _shell_stays_untouched(bout: Bout) -> None:
 def restart(rig: Rig, agent: Agent) -> None:
     """Start the agent again from the shell it left to, as a person does."""
     begun = len(agent.fake.events("started"))
+    # what is typed while the agent leaves is thrown away with its terminal's settings
+    rig.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", 30, "its shell")
     rig.tmux.run("send-keys", "-t", agent.pane_id, "-l", shlex.join(agent.fake.command()))
     rig.tmux.run("send-keys", "-t", agent.pane_id, "Enter")
     agent.fake.waits_for("started", begun + 1)

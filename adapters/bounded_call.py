@@ -10,6 +10,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Final
+
+NOT_EXECUTABLE: Final = 126
+"""The exit status a shell gives for a program that cannot be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,18 @@ class BoundedCall:
         with self._starting:
             if self._is_killed:
                 return Answer(-signal.SIGKILL, "", "cancelled", program=self._program)
-            self._process = process = subprocess.Popen(
-                self._argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._environment,
-                start_new_session=True,
-            )
+            try:
+                self._process = process = subprocess.Popen(
+                    self._argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=self._environment,
+                    start_new_session=True,
+                )
+            except OSError as refusal:
+                why = f"{self._argv[0]} cannot be started: {refusal.strerror}"
+                return Answer(NOT_EXECUTABLE, "", why, program=self._program)
         with process:
             try:
                 output, errors = process.communicate(self._stdin, self._timeout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,8 +43,8 @@ class TmuxServer:
 
     @property
     def program(self) -> str | None:
-        """The path of tmux; None where there is none. It is looked for again only when it is gone."""
-        if self._found is None or not os.access(self._found, os.X_OK):
+        """The path of tmux; None where there is none. It is looked for anew after each call that did not go well."""
+        if self._found is None:
             self._found = shutil.which("tmux", path=self._environment.get("PATH"))
         return self._found
 
@@ -65,6 +64,9 @@ class TmuxServer:
         except asyncio.CancelledError:
             call.kill()
             raise
+        if not answer.is_well:
+            # tmux may have been replaced, and the server with it
+            self._found = None
         if answer.stderr.strip() == _HUNG_UP:
             return replace(answer, stderr=f"{_HUNG_UP}: it ended, or it is newer than the tmux on PATH")
         return answer

@@ -147,10 +147,10 @@ def _verdict(
 def _overtaken(
     records: Sequence[Mapping[str, Any]], entered: Mapping[str, Sequence[int]]
 ) -> Iterator[Mapping[str, Any]]:
-    """Answers to dialogs that came up after the intent to press that Enter was on disk."""
+    """Answers to dialogs that were in the terminal only after the intent to press that Enter was on disk."""
     came_up = 0.0
     for record in records:
-        if record["event"] == "mode":
+        if record["event"] in {"mode", "drawn"}:
             came_up = record["at"]
         if record["event"] in {"approved", "chosen"}:
             marks = _MARK.findall(record.get("composer", ""))

@@ -74,17 +74,24 @@ def test_a_message_that_the_ledger_does_not_know_is_lost(tmp_path: Path) -> None
     assert [one.result for one in found.verdicts.values()] == ["lost"]
 
 
-@pytest.mark.parametrize(("came_up", "is_wrong"), [(START - 1, True), (START + 1, False)])
+@pytest.mark.parametrize(
+    ("opened_at", "drawn_at", "is_wrong"),
+    [(START - 2, START - 1, True), (START - 1, START + 1, False), (START + 1, START + 2, False)],
+)
 def test_a_dialog_that_stood_there_before_enter_was_decided_may_not_get_it(
-    tmp_path: Path, came_up: int, is_wrong: bool
+    tmp_path: Path, opened_at: int, drawn_at: int, is_wrong: bool
 ) -> None:
-    """README: no dialog is answered; one that comes up when Enter is on its way is counted, and no wrong."""
+    """README: no dialog is answered; one that is drawn when Enter is on its way is counted, and no wrong."""
     with fresh_ledger(tmp_path) as ledger:
         opened = open_delivery(ledger, sample_event(1), new_id=lambda: f"{ID}1", now=START)
         locked = lock_with_its_events(ledger, ledger.dispatch(opened, START), START)
         ledger.append(locked, Step.INTENT_SUBMIT, {}, START)
         ledger.settle(locked, Outcome.UNKNOWN, Proof.NONE, {}, START)
-    records = [{"event": "mode", "at": came_up}, {"event": "approved", "at": came_up + 5, "composer": DIGEST}]
+    records = [
+        {"event": "mode", "at": opened_at},
+        {"event": "drawn", "at": drawn_at},
+        {"event": "approved", "at": drawn_at + 5, "composer": DIGEST},
+    ]
     agents = [SimpleNamespace(identity="@agent", fake=SimpleNamespace(submits=list, records=lambda: records))]
     found = reckon(cast("Rig", SimpleNamespace(plain=SimpleNamespace(state_dir=tmp_path), agents=agents)), [KEY])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,20 +58,36 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_tmux_that_was_moved_is_found_again(tmp_path: Path) -> None:
-    """DESIGN §6: tmux is the one on PATH, also after it was put elsewhere under a running daemon."""
-    former, latter = tmp_path / "former", tmp_path / "latter"
-    former.mkdir()
-    path = stub(latter, "echo latter")
-    first = former / "tmux"
-    first.write_text("#!/bin/sh\necho former\n")
-    first.chmod(0o755)
-    server = TmuxServer("/nowhere", 10.0, {"PATH": f"{former}:{path}"})
+@pytest.mark.parametrize("becomes", ["", "exit 1", "#!/nowhere/sh"], ids=["gone", "too old", "broken"])
+def test_a_tmux_that_serves_no_longer_is_looked_for_on_path_again(tmp_path: Path, becomes: str) -> None:
+    """DESIGN §6: tmux is the one on PATH, also after an upgrade under a running daemon: its server is of the new one then."""
+    path = stub(tmp_path, "echo former")
+    program, first = tmp_path / "bin" / "tmux", tmp_path / "first"
+    first.mkdir()
+    server = TmuxServer("/nowhere", 10.0, {"PATH": f"{first}:{path}"})
     assert asyncio.run(server.ask(["list-panes"])).stdout == "former\n"
 
-    first.unlink()
+    shutil.copy(program, first / "tmux")
+    (first / "tmux").write_text("#!/bin/sh\necho latter\n")
+    assert asyncio.run(server.ask(["list-panes"])).stdout == "former\n", "what goes well is left as it is"
+    if becomes:
+        program.write_text(becomes if becomes.startswith("#!") else f"#!/bin/sh\n{becomes}\n")
+    else:
+        program.unlink()
 
+    assert not asyncio.run(server.ask(["list-panes"])).is_well
     assert asyncio.run(server.ask(["list-panes"])).stdout == "latter\n"
+
+
+def test_a_tmux_that_cannot_be_started_is_told_like_any_other_refusal(tmp_path: Path) -> None:
+    """STYLE: what failed, where; a broken program is no fault of ours."""
+    path = stub(tmp_path, "")
+    (tmp_path / "bin" / "tmux").write_text("#!/nowhere/sh\n")
+
+    answer = asyncio.run(TmuxServer("/nowhere", 10.0, {"PATH": path}).ask(["list-panes"]))
+
+    assert not answer.is_well
+    assert answer.complaint == f"{tmp_path}/bin/tmux cannot be started: No such file or directory"
 
 
 def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ with `--deaf` it looks idle and never reads. A process takes 13 MB then, and no 
 
 Log (`--log`): JSON lines, each with `at` (UTC ms), `event`, and the `mode` and `composer` it met. `bytes` (hex) holds
 every byte read; then what they meant: `paste`, `submit`, `approved`, `rejected`, `chosen`, `swallowed`, `shell`,
-`vim-command`, `empty-enter`, `ignored-paste`, `interrupted`; and `started`, `mode`, `resized`, `answered`, `on-submit`,
-`inbox`, `exited`.
+`vim-command`, `empty-enter`, `ignored-paste`, `interrupted`; and `started`, `mode`, `drawn` (a dialog is in
+the terminal), `resized`, `answered`, `on-submit`, `inbox`, `exited`.
 
 Control (`--control`): a FIFO that exists, or a Unix socket it makes. Each line is a JSON object with `mode`, `set` and
 `say` (adds to the transcript), all optional; a socket answers `{"ok", "mode", "composer", "cursor", "submits"}` once

@@ -36,10 +36,17 @@ class Agent:
         self._begins_turn = begins_turn
         self._leaves = leaves
         self._after_dialog = Mode.IDLE
+        self._is_dialog_undrawn = False
 
     def log(self, event: str, **details: Any) -> None:
         """Record an event with what it met."""
         self._record.write(event, self.view.mode.value, self.view.editor.text, **details)
+
+    def was_drawn(self) -> None:
+        """What it shows is in its terminal now: from then on others can know of a dialog."""
+        if self._is_dialog_undrawn:
+            self._is_dialog_undrawn = False
+            self.log("drawn")
 
     def show(self, mode: Mode, text: str = "", *, keep: bool = False) -> None:
         """Go to a mode. The composer then holds `text`, or with `keep` what it held before."""
@@ -50,6 +57,7 @@ class Agent:
             return
         if mode in {Mode.APPROVAL, Mode.MENU}:
             self._after_dialog = Mode.IDLE if view.mode in {Mode.APPROVAL, Mode.MENU} else view.mode
+            self._is_dialog_undrawn = True
         if not keep:
             view.editor.replace(text or (DRAFT if mode is Mode.DRAFT else "") if mode is not Mode.GHOST else "")
             view.ghost = text or GHOST if mode is Mode.GHOST else ""

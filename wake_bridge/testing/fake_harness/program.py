@@ -120,6 +120,7 @@ class Program:
     def _redraw(self) -> None:
         if not self._left.done():
             self._terminal.show(draw(self._agent.view, *_size()))
+            self._agent.was_drawn()
 
     def _resized(self) -> None:
         self._agent.log("resized", size=_size())

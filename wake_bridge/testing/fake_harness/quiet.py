@@ -84,6 +84,7 @@ class QuietProgram:
 
     def _redraw(self) -> None:
         self._terminal.show(draw(self._agent.view, *_size()))
+        self._agent.was_drawn()
 
 
 def _size() -> tuple[int, int]:

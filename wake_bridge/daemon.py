@@ -33,6 +33,7 @@ from wake_bridge.edges.service.control_server import ControlServer
 from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier
+from wake_bridge.edges.service.other_daemons import require_none_of
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
 from wake_bridge.engine.supervise import Supervisor
@@ -77,6 +78,7 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
             make_private_directory(checked.state_dir)
             require_own_place(checked.state_dir)
             held.enter_context(InstanceLock(checked.state_dir))
+            require_none_of(checked.graph_path)
             directory = checked.state_dir
         return asyncio.run(
             _live(checked, directory, lambda: checked_settings(config_option), once=once, dry_run=dry_run)

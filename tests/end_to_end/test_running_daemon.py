@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.sandbox import QUICK, DaemonProcess
 
-AGENTS = ("rival", "rehearsal", "broken", "old")
+AGENTS = ("rival", "twin", "rehearsal", "broken", "old")
 
 
 @dataclass
@@ -81,6 +82,19 @@ def test_a_second_daemon_exits_5_naming_the_first_which_goes_on(running: Running
     assert str(running.world.sandbox.state_dir) in second.stderr
     running.world.sandbox.run("run", "--once", expect=5)
     running.wakes("rival")
+
+
+def test_a_second_daemon_with_a_state_directory_of_its_own_does_not_wake_for_the_same_graph(
+    running: Running, tmp_path: Path
+) -> None:
+    """DESIGN §9, one driver: what one ledger has told, another does not know; whoever comes second would tell it again."""
+    own = {"WAKE_BRIDGE_DAEMON_STATE_DIR": str(tmp_path / "of its own")}
+    second = running.world.sandbox.run("run", expect=5, environment=own)
+
+    assert f"serves this graph with another state directory: pid {running.daemon.pid}: " in second.stderr
+    assert str(running.world.sandbox.graph) in second.stderr
+    running.world.sandbox.run("run", "--once", "--dry-run", environment=own)
+    running.wakes("twin")
 
 
 def test_a_rehearsal_beside_the_daemon_disturbs_nothing(running: Running) -> None:

@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from tests.torture.machine import waited_for_processor
 from tests.torture.oracle import comes_true, reckon, waits_until_at_rest
 from tests.torture.report import Table, Verdict, run_in_lanes
-from tests.torture.rig import SENDER, Rig
+from tests.torture.rig import SENDER, Agent, Rig
 from wake_bridge.testing import set_clock
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.sandbox import Sandbox
@@ -27,7 +28,7 @@ LOOKS: Final = 3.0
 """Seconds that the two looks at an agent may take after a window."""
 
 ABOUT_CLOCK: Final = (
-    "The wall clock of a daemon is set while it runs: in the middle of a window of 6 s, while another wake is held, and again"
+    "The wall clock of a daemon and of all who send is set while it runs: in the middle of a window of 6 s, while another wake is held, and again"
     " back. Before and after that messages are sent. No window may end more than 1 s early, or more than 1 s and two looks"
     " late; no wake is lost, doubled, or told as a flood."
 )
@@ -46,15 +47,23 @@ class ClockRig(Rig):
     def __init__(self, directory: Path, tmux: PrivateTmux, names: Sequence[str]) -> None:
         super().__init__(directory, tmux, names, target=f"window = {WINDOW}")
         self.offset = directory / "offset"
+        self.ahead = 0.0
         self.set_clock(0)
         self.watched = Sandbox(directory, tmux.socket_name, (sys.executable, *set_clock.COMMAND))
         self.watched.environment[set_clock.CLOCK] = str(self.offset)
 
     def set_clock(self, seconds: float) -> None:
-        """Set the daemon's wall clock so far ahead of the real one."""
+        """Set the wall clock of the daemon, and of whoever sends, so far ahead of the real one."""
+        self.ahead = seconds
         draft = self.offset.with_suffix(".new")
         draft.write_text(str(seconds), encoding="ascii")
         draft.replace(self.offset)
+
+    def send(self, agent: Agent, subject: str) -> str:
+        """Commit a message that was sent at the time that the clock shows."""
+        with MemoryCore(self.plain.graph) as core:
+            sent_at = datetime.now(UTC) + timedelta(seconds=self.ahead)
+            return core.send(SENDER, agent.identity, subject, sentAt=sent_at.isoformat(timespec="milliseconds"))
 
 
 def set_the_clock(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
@@ -68,7 +77,7 @@ def set_the_clock(directory: Path, tmux: PrivateTmux, *, times: int) -> Table:
             wrongs = run_shift(rig, SHIFTS[shift])
         return shift, Verdict(RESULTS[1] if wrongs else RESULTS[0], tuple(wrongs))
 
-    run_in_lanes(table, range(4), [(number, shift) for number in range(times) for shift in SHIFTS], run)
+    run_in_lanes(table, range(4), enumerate([*SHIFTS] * times), run)
     return table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,7 @@ from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.service.instance_lock import holder, liveness
 from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
+from wake_bridge.edges.service.other_daemons import daemons_of
 from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
 
 
@@ -27,34 +28,12 @@ def daemon(settings: Settings) -> Finding:
 
 def other_daemons(settings: Settings) -> list[Finding]:
     """Whether another wake-bridge, with a state directory of its own, wakes for the same graph."""
-    ours = _pid(settings)
-    others = [
-        process.pid for process in _wake_bridges() if process.pid != ours and _has_open(process, settings.graph_path)
-    ]
+    others = daemons_of(settings.graph_path, _pid(settings))
     if others:
         named = ", ".join(map(str, others))
         hint = "stop it: each would wake the same agents for the same mail"
         return [ill("other daemons", f"pid {named} serves the same graph with another state directory", hint)]
     return [well("other daemons", "none serves this graph")]
-
-
-def _wake_bridges() -> Iterator[psutil.Process]:
-    """This user's processes that look like a daemon of ours."""
-    for process in psutil.process_iter():
-        try:
-            words = process.cmdline()
-            is_one = process.uids().real == os.getuid() and "run" in words and "--dry-run" not in words
-        except psutil.Error:
-            continue
-        if is_one and any(Path(word).name in {"wake-bridge", "wake_bridge"} for word in words):
-            yield process
-
-
-def _has_open(process: psutil.Process, file: Path) -> bool:
-    try:
-        return any(Path(one.path) == file.resolve() for one in process.open_files())
-    except psutil.Error:
-        return False
 
 
 def upstream_daemon(settings: Settings) -> Finding:

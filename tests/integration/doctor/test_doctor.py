@@ -160,16 +160,16 @@ def a_daemon_for_another_directory_only(setup: Setup) -> None:
 
 
 def two_daemons_for_one_graph(setup: Setup) -> None:
-    other = {"WAKE_BRIDGE_DAEMON_STATE_DIR": str(setup.directory / "second")}
-    daemon = setup.sandbox.daemon(environment=other)
-    setup.undo.callback(daemon.stop)
+    """A second one does not start, but one of an earlier version may run."""
+    with setup.sandbox.graph.open("rb") as graph:
+        a_process(setup, "wake-bridge", "run", holds=(graph.fileno(),))
 
 
-def a_process(setup: Setup, *words: str) -> subprocess.Popen[str]:
-    """A process with those words in its command line that waits to be ended."""
+def a_process(setup: Setup, *words: str, holds: Sequence[int] = ()) -> subprocess.Popen[str]:
+    """A process with those words in its command line, and those descriptors, that waits to be ended."""
     wait = "import sys; print('up', flush=True); sys.stdin.read()"
     process = subprocess.Popen(
-        [sys.executable, "-c", wait, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", wait, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=holds
     )
     setup.undo.enter_context(process)
     setup.undo.callback(process.kill)

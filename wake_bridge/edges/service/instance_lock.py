@@ -75,7 +75,7 @@ class InstanceLock:
                 raise AlreadyRunning(
                     f"another wake-bridge serves this state directory: {_named(path)}",
                     str(self._state_dir),
-                    hint="stop it first, or give this one its own daemon.state_dir",
+                    hint="stop it first; one for another graph needs its own daemon.state_dir",
                 )
             time.sleep(0.02)
         self._descriptor = descriptor

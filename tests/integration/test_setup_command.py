@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.cli.panes import silences_of
 from wake_bridge.edges.agent_files import remove
 from wake_bridge.edges.configuration.targets_block import read_block, remove_block
 from wake_bridge.edges.service.setup_record import read_record
@@ -249,6 +250,27 @@ def test_on_a_terminal_it_shows_the_plan_and_asks(world: Playground) -> None:
 
     assert read_block(world.sandbox.config_file).keys() == {"@fake"}
     assert not told.exists()
+
+
+def test_it_says_when_agents_will_not_find_the_program(world: Playground, tmux_program: str) -> None:
+    """An agent that is told to call what is not on its PATH reads no mail."""
+    settle(world, "api", "api")
+    elsewhere = str(Path(tmux_program).parent)
+    without = world.sandbox.run("setup", "--dry-run", environment={"PATH": elsewhere})
+    found = Path(world.sandbox.command[0]).parent
+    within = world.sandbox.run("setup", "--dry-run", environment={"PATH": f"{found}:{elsewhere}"})
+
+    assert f"`wake-bridge` is not on your PATH, and agents are told to call it: put {found} there" in without.stderr
+    assert "not on your PATH" not in within.stderr
+
+
+def test_a_reason_is_named_once_for_all_servers_that_do_not_answer() -> None:
+    """Where tmux is missing, a hundred sockets that it left say nothing new."""
+    silent = [("/tmp/a", "no tmux"), ("/tmp/b", "refused"), ("/tmp/c", "no tmux"), ("/tmp/d", "no tmux")]
+    assert silences_of(silent) == [
+        "note: /tmp/a and 2 others do not answer: no tmux",
+        "note: /tmp/b does not answer: refused",
+    ]
 
 
 def test_where_no_agent_runs_it_says_so(world: Playground) -> None:

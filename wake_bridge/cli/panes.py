@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,8 @@ def panes(run: CommandContext) -> None:
     from wake_bridge.panes import pane_record, report_panes
 
     found = asyncio.run(report_panes(run.settings))
-    for server, why in found.silent:
-        run.console.warn(f"note: {server} does not answer: {why}")
+    for silence in silences_of(found.silent):
+        run.console.warn(silence)
     if run.console.as_json:
         for one in found.panes:
             run.console.line(pane_record(one))
@@ -62,6 +62,17 @@ def _stands(one: PaneReport) -> str:
     """The state, by how many looks; why, unless it is the rest that everything is about."""
     looks = "one look" if one.looks == 1 else "two looks"
     return f"{one.state} ({looks})" if one.state == PresenceState.IDLE else f"{one.state} ({looks}: {one.why})"
+
+
+def silences_of(silent: Sequence[tuple[str, str]]) -> list[str]:
+    """A note for each reason why servers do not answer; without tmux they are all alike."""
+    servers: dict[str, list[str]] = {}
+    for server, why in silent:
+        servers.setdefault(why, []).append(server)
+    return [
+        f"note: {first}{f' and {len(others)} others do' if others else ' does'} not answer: {why}"
+        for why, (first, *others) in servers.items()
+    ]
 
 
 def doubts_of(sights: Iterable[Sight]) -> dict[str, list[str]]:

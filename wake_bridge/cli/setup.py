@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,11 +102,16 @@ def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
 
 
 def _remarks(run: CommandContext, reports: PaneReports) -> None:
-    from wake_bridge.cli.panes import doubts_of
+    from wake_bridge.cli.panes import doubts_of, silences_of
     from wake_bridge.setup import twins
 
-    for server, why in reports.silent:
-        run.console.warn(f"note: {server} does not answer: {why}")
+    for silence in silences_of(reports.silent):
+        run.console.warn(silence)
+    if shutil.which("wake-bridge") is None:
+        run.console.warn(
+            f"note: `wake-bridge` is not on your PATH, and agents are told to call it: put {Path(sys.argv[0]).parent} there,"
+            " and start tmux and the agents again"
+        )
     agents = [one.sight for one in reports.panes if one.sight.harness]
     for doubt, names in doubts_of(agents).items():
         run.console.warn(f"note: {', '.join(names)}: {doubt}")

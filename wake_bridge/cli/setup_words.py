@@ -87,9 +87,13 @@ class Outcome:
         else:
             lines.append("everything is set up already; nothing was changed")
         if self.told:
-            lines.append(f"told: {len(self.missing)} files of the agents; one that runs may have to be started anew")
+            count = f"{len(self.missing)} file{'s' if len(self.missing) > 1 else ''}"
+            lines.append(f"told: {count} of the agents; one that runs may have to be started anew")
         elif self.missing:
-            lines.append("not told yet: `wake-bridge setup --write-instructions` writes it, marked, into these files")
+            how = "without --dry-run " if self.dry_run else ""
+            lines.append(
+                f"not told yet: {how}`wake-bridge setup --write-instructions` writes it, marked, into these files"
+            )
         if self.written:
             example = next((one.agent.identity for one in self.made.proposals if one.is_ours), "@ID")
             lines.append(f'next: `wake-bridge run` in a pane of its own, then `wake-bridge wake {example} "hello"`')

@@ -55,5 +55,7 @@ def _words(account: Account) -> str:
     if account.stays:
         lines += ["stays:", *(f"  {one}" for one in account.stays)]
     if not account.dry_run:
-        lines.append("the program itself: `uv tool uninstall wake-bridge`, or `pipx uninstall wake-bridge`")
+        lines.append(
+            "the program itself: `uv tool uninstall wake-bridge`, `pipx uninstall wake-bridge`, or its venv removed"
+        )
     return "\n".join(lines)

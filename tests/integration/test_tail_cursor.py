@@ -66,6 +66,32 @@ class PagedGraph(SqliteGraph):
         return super().mail_edges(message_ids)
 
 
+async def test_mail_that_went_through_an_empty_log_between_two_lives_of_the_daemon_is_known(tmp_path: Path) -> None:
+    """DESIGN §2: a log that was filled and emptied looks as it did, and what was sent is still there, unread."""
+    with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core:
+        core.subscribe(A)
+        _begin_anew(core)
+        first = rig_on(tmp_path)
+        await first.tail.catch_up_once()
+        await first.close()
+        core.send(B, A, "in between")
+        _begin_anew(core)
+
+        second = rig_on(tmp_path)
+        await second.tail.catch_up_once()
+        await second.tail.catch_up_once()
+        await second.close()
+
+    assert woken(second) == ["in between"]
+    assert (second.tail.epoch, second.tail.cursor) == (first.tail.epoch, 0), "nothing says that it is another life"
+
+
+def _begin_anew(core: MemoryCore) -> None:
+    """Empty the log, which counts from 1 again."""
+    core.sql("DELETE FROM GraphLog")
+    core.sql("DELETE FROM sqlite_sequence WHERE name = 'GraphLog'")
+
+
 async def test_a_look_back_holds_one_page_of_mail_at_a_time(
     core: MemoryCore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.tail.bookmark import Bookmark
-from wake_bridge.engine.tail.harvest import Harvester, Stretch, states_of
+from wake_bridge.engine.tail.harvest import Crop, Harvester, Stretch, states_of
 from wake_bridge.engine.tail.hints import Hints
 from wake_bridge.engine.tail.places import Loss, loss_of, place_after, start_after
 from wake_bridge.engine.tail.reading import PAGE, Contents, LogReader, Reading, Version
@@ -303,10 +303,18 @@ class Tail:
             await self._begin_epoch(loss)
         else:
             await self._take_contents()
+            await self._make_up_for_unseen_lives()
         if loss is None and isinstance(published, str):
             self._report.warning("cursor_lost", reason=f"lastSyncId: {published}", hint="the ledger's cursor is used")
         self._seen = None
         self.begun.set()
+
+    async def _make_up_for_unseen_lives(self) -> None:
+        """Look back for unread mail where the log was empty: it may have been filled and emptied since, and looks the same."""
+        place = self._bookmark.place
+        if place is not None and place.cursor == 0:
+            events = await self._look_back(Instant(self._clock.wall() - self._rules().look_back), place.epoch)
+            await self._tidings.tell(self._bookmark.move(place, Crop(events=events), None))
 
     async def _begin_epoch(self, loss: Loss) -> None:
         """Begin anew, with a look back for unread mail."""

@@ -61,7 +61,12 @@ class Watcher:
     def stop(self) -> None:
         """Follow it no longer."""
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(30)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            # it waits for a thread that does not stop for it; the kernel lets go of all of them with it
+            self._process.kill()
+            self._process.wait()
 
     def transactions(self, graph: Path) -> list[float]:
         """Seconds of each read transaction on a file in WAL mode."""

@@ -147,14 +147,18 @@ def _verdict(
 def _overtaken(
     records: Sequence[Mapping[str, Any]], entered: Mapping[str, Sequence[int]]
 ) -> Iterator[Mapping[str, Any]]:
-    """Answers to dialogs that were in the terminal only after the intent to press that Enter was on disk."""
+    """Answers to dialogs that were in the terminal only after the intent to press that Enter was on disk.
+
+    Where a dialog took one, the text stands there still, and another is pressed later: that is not the one it took.
+    """
     came_up = 0.0
     for record in records:
         if record["event"] in {"mode", "drawn"}:
             came_up = record["at"]
         if record["event"] in {"approved", "chosen"}:
             marks = _MARK.findall(record.get("composer", ""))
-            if any(at < came_up for mark in marks for at in entered.get(mark, ())[-1:]):
+            decided = [at for mark in marks for at in entered.get(mark, ()) if at <= record["at"]]
+            if decided and decided[-1] < came_up:
                 yield record
 
 

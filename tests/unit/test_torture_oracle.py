@@ -11,6 +11,7 @@ import pytest
 from tests.torture.oracle import reckon
 from tests.torture.rig import Rig
 from wake_bridge.domain.delivery import Outcome, Proof, Step
+from wake_bridge.domain.names import Instant
 from wake_bridge.testing.ledger_samples import (
     START,
     fresh_ledger,
@@ -86,7 +87,9 @@ def test_a_dialog_that_stood_there_before_enter_was_decided_may_not_get_it(
         opened = open_delivery(ledger, sample_event(1), new_id=lambda: f"{ID}1", now=START)
         locked = lock_with_its_events(ledger, ledger.dispatch(opened, START), START)
         ledger.append(locked, Step.INTENT_SUBMIT, {}, START)
-        ledger.settle(locked, Outcome.UNKNOWN, Proof.NONE, {}, START)
+        # the text still stood there: it was pressed once more
+        ledger.append(locked, Step.INTENT_SUBMIT, {}, Instant(START + 3000))
+        ledger.settle(locked, Outcome.UNKNOWN, Proof.NONE, {}, Instant(START + 4000))
     records = [
         {"event": "mode", "at": opened_at},
         {"event": "drawn", "at": drawn_at},

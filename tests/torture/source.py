@@ -166,17 +166,15 @@ def _followed(directory: Path, tmux: PrivateTmux, table: Table, rounds: int) -> 
         with closing(sqlite3.connect(rig.plain.graph)) as graph:
             graph.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         copy.write_bytes(rig.plain.graph.read_bytes())
-        rig.plain.command = (*FIRST_IN_LINE, *rig.plain.command)
+        watcher = Watcher(rig.directory / "calls") if can_watch() else None
+        rig.plain.command = (*FIRST_IN_LINE, *(watcher.command if watcher else ()), *rig.plain.command)
         daemon = rig.daemon()
-        watcher = Watcher(daemon.pid, rig.directory / "calls") if can_watch() else None
         with RecordingCore(rig.plain.graph) as followed:
             for number in range(rounds):
                 followed.noise(60)
                 followed.send(SENDER, rig.agents[0].identity, f"message {number}")
                 time.sleep(0.01)
             rests = waits_until_at_rest(rig, 120)
-            if watcher is not None:
-                watcher.stop()
             table.demand(rests, "tables", f"the daemon never came to rest\n{daemon.log()[-2000:]}")
         daemon.stop(60)
         with RecordingCore(copy) as alone:

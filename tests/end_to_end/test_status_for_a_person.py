@@ -142,7 +142,8 @@ def test_without_a_terminal_a_watch_is_refused_or_prints_a_line_each_second(play
     )
     assert lines.stdout is not None
     told = [json.loads(lines.stdout.readline()) for _ in range(2)]
-    lines.send_signal(signal.SIGINT)
+    # not SIGINT, which what runs in the background was told to ignore
+    lines.send_signal(signal.SIGTERM)
 
     # a reader that is gone already would be met as a broken pipe now and then
     assert lines.wait(10) == 0

@@ -109,7 +109,7 @@ def _remarks(run: CommandContext, reports: PaneReports) -> None:
         run.console.warn(silence)
     if shutil.which("wake-bridge") is None:
         run.console.warn(
-            f"note: `wake-bridge` is not on your PATH, and agents are told to call it: put {Path(sys.argv[0]).parent} there,"
+            f"note: `wake-bridge` is not on your PATH, and agents are told to call it: put {Path(sys.executable).parent} there,"
             " and start tmux and the agents again"
         )
     agents = [one.sight for one in reports.panes if one.sight.harness]

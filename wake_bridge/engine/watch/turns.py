@@ -48,7 +48,7 @@ class Turns:
         """Whether the last plan is young enough to go on with."""
         return self._clock.now() - self._planned_at < PLANNED_EVERY
 
-    def resolved(self, key: RouteKey) -> None:
+    def note_resolved(self, key: RouteKey) -> None:
         """It was resolved just now, in turn or not."""
         self._resolved_at[key] = self._clock.now()
 
@@ -76,13 +76,13 @@ class Turns:
         if len(self._resolved_at) > len(wanted):
             self._resolved_at = {one: at for one, at in self._resolved_at.items() if one in wanted}
         self._newcomers = new
-        turns = self.newcomers()
+        turns = self.next_newcomers()
         for keys in due.values():
             turns += heapq.nsmallest(RESOLVED_AT_ONCE, keys, key=self._resolved_at.__getitem__)
         self._resolved_at |= dict.fromkeys(turns, now)
         return turns
 
-    def newcomers(self) -> list[RouteKey]:
+    def next_newcomers(self) -> list[RouteKey]:
         """The next of those that were never resolved: thousands have their turns without a plan for each round."""
         turns: list[RouteKey] = []
         for queue in self._newcomers.values():

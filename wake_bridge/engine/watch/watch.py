@@ -85,7 +85,7 @@ class Watch:
         """Resolve a route's address now; what was known of another place is forgotten."""
         found = await self._looks.resolve(self._routes.adapter(route), route.address)
         key = _key(route)
-        self._turns.resolved(key)
+        self._turns.note_resolved(key)
         if isinstance(found, Nowhere):
             self._tracks.pop(key, None)
             return found
@@ -163,7 +163,7 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        turns = self._turns.newcomers() if self._turns.is_planned else self._turns.plan(self._wanted(waiting))
+        turns = self._turns.next_newcomers() if self._turns.is_planned else self._turns.plan(self._wanted(waiting))
         again, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
         if others:
             await self._patiently(self._locate_all(others))

@@ -15,6 +15,7 @@ from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
 from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.routing import RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
@@ -265,6 +266,16 @@ def test_a_ledger_of_version_3_opens_with_whose_each_conversation_is(tmp_path: P
         )
         ledger.part_from_session("5f4d0c3e-thread")
         assert ledger.all_sessions() == []
+
+
+def test_a_ledger_of_version_4_opens_with_where_each_identity_was_found(tmp_path: Path) -> None:
+    """Issue 12 A1: the pane that counts outlives an update."""
+    restored(tmp_path, 4)
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        found = RememberedPane("agents:0.0", "", FENCE, Instant(START), Instant(START + 60_000))
+        assert ledger.remembered(Identity("@agent")) == found
+        assert [one.until for one in ledger.claims()] == [None, START]
 
 
 def test_a_subscription_that_is_written_is_no_failure_because_the_ledger_cannot_be_read(

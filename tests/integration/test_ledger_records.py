@@ -12,6 +12,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Pro
 from wake_bridge.domain.events import EventStatus, PulseDetail, WakeEvent
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
+from wake_bridge.domain.routing import Claim, RememberedPane
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import Harvest, NewId, Pause, Position, Quarantined, SetAside, Tally
 from wake_bridge.testing.ledger_samples import (
@@ -182,6 +183,38 @@ def test_an_identity_is_bound_to_one_place_at_a_time(ledger: LedgerStore) -> Non
 
     assert ledger.binding(AGENT) == replace(FENCE, pane_id="%9")
     assert ledger.bindings() == {AGENT: replace(FENCE, pane_id="%9")}
+
+
+def test_a_remembered_pane_is_replaced_only_by_who_knows_it(ledger: LedgerStore) -> None:
+    """Issue 12 A1: what is found meanwhile does not overwrite a person's word; who was there before is a former agent."""
+    first = RememberedPane("work:0.0", "", FENCE, START, START)
+    second = replace(first, fence=replace(FENCE, agent_pid=301), since=later(5), seen_at=later(5))
+    renamed = replace(second, name="team:0.0")
+
+    assert ledger.remember(AGENT, first, None)
+    assert not ledger.remember(AGENT, second, None)
+    assert not ledger.remember(AGENT, second, second)
+    assert ledger.remember(AGENT, replace(first, seen_at=later(3)), first)
+    assert ledger.claims() == [Claim(AGENT, fence=FENCE)]
+    assert ledger.remember(AGENT, second, first)
+    assert ledger.remembered(AGENT) == second
+    assert ledger.claims() == [Claim(AGENT, fence=second.fence), Claim(AGENT, fence=FENCE, until=later(3))]
+    assert ledger.remember(AGENT, renamed, None)
+    ledger.unbind(AGENT)
+    assert ledger.remembered(AGENT) is None
+    assert not ledger.remember(AGENT, renamed, renamed)
+    assert [one.until for one in ledger.claims()] == [later(3), later(5)]
+    ledger.prune(later(4))
+    assert [one.until for one in ledger.claims()] == [later(5)]
+
+
+def test_an_agent_that_was_seen_in_the_future_counts_as_seen_now(ledger: LedgerStore) -> None:
+    """Issue 12 D1: after the clock was set back no stored instant lies ahead."""
+    ledger.remember(AGENT, RememberedPane("work", "", FENCE, later(HOUR), later(2 * HOUR)), None)
+
+    ledger.rebase(START)
+
+    assert ledger.remembered(AGENT) == RememberedPane("work", "", FENCE, START, START)
 
 
 def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from wake_bridge.domain.delivery import Hold, HoldReason
@@ -42,6 +43,30 @@ class Binding:
     agent_pid: int
     agent_started: str
 
+    def has_pane_of(self, other: Binding) -> bool:
+        """Whether it is the same pane, whatever it is called, wherever it was moved to and whoever runs in it."""
+        mine = (self.socket, self.server_pid, self.pane_id, self.pane_pid, self.pane_started)
+        return mine == (other.socket, other.server_pid, other.pane_id, other.pane_pid, other.pane_started)
+
+    def has_agent_of(self, other: Binding) -> bool:
+        """Whether it is the same agent, in whichever pane; nobody is not."""
+        return self.agent_pid != 0 and (self.agent_pid, self.agent_started) == (other.agent_pid, other.agent_started)
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedPane:
+    """The pane where an identity's agent was found. From then on it counts; the name is only how it was found.
+
+    `name` and `socket` are what the target said, `fence` the pane with the agent that was last seen in it, `since` when
+    the identity was first found there and `seen_at` when its agent was last seen.
+    """
+
+    name: str
+    socket: str
+    fence: Binding
+    since: Instant
+    seen_at: Instant
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -49,6 +74,26 @@ class Expected:
 
     agent: str = ""
     directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What makes a pane or an agent somebody's: a name that is said to mean it, or the fence of where they were found.
+
+    `until` is when they left the fence: then its pane is theirs no longer, and its agent was. None while they live there.
+    """
+
+    identity: Identity
+    name: str = ""
+    socket: str = ""
+    fence: Binding | None = None
+    expected: Expected = Expected()
+    until: Instant | None = None
+
+
+def no_claims() -> Sequence[Claim]:
+    """Nobody claims anything."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +105,9 @@ class Address:
     and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
     only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one. `sessions` are
     the conversations of harnesses that are known to be the identity's, the newest first. No other identity is expected
-    with the same harness in the same directory where it `has_directory_to_itself`.
+    with the same harness in the same directory where it `has_directory_to_itself`. `remembered` is the pane where the
+    same name led to before, which counts while it lives; `claims` answers what other identities hold, held or may hold,
+    and is asked only when a remembered pane is lost.
     """
 
     identity: Identity
@@ -75,6 +122,13 @@ class Address:
     expected: Expected = Expected()
     sessions: tuple[Session, ...] = ()
     has_directory_to_itself: bool = False
+    remembered: RememberedPane | None = None
+    claims: Callable[[], Sequence[Claim]] = field(default=no_claims, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name by which its place is looked up; empty where nobody said one."""
+        return self.pane or self.suggested
 
 
 @dataclass(frozen=True, slots=True)

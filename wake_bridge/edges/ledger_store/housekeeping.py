@@ -57,6 +57,7 @@ class Upkeep(LedgerPart):
             self._db.change("DELETE FROM announced WHERE at < ?", (before,))
             self._db.change("DELETE FROM quarantine WHERE at < ?", (before,))
             self._db.change("DELETE FROM session WHERE seen_at < ?", (before,))
+            self._db.change("DELETE FROM former_agent WHERE until < ?", (before,))
             self._db.change(
                 "DELETE FROM notice WHERE at < ? AND NOT EXISTS"
                 " (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)",
@@ -87,6 +88,9 @@ class Upkeep(LedgerPart):
             self._db.change("UPDATE paused SET since = :now, until = until - (since - :now) WHERE since > :now", moment)
             self._db.change("UPDATE limit_lift SET at = :now WHERE at > :now", moment)
             self._db.change("UPDATE heartbeat SET nudged_at = :now WHERE nudged_at > :now", moment)
+            self._db.change(
+                "UPDATE remembered_pane SET since = MIN(since, :now), seen_at = :now WHERE seen_at > :now", moment
+            )
             self._count_wakes_as_of(now)
 
     def _prune_by_batches(self, statement: str, before: Instant) -> int:

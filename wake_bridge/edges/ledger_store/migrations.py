@@ -31,7 +31,17 @@ def add_sessions(connection: sqlite3.Connection) -> None:
     _run_script(connection, "v3.sql")
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (create_first_schema, add_heartbeat_and_notices, add_sessions)
+def bring_to_version_4(connection: sqlite3.Connection) -> None:
+    """To version 4: remembered panes."""
+    _run_script(connection, "v4.sql")
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    create_first_schema,
+    add_heartbeat_and_notices,
+    add_sessions,
+    bring_to_version_4,
+)
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 
 

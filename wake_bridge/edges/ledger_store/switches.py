@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import binding_of, binding_to_json
 from wake_bridge.ports.ledger_records import Pause, SetAside
@@ -61,6 +61,8 @@ class Switches(LedgerPart):
         """See `Ledger.unbind`."""
         with self._db.transaction():
             self._db.change("DELETE FROM binding WHERE identity = ?", (identity,))
+            self._leave(identity)
+            self._db.change("DELETE FROM remembered_pane WHERE identity = ?", (identity,))
 
     def bindings(self) -> Mapping[Identity, Binding]:
         """See `Ledger.bindings`."""
@@ -73,6 +75,45 @@ class Switches(LedgerPart):
         """See `Ledger.binding`."""
         stored = self._db.value("SELECT fence FROM binding WHERE identity = ?", (identity,))
         return None if stored is None else binding_of(stored)
+
+    def remember(self, identity: Identity, pane: RememberedPane, was: RememberedPane | None) -> bool:
+        """See `Ledger.remember`."""
+        with self._db.transaction():
+            found = self.remembered(identity)
+            if not _is_as_expected(found, was, pane):
+                return False
+            if found is not None and not _is_the_same(found, pane):
+                self._leave(identity)
+            self._db.change(
+                "INSERT INTO remembered_pane (identity, name, socket, fence, since, seen_at) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET name = excluded.name, socket = excluded.socket, fence = excluded.fence,"
+                " since = excluded.since, seen_at = excluded.seen_at",
+                (identity, pane.name, pane.socket, binding_to_json(pane.fence), pane.since, pane.seen_at),
+            )
+            return True
+
+    def remembered(self, identity: Identity) -> RememberedPane | None:
+        """See `Ledger.remembered`."""
+        row = self._db.row("SELECT * FROM remembered_pane WHERE identity = ?", (identity,))
+        if row is None:
+            return None
+        return RememberedPane(row["name"], row["socket"], binding_of(row["fence"]), row["since"], row["seen_at"])
+
+    def claims(self) -> list[Claim]:
+        """See `Ledger.claims`."""
+        rows = self._db.rows(
+            "SELECT identity, fence, NULL AS until FROM remembered_pane UNION ALL"
+            " SELECT identity, fence, until FROM former_agent ORDER BY identity, until"
+        )
+        return [Claim(row["identity"], fence=binding_of(row["fence"]), until=row["until"]) for row in rows]
+
+    def _leave(self, identity: Identity) -> None:
+        """What was remembered becomes a former agent, as of when it was last seen."""
+        self._db.change(
+            "INSERT INTO former_agent (identity, fence, until) SELECT identity, fence, seen_at FROM remembered_pane"
+            " WHERE identity = ? ON CONFLICT DO UPDATE SET until = excluded.until",
+            (identity,),
+        )
 
     def degrade(self, identity: Identity, adapter: str, why: str, now: Instant) -> None:
         """See `Ledger.degrade`."""
@@ -103,3 +144,16 @@ class Switches(LedgerPart):
             SetAside(row["identity"], row["adapter"], row["why"], row["at"])
             for row in self._db.rows("SELECT identity, adapter, why, at FROM degraded ORDER BY identity, adapter")
         ]
+
+
+def _is_the_same(one: RememberedPane, other: RememberedPane) -> bool:
+    """Whether they say the same but for when it was seen; which session shows the pane is no part of it."""
+    has_agent = (one.fence.agent_pid, one.fence.agent_started) == (other.fence.agent_pid, other.fence.agent_started)
+    return has_agent and one.fence.has_pane_of(other.fence) and (one.name, one.socket) == (other.name, other.socket)
+
+
+def _is_as_expected(found: RememberedPane | None, was: RememberedPane | None, new: RememberedPane) -> bool:
+    """Whether nobody else has written since: `was` is None where nothing was known by the name of today."""
+    if found is None or was is None:
+        return was is None and (found is None or (found.name, found.socket) != (new.name, new.socket))
+    return _is_the_same(found, was)

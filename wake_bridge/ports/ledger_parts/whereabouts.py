@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
 
 
@@ -17,13 +17,26 @@ class Whereabouts(Protocol):
         """Record where an identity lives."""
 
     def unbind(self, identity: Identity) -> None:
-        """Forget where it lives; without effect where nothing is recorded."""
+        """Forget where it was bound and where it was found; without effect where nothing is recorded."""
 
     def bindings(self) -> Mapping[Identity, Binding]:
         """Where each bound identity lives."""
 
     def binding(self, identity: Identity) -> Binding | None:
         """Where it was bound."""
+
+    def remember(self, identity: Identity, pane: RememberedPane, was: RememberedPane | None) -> bool:
+        """Record where an identity was found; whom it had there before counts as its former agent.
+
+        Without effect where something else is recorded by now than `was` for that name: a person's word may have come in
+        between. Answers whether it was recorded.
+        """
+
+    def remembered(self, identity: Identity) -> RememberedPane | None:
+        """Where an identity was found last."""
+
+    def claims(self) -> list[Claim]:
+        """Every remembered pane, and every former agent, as a claim of its identity."""
 
     def meet_session(self, session: Session) -> None:
         """Record whose a conversation is; what was recorded of it before is replaced."""

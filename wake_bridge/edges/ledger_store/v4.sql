@@ -1,0 +1,20 @@
+-- From version 3 to version 4.
+-- A statement never changes once released: later versions migrate.
+
+-- The pane where an identity's agent was found: from then on it counts, `name` is only how it was found (DESIGN §6.2).
+CREATE TABLE remembered_pane (
+    identity TEXT PRIMARY KEY,
+    name     TEXT    NOT NULL,
+    socket   TEXT    NOT NULL,
+    fence    TEXT    NOT NULL,
+    since    INTEGER NOT NULL,
+    seen_at  INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Where an identity was found before, and the agent it had there, until when.
+CREATE TABLE former_agent (
+    identity TEXT    NOT NULL,
+    fence    TEXT    NOT NULL,
+    until    INTEGER NOT NULL,
+    PRIMARY KEY (identity, fence)
+) WITHOUT ROWID;

@@ -239,7 +239,14 @@ def test_one_subscription_that_wants_it_is_enough_and_the_others_are_noted() -> 
 
 @pytest.mark.parametrize(
     ("hours", "old_at_new_position", "word"),
-    [(6 * 24, False, ""), (7 * 24 + 1, False, "age"), (2, True, "age"), (0.9, True, ""), (-5, False, "")],
+    [
+        (6 * 24, False, ""),
+        (7 * 24 + 1, False, "age"),
+        (7 * 24 + 1, True, "age"),
+        (2, True, "rewritten"),
+        (0.9, True, ""),
+        (-5, False, ""),
+    ],
 )
 def test_age_is_judged_by_the_kind_of_cursor(hours: float, old_at_new_position: bool, word: str) -> None:
     """DESIGN §3: 7 days for a live cursor; 1 h for a new epoch or an old fact at a new log position."""

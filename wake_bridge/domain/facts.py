@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -89,7 +89,8 @@ class Past:
 
     `seen_at` is now. `rows_after` is the wall time after which the row must have been committed (0: not known).
     `previous_state` is the task's last known state, None at first sight. `has_audience` says that a broadcast's
-    recipients are recorded, `is_typed` that the log has a typed row for this task's move.
+    recipients are recorded, `is_typed` that the log has a typed row for this task's move. `is_rewrite` says that the log
+    had the same edge before, or that its earlier rows are gone and nobody can tell.
     """
 
     seen_at: Instant
@@ -97,6 +98,7 @@ class Past:
     previous_state: str | None = None
     has_audience: bool = False
     is_typed: bool = False
+    is_rewrite: bool = True
 
 
 def facts_of(entry: EntryLike, past: Past) -> tuple[Fact, ...] | Unusable:
@@ -147,7 +149,7 @@ def _mail_facts(entry: EntryLike, edge: EdgeLike, past: Past) -> tuple[Fact, ...
             message=message,
             already_read=read_at is not None,
             audience_open=is_open,
-            old_at_new_position=_is_older_than_its_row(message.sent_at, past),
+            old_at_new_position=past.is_rewrite and _is_older_than_its_row(message.sent_at, past.rows_after),
         ),
     )
 
@@ -156,8 +158,7 @@ def _permission_facts(entry: EntryLike, edge: EdgeLike, past: Past) -> tuple[Fac
     """Edges run grantee → granter: the grantee is told."""
     if not is_identity(edge.source):
         return Unusable("the permission's grantee is no identity")
-    known = (parse_instant(edge.properties.get(name)) for name in ("grantedAt", "timestamp", "createdAt"))
-    granted_at = next((instant for instant in known if instant is not None), None)
+    granted_at = _granted_at(edge)
     return (
         Fact(
             log_id=entry.log_id,
@@ -174,7 +175,7 @@ def _permission_facts(entry: EntryLike, edge: EdgeLike, past: Past) -> tuple[Fac
             ),
             occurred_at=granted_at,
             actor=edge.target,
-            old_at_new_position=_is_older_than_its_row(granted_at, past),
+            old_at_new_position=past.is_rewrite and _is_older_than_its_row(granted_at, past.rows_after),
         ),
     )
 
@@ -247,6 +248,30 @@ def _thread_of(message: Message) -> str:
     return message.thread or message.in_reply_to or message.id
 
 
-def _is_older_than_its_row(occurred_at: Instant | None, past: Past) -> bool:
-    """Whether the row only rewrites something that was there long before it was committed."""
-    return occurred_at is not None and occurred_at < past.rows_after - CLOCK_SLACK
+def _granted_at(edge: EdgeLike) -> Instant | None:
+    known = (parse_instant(edge.properties.get(name)) for name in ("grantedAt", "timestamp", "createdAt"))
+    return next((instant for instant in known if instant is not None), None)
+
+
+def older_than_their_rows(entries: Iterable[EntryLike], rows_after: Instant) -> frozenset[str]:
+    """Ids of the edges whose mail or permission is older than its row: rewritten since, or written with a slow clock.
+
+    Args:
+        entries: rows of the log.
+        rows_after: the wall time after which all of them were committed, in ms; 0 if unknown.
+    """
+    return frozenset(
+        entry.edge.id
+        for entry in entries
+        if entry.edge is not None and _is_older_than_its_row(_happened_at(entry, entry.edge), rows_after)
+    )
+
+
+def _happened_at(entry: EntryLike, edge: EdgeLike) -> Instant | None:
+    if edge.type in PERMISSIONS:
+        return _granted_at(edge)
+    return parse_instant(entry.message.get("sentAt")) if entry.message is not None else None
+
+
+def _is_older_than_its_row(occurred_at: Instant | None, rows_after: Instant) -> bool:
+    return occurred_at is not None and occurred_at < rows_after - CLOCK_SLACK

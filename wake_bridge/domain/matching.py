@@ -129,13 +129,15 @@ def _refusal(
             return Refusal(f"filter {key}")
     if fact.already_read:
         return Refusal.READ
-    if fact.occurred_at is not None and moment.wall - fact.occurred_at > _age_limit(fact, moment.rules):
+    return _too_old(fact, moment)
+
+
+def _too_old(fact: Fact, moment: Moment) -> Refusal | None:
+    """Which of the two limits of age the fact is beyond; None when it is young enough."""
+    age = moment.wall - fact.occurred_at if fact.occurred_at is not None else 0
+    if age > moment.rules.catch_up:
         return Refusal.AGE
-    return None
-
-
-def _age_limit(fact: Fact, rules: MatchingRules) -> int:
-    return min(rules.look_back, rules.catch_up) if fact.old_at_new_position else rules.catch_up
+    return Refusal.REWRITTEN if fact.old_at_new_position and age > moment.rules.look_back else None
 
 
 def _may_see(identity: Identity, message: Message) -> bool:

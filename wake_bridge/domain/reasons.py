@@ -73,6 +73,10 @@ REFUSED: Final[dict[Refusal, tuple[str, str]]] = {
         "it was too old when it was first seen here (`policy.catch_up`)",
         "to wake for it all the same: `wake-bridge resync {subscription} --since {before}`",
     ),
+    Refusal.REWRITTEN: (
+        "it was sent more than an hour before this row, and an earlier row of it was there or may have been pruned",
+        "to wake for it all the same: `wake-bridge resync {subscription} --since {before}`",
+    ),
 }
 
 UNHEARD: Final[dict[Unheard, tuple[str, str]]] = {

@@ -22,6 +22,7 @@ class Refusal(StrEnum):
     FILTER_REPLY = "filter inReplyToFilter"
     READ = "read"
     AGE = "age"
+    REWRITTEN = "rewritten"
 
 
 class Unheard(StrEnum):

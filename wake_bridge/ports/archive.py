@@ -6,7 +6,6 @@ Contract: as `ports.ledger`; every method here only reads.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from wake_bridge.domain.delivery import Delivery, Outcome
@@ -14,14 +13,6 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Quarantined
-
-
-@dataclass(frozen=True, slots=True)
-class EpochStart:
-    """When the present life of the source began for us, and why it was begun."""
-
-    at: Instant
-    reason: str
 
 
 class Archive(Ledger, Protocol):
@@ -35,9 +26,6 @@ class Archive(Ledger, Protocol):
 
     def quarantined(self, log_id: LogId | None, entity_ids: Collection[str]) -> list[Quarantined]:
         """Log rows that could not be read: that one, and those about the entities."""
-
-    def epoch_start(self) -> EpochStart | None:
-        """How the present epoch began; None before the first."""
 
     def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
         """How many deliveries ended how since then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
@@ -175,6 +175,9 @@ class ChangeLog(Protocol):
 
     def census(self) -> Census:
         """Tip and tasks for the start of an epoch."""
+
+    def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:
+        """Which of the edges have a row of the log at or below `upto`."""
 
     def typed_tasks_after(self, log_id: LogId) -> frozenset[str]:
         """Tasks that have a typed row (`task_state_changed`) later in the log."""

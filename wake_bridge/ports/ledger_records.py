@@ -23,6 +23,14 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStart:
+    """When the present life of the source began for us, and why it was begun."""
+
+    at: Instant
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskState:
     """The last state we know of a task; transitions are derived by comparing with it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -151,6 +151,16 @@ class SqliteGraph:
         tasks = ((text(node_id), _labelled(data, MESSAGE_LABEL)) for node_id, data in rows)
         known = tuple((task_id, properties) for task_id, properties in tasks if properties and properties.get("task"))
         return Census(tip, fingerprint or "", known)
+
+    def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:
+        """See `ChangeLog.logged_before`. No index helps: it is asked for rare edges, and walks the log once for all."""
+        rows = self._source.query(
+            "SELECT DISTINCT entity_id FROM GraphLog WHERE log_id <= ? AND entity_type = 'edges'"
+            " AND entity_id IN (SELECT value FROM json_each(?))",
+            upto,
+            json.dumps(sorted(edge_ids)),
+        )
+        return frozenset(text(row[0]) for row in rows)
 
     def typed_tasks_after(self, log_id: LogId) -> frozenset[str]:
         """See `ChangeLog.typed_tasks_after`."""

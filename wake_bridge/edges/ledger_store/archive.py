@@ -9,12 +9,11 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import to_json
-from wake_bridge.ports.archive import EpochStart
 from wake_bridge.ports.ledger_records import Quarantined
 
 
 class Memory(LedgerPart):
-    """Events by subject or row, deliveries by event, what ended how, and how the epoch began."""
+    """Events by subject or row, deliveries by event, and what ended how."""
 
     def find_events(self, *, subject_key: str = "", log_id: LogId | None = None) -> list[WakeEvent]:
         """See `Archive.find_events`; of both, whichever is given."""
@@ -43,14 +42,6 @@ class Memory(LedgerPart):
             (log_id, to_json(list(entity_ids))),
         )
         return [Quarantined(LogId(row["log_id"]), row["entity_id"], row["why"]) for row in rows]
-
-    def epoch_start(self) -> EpochStart | None:
-        """See `Archive.epoch_start`."""
-        known = {
-            row["key"]: row["value"]
-            for row in self._db.rows("SELECT key, value FROM meta WHERE key IN ('epoch_began_at', 'epoch_reason')")
-        }
-        return EpochStart(Instant(known["epoch_began_at"]), known["epoch_reason"]) if known else None
 
     def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
         """See `Archive.outcomes_since`."""

@@ -10,7 +10,7 @@ from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.edges.ledger_store.part import LedgerPart
 from wake_bridge.edges.ledger_store.rows import columns_of_event
-from wake_bridge.ports.ledger_records import NOT_ADDRESSED, Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import NOT_ADDRESSED, EpochStart, Harvest, Position, TaskState
 
 _INSERT = """
     INSERT INTO wake_event (
@@ -54,6 +54,14 @@ class TailRecord(LedgerPart):
         if "epoch" not in known:
             return None
         return Position(Epoch(known["epoch"]), LogId(known["cursor"]), known["fingerprint"])
+
+    def epoch_start(self) -> EpochStart | None:
+        """See `Ledger.epoch_start`."""
+        known = {
+            row["key"]: row["value"]
+            for row in self._db.rows("SELECT key, value FROM meta WHERE key IN ('epoch_began_at', 'epoch_reason')")
+        }
+        return EpochStart(Instant(known["epoch_began_at"]), known["epoch_reason"]) if known else None
 
     def begin_epoch(
         self,

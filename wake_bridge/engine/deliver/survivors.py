@@ -44,19 +44,24 @@ async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events:
     """
     open_events = [one for one in events if one.status is EventStatus.OPEN]
     messages = [(one.detail.message_id, identity) for one in open_events if isinstance(one.detail, MessageDetail)]
-    tasks = [one.detail.task_id for one in open_events if isinstance(one.detail, TaskDetail)]
+    tasks = list(dict.fromkeys(one.detail.task_id for one in open_events if isinstance(one.detail, TaskDetail)))
     edges = [one.detail.edge_id for one in open_events if isinstance(one.detail, PermissionDetail)]
     states = await inquiry.mail_states([*messages, *((task, identity) for task in tasks)])
     present = await inquiry.edges_present(edges)
+    left_behind = _left_behind(ledger, tasks, open_events)
     identities = dict(await inquiry.identities())
     shown = ledger.announced(identity, [one.subject_key for one in open_events])
 
     surviving: list[WakeEvent] = []
     closed: list[tuple[WakeEvent, EventStatus, str]] = []
     for event in open_events:
-        verdict = (
-            (EventStatus.ANNOUNCED, "shown by inbox") if event.subject_key in shown else _fate(event, states, present)
-        )
+        verdict: tuple[EventStatus, str] | None = None
+        if event.subject_key in shown:
+            verdict = EventStatus.ANNOUNCED, "shown by inbox"
+        elif event.id in left_behind:
+            verdict = EventStatus.SUPERSEDED, left_behind[event.id]
+        else:
+            verdict = _fate(event, states, present)
         if verdict is None:
             surviving.append(event)
         else:
@@ -83,6 +88,20 @@ async def still_unread(
     states = await inquiry.mail_states(messages)
     shown = ledger.announced(identity, [one.subject_key for one in told])
     return tuple(one for one in told if one.subject_key not in shown and _fate(one, states, set()) is None)
+
+
+def _left_behind(ledger: Ledger, tasks: Sequence[str], events: Sequence[WakeEvent]) -> dict[str, str]:
+    """The ids of those moves of `tasks` that a later move has overtaken, each with the words for it."""
+    states = ledger.task_states(tasks)
+    moves = [(one, one.detail) for one in events if isinstance(one.detail, TaskDetail)]
+    latest = {move.task_id: one.id for one, move in sorted(moves, key=lambda each: (each[0].epoch, each[0].log_id))}
+    # a task that the ledger does not know stands where its last move took it
+    now = {task: states[task].state if task in states else "" for task in tasks}
+    return {
+        one.id: f"the task has moved on{f' to {now[move.task_id]}' if now[move.task_id] else ''}"
+        for one, move in moves
+        if latest[move.task_id] != one.id or now[move.task_id] not in {"", move.new_state}
+    }
 
 
 def _fate(

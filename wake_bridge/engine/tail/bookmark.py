@@ -68,6 +68,11 @@ class Bookmark:
         self._publish()
         return new
 
+    def knows_since(self, since: Instant) -> bool:
+        """Whether the ledger has followed this life of the source since `since`, or longer."""
+        start = self._ledger.epoch_start()
+        return start is not None and start.at <= since
+
     def move(self, place: Position, crop: Crop, rows_after: Instant | None) -> list[WakeEvent]:
         """Go on to `place`; answers the events that were new. `rows_after` None leaves it as it was."""
         self.place = place

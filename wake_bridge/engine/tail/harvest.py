@@ -46,12 +46,16 @@ class Crop:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of the log: its epoch, the wall time after which they were committed, and what else is known."""
+    """A stretch of the log: its epoch, the wall time after which they were committed, and what else is known.
+
+    `rewritten` are the edges that the log had before, or of which nobody can tell whether it had.
+    """
 
     epoch: Epoch
     rows_after: Instant
     with_audience: frozenset[str] = frozenset()
     typed_later: frozenset[str] = frozenset()
+    rewritten: frozenset[str] = frozenset()
 
 
 class Harvester:
@@ -106,6 +110,7 @@ class Harvester:
                 previous_state=known[entry.entity_id].state if entry.entity_id in known else None,
                 has_audience=entry.edge is not None and entry.edge.source in stretch.with_audience,
                 is_typed=is_typed,
+                is_rewrite=entry.edge is not None and entry.edge.id in stretch.rewritten,
             )
             facts = facts_of(entry, past) if entry.node is None or entry.label == MESSAGE_LABEL else ()
             if isinstance(facts, Unusable):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,6 +114,10 @@ class LogReader:
             with_audience=audiences_of(self._log, page.entries),
             typed_later=self._typed_beyond(page),
         )
+
+    def logged_before(self, edge_ids: Collection[str], cursor: LogId) -> frozenset[str]:
+        """Which of the edges the log had at or before the cursor."""
+        return self._log.logged_before(edge_ids, cursor)
 
     def reopen(self) -> None:
         """Open the log anew: for a deafness that leaves no trace."""

@@ -13,6 +13,7 @@ import structlog
 from wake_bridge.domain.epochs import Standing
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
 from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.facts import older_than_their_rows
 from wake_bridge.domain.heartbeat import Driver, drivers
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
@@ -252,7 +253,8 @@ class Tail:
             await self._take_contents()
         if reading.standing is Standing.PRUNED:
             self._warn_of_pruning(place, reading)
-        stretch = Stretch(place.epoch, self._bookmark.rows_after, reading.with_audience, reading.typed_later)
+        rewritten = await self._rewritten(reading, place)
+        stretch = Stretch(place.epoch, self._bookmark.rows_after, reading.with_audience, reading.typed_later, rewritten)
         crop = self._harvester.reap(reading.page.entries, reading.page.broken, stretch, self._bookmark.unsaved)
         self._seen = None
         new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
@@ -263,6 +265,20 @@ class Tail:
         for identity in crop.rerouted:
             self._on_rerouted(identity)
         return reading.reaches_tip
+
+    async def _rewritten(self, reading: Reading, place: Position) -> frozenset[str]:
+        """Of the edges that are older than their rows, those the log had before, or may have had.
+
+        Without its first rows the log alone cannot tell: then only a ledger that saw all that may still wake can.
+        """
+        old = older_than_their_rows(reading.page.entries, self._bookmark.rows_after)
+        if not old:
+            return old
+        if reading.bounds.lowest > 1 and not self._bookmark.knows_since(
+            Instant(self._clock.now() - self._rules().catch_up)
+        ):
+            return old
+        return await self._ask(self._reader.logged_before, old, place.cursor)
 
     async def _take_contents(self) -> None:
         """Learn who listens in the file as it is now."""

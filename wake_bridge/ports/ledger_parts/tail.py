@@ -7,7 +7,7 @@ from typing import Protocol
 
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import EpochStart, Harvest, Position, TaskState
 
 
 class TailRecords(Protocol):
@@ -15,6 +15,9 @@ class TailRecords(Protocol):
 
     def position(self) -> Position | None:
         """Where the tail stands; None before the first epoch."""
+
+    def epoch_start(self) -> EpochStart | None:
+        """How the present epoch began; None before the first."""
 
     def begin_epoch(
         self,

@@ -51,6 +51,13 @@ NOTICES_EVERY: Final = 5.0
 """Seconds between two looks for what a person should know."""
 
 SIGN_OF_LIFE: Final = "heartbeat.alive"
+PRUNED_AT_ONCE: Final = 100
+PAGES_AT_ONCE: Final = 256
+"""Deliveries that are forgotten, and pages of 4 KiB that are given back, while nothing else uses the ledger."""
+
+BREATH: Final = 0.02
+"""Seconds between two such steps, for the wakes that are due."""
+
 STUCK_AFTER: Final = 30_000
 """Milliseconds without progress of the tail after which the watchdog is no longer fed."""
 
@@ -224,6 +231,7 @@ class Daemon:
         await self.parts.tail.catch_up_once()
         await self.parts.deliverer.run_once()
         await self.parts.acknowledge.look()
+        await self._prune()
 
     def _prepare(self) -> None:
         parts = self.parts
@@ -235,7 +243,6 @@ class Daemon:
         parts.ledger.rebase(parts.clock.now())
         parts.deliverer.inherit()
         self._look_for_other_driver()
-        self._prune()
 
     # -- signals and chores --------------------------------------------------------------------------------------
 
@@ -291,7 +298,7 @@ class Daemon:
     def _plan_chores(self) -> None:
         interval = self._notifier.watchdog_interval
         self._housekeeping.every(30, self._look_for_other_driver, "other driver")
-        self._housekeeping.every(DAY / 4, self._prune, "retention")
+        self._housekeeping.every(DAY / 4, self._prune, "retention", at_once=True)
         self._housekeeping.every(min(5.0, interval / 2) if interval else 5.0, self._show_life, "sign of life")
         if not self._is_dry_run:
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
@@ -311,9 +318,16 @@ class Daemon:
     async def _nudge(self) -> None:
         await self.parts.heartbeat.tick(self.parts.clock.now())
 
-    def _prune(self) -> None:
-        kept = self._settings.config.daemon.retention_days * DAY * 1000
-        removed = self.parts.ledger.prune(Instant(self.parts.clock.now() - kept))
+    async def _prune(self) -> None:
+        """Forget what is older than the retention, in steps between which wakes go on."""
+        ledger = self.parts.ledger
+        before = Instant(self.parts.clock.now() - self._settings.config.daemon.retention_days * DAY * 1000)
+        removed = 0
+        while step := ledger.prune(before, PRUNED_AT_ONCE):
+            removed += step
+            await asyncio.sleep(BREATH)
+        while ledger.shrink(PAGES_AT_ONCE):  # noqa: ASYNC110 - nobody waits for an event: each turn does a part
+            await asyncio.sleep(BREATH)
         if removed:
             self._log.info("pruned", deliveries=removed)
 

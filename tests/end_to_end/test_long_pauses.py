@@ -92,7 +92,7 @@ def test_a_start_deletes_what_is_older_than_the_retention(world: Playground) -> 
 
     second = world.sandbox.daemon()
 
-    assert second.entries("pruned")[0]["deliveries"] >= 1
+    assert second.waits_for_log("pruned")[0]["deliveries"] >= 1
     world.sandbox.run("deliveries", "show", str(told["id"]), expect=8)
 
 

@@ -261,8 +261,8 @@ def test_what_was_told_within_a_day_is_read_once(ledger: LedgerStore, new_id: Ne
 def test_pruning_costs_as_much_as_there_is_to_prune(ledger: LedgerStore, new_id: NewId) -> None:
     """DESIGN §3: a year's ledger is pruned like a week's, only longer."""
     end_some(ledger, new_id, range(100, 400))
-    once = cost_of(ledger, lambda: ledger.prune(later(1)))
+    once = cost_of(ledger, lambda: ledger.prune(later(1), 10_000))
     end_some(ledger, new_id, range(1000, 1900))
 
-    assert cost_of(ledger, lambda: ledger.prune(later(1))) <= once * 3.6
+    assert cost_of(ledger, lambda: ledger.prune(later(1), 10_000)) <= once * 3.6
     assert ledger.tally().delivered == 0

@@ -165,5 +165,5 @@ def test_a_conversation_that_was_silent_for_long_is_forgotten(ledger: LedgerStor
     """Some never say that they end."""
     for number, seen in enumerate((0, 50_000)):
         ledger.meet_session(Session("codex", f"s{number}", AGENT, seen_at=later(seen)))
-    ledger.prune(later(1000))
+    ledger.prune(later(1000), 10_000)
     assert [one.session_id for one in ledger.all_sessions()] == ["s1"]

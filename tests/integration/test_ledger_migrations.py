@@ -215,6 +215,7 @@ def test_an_update_from_any_released_schema_keeps_all_that_was_recorded(tmp_path
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,), "it could not shrink"
     has_copy = (tmp_path / f"state.sqlite.before-v{len(MIGRATIONS)}").exists()
     assert has_copy is (version < len(MIGRATIONS))
 

@@ -12,9 +12,10 @@ import pytest
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, NotFound, OperationFailed, RefusedForSafety, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.names import Instant, WakePolicy
+from wake_bridge.domain.names import Epoch, Instant, LogId, WakePolicy
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.edges.ulids import new_ulid
+from wake_bridge.ports.ledger_records import NewId, Position
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     FENCE,
@@ -27,6 +28,7 @@ from wake_bridge.testing.ledger_samples import (
     open_delivery,
     sample_event,
 )
+from wake_bridge.testing.sandbox import Sandbox
 
 Move = Callable[[LedgerStore, Delivery], object]
 
@@ -639,3 +641,26 @@ def test_deliveries_are_listed_newest_first_by_state_and_identity(ledger: Ledger
     assert ledger.deliveries(state=DeliveryState.PENDING, identity=None, limit=9) == [waiting]
     failed = ledger.deliveries(state=DeliveryState.FAILED, identity=waiting.identity, limit=9)
     assert [one.id for one in failed] == [everyone[2].id]
+
+
+def test_a_pause_says_which_wake_was_already_on_its_way(tmp_path: Path, program: tuple[str, ...]) -> None:
+    """What is being typed at that moment may still arrive; what waits staged is kept, and is no surprise."""
+    with Sandbox(tmp_path, "no-such-server", program) as sandbox:
+        sandbox.run("init")
+        for name in ("@typed", "@waiting"):
+            sandbox.run("agent", "add", name)
+        with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
+            ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", START)
+            typed, waiting = (
+                lock_with_its_events(
+                    ledger, ledger.dispatch(open_delivery(ledger, event, new_id=new_ulid), START), START
+                )
+                for event in (sample_event(1, "@typed"), sample_event(2, "@waiting"))
+            )
+            ledger.renew(waiting, Instant(START), Hold(HoldReason.STAGED, "", "a:1.0", Instant(START)), START)
+
+        said = sandbox.run("pause", "--all").stderr
+        assert typed.id in said
+        assert "may still arrive" in said
+        assert waiting.id not in said
+        assert sandbox.run("pause", "@waiting").stderr == ""

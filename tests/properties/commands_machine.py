@@ -192,7 +192,7 @@ class CommandsBesideADaemon(RuleBasedStateMachine):
         """Nothing open, and nothing that is under way."""
         day_ago = Instant(self._now - 86_400_000)
         alive = {one.id for one in self._stores[0].unsettled()}
-        self._stores[actor].prune(day_ago)
+        self._stores[actor].prune(day_ago, 10_000)
         assert {one.id for one in self._stores[0].unsettled()} == alive
         # without their delivery, old notices go too
         self._notices = {subject: at for subject, at in self._notices.items() if at >= day_ago}

@@ -241,7 +241,7 @@ def grow(directory: Path, *, events: int) -> Table:
             for step in STEPS:
                 ledger.append(delivery, step, {"where": "agents:1.0", "pane": "%7", "composer": "draft"}, now)
             ledger.settle(delivery, Outcome.SUBMITTED, Proof.SUBMITTED, {"seen": "busy"}, now)
-        ledger.prune(Instant(start + day * DAY - 90 * DAY))
+        ledger.prune(Instant(start + day * DAY - 90 * DAY), 10_000)
         largest = max(largest, sum(one.stat().st_size for one in state.glob("state.sqlite*")))
     ledger.close()
     row = f"{events} events over {events // PER_DAY} days"

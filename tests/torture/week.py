@@ -164,7 +164,7 @@ async def _works(engine: WholeEngine, name: str, chance: random.Random, wakes: l
 
 async def _upkeep(engine: WholeEngine) -> None:
     while True:
-        engine.ledger.prune(Instant(engine.now - RETENTION))
+        engine.ledger.prune(Instant(engine.now - RETENTION), 10_000)
         await asyncio.sleep(PRUNED_EVERY)
 
 

@@ -59,6 +59,7 @@ def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
 @pass_run
 def pause(run: CommandContext, identity: str | None, everyone: bool, duration: int | None) -> None:
     """Stop waking an identity, or all. What arrives meanwhile waits."""
+    from wake_bridge.domain.delivery import DeliveryState
     from wake_bridge.domain.names import Instant
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import time_or_none
@@ -69,12 +70,20 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
     until = Instant(now + duration) if duration else None
     ledger = LedgerStore.open(run.settings.state_dir)
     ledger.pause(who, until, now)
+    # one that waits with its text staged has a hold, and the pause keeps it there
+    under_way = [one for one in ledger.unsettled() if one.state is DeliveryState.LOCKED and one.hold is None]
     ledger.close()
     run.poke_daemon()
     ends = f"until {time_or_none(until)}" if until else f"until `wake-bridge resume {identity or '--all'}`"
     run.console.object(
         {"paused": who, "until": time_or_none(until)}, f"{identity or 'every identity'} is paused {ends}"
     )
+    for one in under_way:
+        if who in {"*", one.identity}:
+            run.console.warn(
+                f"note: a wake for {one.identity} was already on its way into {one.where} and may still arrive:"
+                f" `wake-bridge deliveries show {one.id}`"
+            )
 
 
 @click.command()

@@ -105,6 +105,14 @@ class Database:
         found = self.row(query, parameters)
         return None if found is None else found[0]
 
+    def give_back(self, pages: int) -> None:
+        """Give at most so many unused pages of 4 KiB back to the disk."""
+        try:
+            # `execute` would stop after the first page
+            self.connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+        except sqlite3.Error as error:
+            raise explained(error, self.path) from error
+
     def close(self) -> None:
         """Give up the file."""
         self.connection.close()

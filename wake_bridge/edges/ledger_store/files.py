@@ -29,6 +29,9 @@ _OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SHARED_FIRST: Final = 0x40000002
 _SHARED_SIZE: Final = 510
 
+_INCREMENTAL: Final = 2
+"""SQLite's number for `auto_vacuum = INCREMENTAL`."""
+
 
 def open_for_writing(directory: Path, migrations: Sequence[Migration]) -> tuple[sqlite3.Connection, Path | None]:
     """Open or create the ledger of a state directory; also answers where a damaged one was set aside.
@@ -173,15 +176,29 @@ def _connect_whole(path: Path, migrations: Sequence[Migration]) -> sqlite3.Conne
     """Connect, check and migrate; raises `sqlite3.DatabaseError` as it is."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_PATIENCE)
     try:
+        if path.stat().st_size == 0:
+            # heeded only before the first page is written
+            connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         _write_ahead(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = 1")
         _check(connection)
         migrate(connection, path, migrations)
+        _let_it_shrink(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _let_it_shrink(connection: sqlite3.Connection) -> None:
+    """See that pages which hold nothing any more can be given back; a file of an earlier version is rewritten once."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL:
+        return
+    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+    # a full disk or another process may be in the way: the next start tries again
+    with suppress(sqlite3.OperationalError):
+        connection.execute("VACUUM")
 
 
 def _write_ahead(connection: sqlite3.Connection, path: Path) -> None:

@@ -12,12 +12,9 @@ from wake_bridge.ports.ledger_records import Tally
 FARTHEST_LOOK: Final = 60_000
 """Milliseconds: no look and no lease is set further ahead than this, nominally."""
 
-BATCH: Final = 500
-"""Rows that are pruned in one transaction."""
-
 
 class Upkeep(LedgerPart):
-    """Tally, prune, rebase."""
+    """Tally, prune, shrink, rebase."""
 
     def tally(self) -> Tally:
         """See `Ledger.tally`."""
@@ -40,20 +37,24 @@ class Upkeep(LedgerPart):
             holds=dict(holds),
         )
 
-    def prune(self, before: Instant) -> int:
-        """See `Ledger.prune`; counts deliveries and events. Goes by batches, so that nobody waits long for the file."""
-        deliveries = self._prune_by_batches(
-            "DELETE FROM delivery WHERE seq IN (SELECT seq FROM delivery WHERE settled_at < :before AND NOT EXISTS"
-            " (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND status = 'open') LIMIT :batch)",
-            before,
-        )
-        events = self._prune_by_batches(
-            "DELETE FROM wake_event WHERE seq IN (SELECT seq FROM wake_event WHERE status <> 'open'"
-            " AND status_at < :before AND NOT EXISTS"
-            " (SELECT 1 FROM delivery_event WHERE event_id = wake_event.id) LIMIT :batch)",
-            before,
-        )
+    def prune(self, before: Instant, at_most: int) -> int:
+        """See `Ledger.prune`."""
+        moment = {"before": before, "at_most": at_most}
         with self._db.transaction():
+            removed = self._db.change(
+                "DELETE FROM delivery WHERE seq IN (SELECT seq FROM delivery WHERE settled_at < :before AND NOT EXISTS"
+                " (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND status = 'open') LIMIT :at_most)",
+                moment,
+            )
+        if removed == at_most:
+            return removed
+        with self._db.transaction():
+            removed += self._db.change(
+                "DELETE FROM wake_event WHERE seq IN (SELECT seq FROM wake_event WHERE status <> 'open'"
+                " AND status_at < :before AND NOT EXISTS"
+                " (SELECT 1 FROM delivery_event WHERE event_id = wake_event.id) LIMIT :at_most)",
+                moment,
+            )
             self._db.change("DELETE FROM announced WHERE at < ?", (before,))
             self._db.change("DELETE FROM quarantine WHERE at < ?", (before,))
             self._db.change("DELETE FROM session WHERE seen_at < ?", (before,))
@@ -63,7 +64,12 @@ class Upkeep(LedgerPart):
                 " (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)",
                 (before,),
             )
-        return deliveries + events
+        return removed
+
+    def shrink(self, pages: int) -> bool:
+        """See `Ledger.shrink`."""
+        self._db.give_back(pages)
+        return bool(self._db.value("PRAGMA freelist_count"))
 
     def rebase(self, now: Instant) -> None:
         """See `Ledger.rebase`."""
@@ -92,15 +98,6 @@ class Upkeep(LedgerPart):
                 "UPDATE remembered_pane SET since = MIN(since, :now), seen_at = :now WHERE seen_at > :now", moment
             )
             self._count_wakes_as_of(now)
-
-    def _prune_by_batches(self, statement: str, before: Instant) -> int:
-        total = 0
-        while True:
-            with self._db.transaction():
-                pruned = self._db.change(statement, {"before": before, "batch": BATCH})
-            total += pruned
-            if pruned < BATCH:
-                return total
 
     def _count_wakes_as_of(self, now: Instant) -> None:
         """The journal's lines stand as they are; remember up to which one their times are not to be believed."""

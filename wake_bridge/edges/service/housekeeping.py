@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import structlog
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
@@ -22,8 +23,8 @@ class Housekeeping:
         )
         self._scheduler.add_listener(self._report, EVENT_JOB_ERROR)
 
-    def every(self, seconds: float, chore: Chore, name: str) -> None:
-        """Call `chore` every so many seconds, on the loop's own thread."""
+    def every(self, seconds: float, chore: Chore, name: str, *, at_once: bool = False) -> None:
+        """Call `chore` every so many seconds, on the loop's own thread; with `at_once` for the first time at the start."""
 
         async def run() -> None:
             # a plain function the scheduler would run on a thread that may not touch the ledger
@@ -32,6 +33,8 @@ class Housekeeping:
                 await done
 
         self._scheduler.add_job(run, "interval", seconds=seconds, id=name, name=name)
+        if at_once:
+            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
 
     def start(self) -> None:
         """Begin; needs a running event loop."""

@@ -21,8 +21,12 @@ class Upkeep(Protocol):
     def tally(self) -> Tally:
         """Counts for `status`."""
 
-    def prune(self, before: Instant) -> int:
-        """Delete terminal deliveries and closed events older than that, with their journal; answers how many.
+    def prune(self, before: Instant, at_most: int) -> int:
+        """Delete terminal deliveries, then closed events, older than that, with their journal; answers how many.
 
-        A failed delivery whose events are still open stays: nobody was told of them.
+        At most `at_most` of either: the file is locked meanwhile, so a long past goes in small steps. 0 means that nothing
+        old is left. A failed delivery whose events are still open stays: nobody was told of them.
         """
+
+    def shrink(self, pages: int) -> bool:
+        """Give at most so many unused pages (4 KiB) back to the disk; answers whether more could be given."""

@@ -232,7 +232,7 @@ def test_a_remembered_pane_is_replaced_only_by_who_knows_it(ledger: LedgerStore)
     assert ledger.remembered(AGENT) is None
     assert not ledger.remember(AGENT, renamed, renamed)
     assert [one.until for one in ledger.claims()] == [later(3), later(5)]
-    ledger.prune(later(4))
+    ledger.prune(later(4), 10_000)
     assert [one.until for one in ledger.claims()] == [later(5)]
 
 

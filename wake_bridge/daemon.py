@@ -30,10 +30,10 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
 from wake_bridge.edges.own_files import touch_own_file
 from wake_bridge.edges.service.control_server import ControlServer
+from wake_bridge.edges.service.graph_lock import GraphLock
 from wake_bridge.edges.service.housekeeping import Housekeeping
 from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.edges.service.notify import ServiceNotifier
-from wake_bridge.edges.service.other_daemons import require_none_of
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
 from wake_bridge.engine.supervise import Supervisor
@@ -79,23 +79,22 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
     checked = checked_settings(config_option)
     configure_logging(checked, os.environ)
     with ExitStack() as held:
+        graph_lock: GraphLock | None = None
         if dry_run:
             directory = held.enter_context(_copied_state(checked.state_dir))
         else:
             make_private_directory(checked.state_dir)
             require_own_place(checked.state_dir)
             held.enter_context(InstanceLock(checked.state_dir))
-            require_none_of(checked.graph_path)
+            graph_lock = held.enter_context(GraphLock(checked.graph_path, checked.state_dir))
             directory = checked.state_dir
-        return asyncio.run(
-            _live(checked, directory, lambda: checked_settings(config_option), once=once, dry_run=dry_run)
-        )
+        return asyncio.run(_live(checked, directory, lambda: checked_settings(config_option), graph_lock, once=once))
 
 
 async def _live(
-    settings: Settings, directory: Path, reload: Callable[[], Settings], *, once: bool, dry_run: bool
+    settings: Settings, directory: Path, reload: Callable[[], Settings], graph_lock: GraphLock | None, *, once: bool
 ) -> bool:
-    daemon = Daemon(settings, directory, reload, dry_run=dry_run)
+    daemon = Daemon(settings, directory, reload, graph_lock)
     try:
         if once:
             return await daemon.once()
@@ -142,31 +141,35 @@ class Daemon:
     Args:
         directory: where ledger, published cursor, socket and sign of life lie; not the state directory in a dry run.
         reload: reads the configuration anew; raises `ConfigurationInvalid`.
+        graph_lock: says that no other daemon serves the graph; None in a dry run, which types nothing.
     """
 
-    def __init__(self, settings: Settings, directory: Path, reload: Callable[[], Settings], *, dry_run: bool) -> None:
+    def __init__(
+        self, settings: Settings, directory: Path, reload: Callable[[], Settings], graph_lock: GraphLock | None
+    ) -> None:
+        self._graph_lock = graph_lock
+        self._is_dry_run = graph_lock is None
+        self._upstream = self._told_rival = ""
         ledger = LedgerStore.open(directory)
         try:
-            self.parts = wire(settings, ledger, directory, other_driver=lambda: self._other_driver, dry_run=dry_run)
+            self.parts = wire(settings, ledger, directory, other_driver=self._rival, dry_run=self._is_dry_run)
         except WakeBridgeError:
             ledger.close()
             raise
         self._settings = self._in_force = settings
         self._directory = directory
         self._reload = reload
-        self._is_dry_run = dry_run
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
         self._terminal = OwnTerminal()
         self._housekeeping = Housekeeping()
-        self._other_driver = ""
         self._since = self.parts.clock.wall()
         self._log = structlog.get_logger("daemon")
 
     async def serve(self) -> None:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
-        answers = Answers(parts, self._since, self._take_over_configuration, lambda: self._other_driver)
+        answers = Answers(parts, self._since, self._take_over_configuration, self._rival)
         control = ControlServer(self._directory, {**answers.handlers(), **SessionAnswers(parts).handlers()}, PATIENT)
         await control.start()
         self._take_signals()
@@ -297,7 +300,7 @@ class Daemon:
 
     def _plan_chores(self) -> None:
         interval = self._notifier.watchdog_interval
-        self._housekeeping.every(30, self._look_for_other_driver, "other driver")
+        self._housekeeping.every(5, self._look_for_other_driver, "other driver")
         self._housekeeping.every(DAY / 4, self._prune, "retention", at_once=True)
         self._housekeeping.every(min(5.0, interval / 2) if interval else 5.0, self._show_life, "sign of life")
         if not self._is_dry_run:
@@ -307,10 +310,17 @@ class Daemon:
         self._housekeeping.start()
 
     def _look_for_other_driver(self) -> None:
-        found = find_other_driver(self._settings.state_dir)
-        if found and not self._other_driver:
-            self._log.warning("other_driver", holder=found)
-        self._other_driver = found
+        if self._graph_lock is not None:
+            self._graph_lock.stay()
+        self._upstream = find_other_driver(self._settings.state_dir)
+        rival = self._rival()
+        if rival and not self._told_rival:
+            self._log.warning("other_driver", holder=rival)
+        self._told_rival = rival
+
+    def _rival(self) -> str:
+        """What else drives the same graph or directory now, empty if nothing."""
+        return (self._graph_lock.rival() if self._graph_lock is not None else "") or self._upstream
 
     def _tell_human(self) -> None:
         self.parts.notices.tick(self.parts.clock.now())

@@ -36,7 +36,7 @@ from wake_bridge.engine.tail.takeover import TakenOver, take_over
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.ports.adapter import Check, Nowhere, PaneBinder, Place, ScreenWorkshop
+from wake_bridge.ports.adapter import Check, LeavesMarks, Nowhere, PaneBinder, Place, ScreenWorkshop
 from wake_bridge.wiring import make_adapters
 
 
@@ -244,6 +244,23 @@ async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str
     finally:
         ledger.close()
     return binding is not None or bool(theirs), said
+
+
+async def take_marks_back(settings: Settings) -> list[str]:
+    """Leave nothing of the daemon's own in the places it drove; answers where there was something.
+
+    Raises:
+        OperationFailed: tmux refused.
+    """
+    with closing(LedgerStore.open(settings.state_dir, read_only=True)) as ledger:
+        bound = [binding.socket for binding in ledger.bindings().values()]
+    named = [one.socket for one in settings.config.targets.values()]
+    sockets = {socket for socket in (*bound, *named) if socket}
+    marked: list[str] = []
+    for adapter in make_adapters(settings, SteadyClock()).adapters.values():
+        if isinstance(adapter, LeavesMarks):
+            marked += await adapter.take_marks_back(sockets)
+    return marked
 
 
 def workshop(settings: Settings) -> ScreenWorkshop:

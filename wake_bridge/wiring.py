@@ -22,6 +22,7 @@ from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
+from wake_bridge.edges.service.graph_lock import GraphName
 from wake_bridge.edges.service.human import WordToTheHuman
 from wake_bridge.edges.service.processes import processes
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -90,6 +91,7 @@ def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
         screens_directory=str(settings.screens_directory or ""),
         environment=os.environ,
         clock=clock,
+        graph=GraphName(settings.graph_path),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -17,6 +17,7 @@ from adapters.tmux.claims import claim_pane, release_panes
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.deliver import deliver
 from adapters.tmux.doctor import checks, version_check
+from adapters.tmux.driver import Driver, release
 from adapters.tmux.facts import NoPane
 from adapters.tmux.herald import show_line
 from adapters.tmux.occupants import Agent, Occupants
@@ -150,6 +151,7 @@ class TmuxAdapter:
             wake=wake,
             fence=fence,
             journal=journal,
+            driver=Driver.here(self._context.graph()),
         )
         try:
             with pane_lock(key.socket, key.server_pid, key.pane_id):
@@ -213,9 +215,26 @@ class TmuxAdapter:
             panes = [] if why_not_ours(socket) else await panes_of(self._server(socket))
             if isinstance(panes, NoPane) or not (claimed := panes_claimed_by(panes, identity)):
                 continue
-            if why := await release_panes(self._server(socket), panes, identity):
+            server = self._server(socket)
+            if why := await release_panes(server, panes, identity) or await release(server, claimed):
                 raise OperationFailed(f"a pane still says that it is {identity}'s", f"{socket}: {why}")
             told += [pane.label for pane in claimed]
+        return told
+
+    async def take_marks_back(self, sockets: Collection[str]) -> Sequence[str]:
+        """Let no pane of these servers name a daemon that drives it; answers those that did.
+
+        Raises:
+            OperationFailed: tmux refused.
+        """
+        told: list[str] = []
+        for socket in {self._socket(named) for named in ("", *sockets)}:
+            panes = [] if why_not_ours(socket) else await panes_of(self._server(socket))
+            if isinstance(panes, NoPane):
+                continue
+            if why := await release(self._server(socket), panes):
+                raise OperationFailed("a pane still names the daemon that drove it", f"{socket}: {why}")
+            told += dict.fromkeys(pane.label for pane in panes if pane.driver)
         return told
 
     async def list_panes(self) -> Sights:

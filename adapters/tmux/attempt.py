@@ -9,6 +9,7 @@ from typing import Final
 
 from adapters.bounded_call import Answer
 from adapters.tmux.command import TmuxServer
+from adapters.tmux.driver import Claim, Driver, claim
 from adapters.tmux.facts import NoPane, scrollback_of
 from adapters.tmux.fence import breach
 from adapters.tmux.view import Observer, View
@@ -36,6 +37,11 @@ class Attempt:
     wake: Wake
     fence: Binding
     journal: Journal
+    driver: Driver
+
+    def claim(self, view: View) -> Claim:
+        """How the pane is made ours, or that it is; raises `DrivenElsewhere`."""
+        return claim(view.look.facts.driver, self.driver)
 
     async def look(self, *, anew: bool = False) -> View | NoPane:
         """Look at the pane, and once more if a call failed: that proves nothing. `anew` reads the processes again."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from adapters.tmux.facts import FENCED_NAMES, Look, PaneFacts
+from adapters.tmux.facts import DRIVER_OPTION, FENCED_NAMES, Look, PaneFacts
 
 _NUMBER: Final = re.compile(r"[0-9]{0,10}")
 _ID: Final = re.compile(r"[%@$][0-9]{1,10}")
 _COMMAND: Final = re.compile(r"[A-Za-z0-9_.+-](?:[A-Za-z0-9 _.+-]{0,62}[A-Za-z0-9_.+-])?")
+_DRIVER: Final = re.compile(r"[0-9a-f./ -]{0,1000}")
 _SIGHT: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ]{4,62})[A-Za-z0-9]")
 _VALUES: Final = {
     **dict.fromkeys(FENCED_NAMES, _NUMBER),
@@ -21,6 +22,7 @@ _VALUES: Final = {
     "session_id": _ID,
     "window_id": _ID,
     "pane_current_command": _COMMAND,
+    DRIVER_OPTION: _DRIVER,
 }
 
 
@@ -28,10 +30,10 @@ class NotExpressible(ValueError):
     """A value could mean something to tmux's format language; no condition is made of it."""
 
 
-def condition(look: Look, first: Look, sight: str = "") -> str:
+def condition(look: Look, first: Look, sight: str = "", *, driver: str) -> str:
     """The pane is as `look` saw it, no key can have come in since `first`, and `sight` stands on one of its rows.
 
-    `sight` is a part of our own mark or of a harness's paste chip: letters, digits and blanks.
+    `driver` is what its option must say by then of who drives it. `sight` is a part of our own mark or of a harness's paste chip: letters, digits and blanks.
 
     Raises:
         NotExpressible: a value is outside its alphabet.
@@ -39,6 +41,8 @@ def condition(look: Look, first: Look, sight: str = "") -> str:
     facts = look.facts
     formats = [f"#{{{name}}}" for name in FENCED_NAMES]
     values = [_checked(name, facts.values[name]) for name in FENCED_NAMES]
+    formats.append(f"#{{{DRIVER_OPTION}}}")
+    values.append(_checked(DRIVER_OPTION, driver))
     if look.typists():
         # whole seconds: they fence only because these clients must have been quiet for two of them
         formats.append(_viewers_format(facts))

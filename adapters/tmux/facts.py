@@ -32,8 +32,12 @@ FENCED_NAMES: Final = (
 )
 """The formats whose values, as seen, a condition holds tmux to."""
 
+DRIVER_OPTION: Final = "@wake_bridge_driver"
+"""The pane option by which a pane says which daemons drive it, one a graph."""
+
 _SEEN_NAMES: Final = (
     *FENCED_NAMES,
+    DRIVER_OPTION,
     "pane_mode",
     "pane_tty",
     "#{S:#{session_id}/#{window_id}/#{session_activity} }",
@@ -106,6 +110,11 @@ class PaneFacts:
     def terminal(self) -> str:
         """The path of the pane's terminal; of a dead pane, the one it had."""
         return self.values["pane_tty"]
+
+    @property
+    def driver(self) -> str:
+        """Which daemons drive the pane, as they wrote it there."""
+        return self.values[DRIVER_OPTION]
 
     @property
     def is_dead(self) -> bool:

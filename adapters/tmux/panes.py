@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from adapters.tmux.command import TmuxServer
-from adapters.tmux.facts import NoPane
+from adapters.tmux.facts import DRIVER_OPTION, NoPane
 from adapters.tmux.records import Separators
 
 IDENTITY_OPTION: Final = "@wake_identity"
@@ -47,6 +47,7 @@ _NAMES: Final = (
     "pane_index",
     RENAMED_BY_PROGRAM,
     IDENTITY_OPTION,
+    DRIVER_OPTION,
     "pane_title",
 )
 
@@ -102,9 +103,14 @@ class Pane:
         return self.values[IDENTITY_OPTION].split()
 
     @property
+    def driver(self) -> str:
+        """Which daemons drive it, as they wrote it there."""
+        return self.values[DRIVER_OPTION]
+
+    @property
     def sign_of_life(self) -> str:
         """Everything that can change when a new look could show something new."""
-        return "\n".join(self.values.values())
+        return "\n".join(value for name, value in self.values.items() if name != DRIVER_OPTION)
 
 
 async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:

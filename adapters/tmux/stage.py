@@ -8,6 +8,7 @@ from typing import Final
 
 from adapters.tmux.attempt import POLL, Attempt
 from adapters.tmux.condition import NotExpressible, condition
+from adapters.tmux.driver import Claim, DrivenElsewhere
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import spelled
 from adapters.tmux.guarded import Guarded, Verdict, if_still
@@ -30,12 +31,15 @@ async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unkn
     if why := why_unfit(attempt.wake.text, attempt.wake.mark):
         return Failed(retryable=False, reason=why)
     try:
-        guard = condition(first.look, first.look, placeholder_of(first))
+        claim = attempt.claim(first)
+        guard = condition(first.look, first.look, placeholder_of(first), driver=claim.ours)
+    except DrivenElsewhere as elsewhere:
+        return attempt.refused(HoldReason.OTHER_DRIVER, str(elsewhere))
     except NotExpressible as problem:
         return attempt.refused(HoldReason.UNKNOWN, str(problem))
     await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=spelled(first.fence))
     await attempt.write(Step.INTENT_STAGE)
-    pasted = await _compare_and_paste(attempt, guard)
+    pasted = await _compare_and_paste(attempt, guard, claim)
     if pasted.verdict is Verdict.NOT_REACHED:
         await attempt.write(Step.REFUSED, why=pasted.answer.complaint)
         return Failed(retryable=True, reason=pasted.answer.complaint)
@@ -62,14 +66,14 @@ async def see_it_land(attempt: Attempt) -> View | Refused | Unknown:
         await asyncio.sleep(POLL)
 
 
-async def _compare_and_paste(attempt: Attempt, guard: str) -> Guarded:
+async def _compare_and_paste(attempt: Attempt, guard: str, claim: Claim) -> Guarded:
     """One buffer of our own for one paste: shared names have carried one sender's text into another's pane."""
     buffer = f"wake-bridge-{attempt.wake.mark}"
     pasted = await if_still(
         attempt.server,
         attempt.pane_id,
         guard,
-        before=[["load-buffer", "-b", buffer, "-"]],
+        before=[["load-buffer", "-b", buffer, "-"], *claim.commands(attempt.pane_id)],
         then=f"paste-buffer -d -p -r -b {buffer} -t {attempt.pane_id}",
         otherwise=f"delete-buffer -b {buffer}",
         stdin=attempt.wake.text,

@@ -6,6 +6,7 @@ from typing import Final
 
 from adapters.tmux.attempt import Attempt
 from adapters.tmux.condition import NotExpressible, condition
+from adapters.tmux.driver import DrivenElsewhere
 from adapters.tmux.facts import NoPane
 from adapters.tmux.guarded import Verdict, if_still
 from adapters.tmux.ours import sight_of, stands_alone
@@ -55,11 +56,18 @@ async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
     if view.obstacles:
         return attempt.staged(view.obstacles[0].told)
     try:
-        guard = condition(view.look, first.look, sight_of(view, attempt.wake))
-    except NotExpressible as problem:
+        claim = attempt.claim(view)
+        guard = condition(view.look, first.look, sight_of(view, attempt.wake), driver=claim.ours)
+    except (NotExpressible, DrivenElsewhere) as problem:
         return attempt.staged(str(problem))
     await attempt.write(Step.INTENT_SUBMIT)
-    pressed = await if_still(attempt.server, attempt.pane_id, guard, then=ENTER.format(pane=attempt.pane_id))
+    pressed = await if_still(
+        attempt.server,
+        attempt.pane_id,
+        guard,
+        before=claim.commands(attempt.pane_id),
+        then=ENTER.format(pane=attempt.pane_id),
+    )
     if pressed.verdict in {Verdict.DONE, Verdict.SILENT}:
         return None
     why = pressed.answer.complaint if pressed.verdict is Verdict.NOT_REACHED else "the pane was no longer as seen"

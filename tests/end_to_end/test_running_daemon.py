@@ -91,7 +91,8 @@ def test_a_second_daemon_with_a_state_directory_of_its_own_does_not_wake_for_the
     own = {"WAKE_BRIDGE_DAEMON_STATE_DIR": str(tmp_path / "of its own")}
     second = running.world.sandbox.run("run", expect=5, environment=own)
 
-    assert f"serves this graph with another state directory: pid {running.daemon.pid}: " in second.stderr
+    assert f"another wake-bridge serves this graph: pid {running.daemon.pid} on " in second.stderr
+    assert f"with the state directory {running.world.sandbox.state_dir}: " in second.stderr
     assert str(running.world.sandbox.graph) in second.stderr
     running.world.sandbox.run("run", "--once", "--dry-run", environment=own)
     running.wakes("twin")

@@ -37,12 +37,12 @@ def test_a_letter_in_geminis_composer_makes_the_condition_false(tenancy: Tenancy
     view = _look(house)
     assert view.verdict.vote is PresenceState.IDLE, view.verdict
     assert placeholder_of(view)
-    guard = condition(view.look, view.look, placeholder_of(view))
+    guard = condition(view.look, view.look, placeholder_of(view), driver="")
     assert _holds(house, guard)
 
     house.types("x")
     house.waits_until(lambda look: "Type your message" not in look.text, what="the letter")
-    without_sight = condition(view.look, view.look)
+    without_sight = condition(view.look, view.look, driver="")
     print(f"focused {focused}: the cursor alone would {'not ' if _holds(house, without_sight) else ''}have told")
 
     assert not _holds(house, guard)

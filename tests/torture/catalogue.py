@@ -165,7 +165,10 @@ PLAYED: Final = (
         "races",
         ("G-P1",),
         "three daemons started at once on one state directory",
-        lambda course: [races.race(course.directory, course.tmux(), count=course.count(9, 210), seed=course.seed)],
+        lambda course: [
+            races.race(course.directory, course.tmux(), count=course.count(9, 210), seed=course.seed),
+            races.race_for_graph(course.directory, course.tmux(), count=course.count(6, 90), seed=course.seed),
+        ],
     ),
     Run(
         "cycles",

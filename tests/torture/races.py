@@ -1,4 +1,4 @@
-"""Several daemons for one state directory: one of them serves it, the others say who does (DESIGN §9)."""
+"""Several daemons for one state directory, or for one graph: one serves it, the others say who does (DESIGN §9)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,14 @@ ABOUT: Final = (
     " In the end every message must have arrived once."
 )
 
+ABOUT_GRAPHS: Final = (
+    "The same, but each of the three has a state directory and a HOME of its own, and no other lock in common than that of the"
+    " graph. The one that goes on must wake for the message, once, and nobody else; then it is read, and that daemon is"
+    " killed or ended."
+)
+ARRIVES_WITHIN: Final = 60.0
+"""Seconds, on a machine that may be busy with much else."""
+
 
 def race(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
     """So many races."""
@@ -47,10 +56,50 @@ def race(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
     return table
 
 
+def race_for_graph(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
+    """So many races of daemons with state directories of their own."""
+    table = Table("Three daemons at once for one graph", ABOUT_GRAPHS, "the last one was", RESULTS, ENDS)
+    chance = random.Random(seed)
+    with ExitStack() as stack:
+        rigs = [
+            stack.enter_context(Rig(directory / f"graph{at}", tmux, [f"graph{at}"], lease=4)) for at in range(LANES)
+        ]
+        run_in_lanes(table, rigs, [chance.choice([*ENDS]) for _ in range(count)], run_race_for_graph)
+    return table
+
+
 def run_race(rig: Rig, end: str) -> tuple[str, Verdict]:
-    """One race."""
+    """One race for a state directory."""
     rig.send(rig.agents[0], f"before a race, then {end}")
     racers = [rig.starting() for _ in range(RACERS)]
+    return end, _decided(racers, end, list)
+
+
+def run_race_for_graph(rig: Rig, end: str) -> tuple[str, Verdict]:
+    """One race for a graph."""
+    agent = rig.agents[0]
+    told = len(agent.fake.submits())
+    rig.send(agent, f"before a race for the graph, then {end}")
+    racers = [rig.starting(_own_place(rig.directory / f"racer{at}")) for at in range(RACERS)]
+
+    def arrived_once() -> list[str]:
+        if not comes_true(lambda: len(agent.fake.submits()) > told, ARRIVES_WITHIN, 0.05):
+            return ["the message did not arrive"]
+        rig.plain.run("inbox", agent.identity, "--consume")
+        submits = len(agent.fake.submits()) - told
+        return [] if submits == 1 else [f"the message was submitted {submits} times"]
+
+    return end, _decided(racers, end, arrived_once)
+
+
+def _own_place(directory: Path) -> dict[str, str]:
+    """A HOME and a state directory that no other racer has."""
+    directory.mkdir(exist_ok=True)
+    return {"HOME": str(directory), "WAKE_BRIDGE_DAEMON_STATE_DIR": str(directory / "state")}
+
+
+def _decided(racers: Sequence[DaemonProcess], end: str, also: Callable[[], list[str]]) -> Verdict:
+    """Whether one of them went on, and did what it must besides; then that one is brought to its end."""
     wrongs = []
 
     def is_decided() -> bool:
@@ -65,6 +114,7 @@ def run_race(rig: Rig, end: str) -> tuple[str, Verdict]:
         (winner,) = left
         wrongs += [wrong for one in racers if one is not winner for wrong in _wrongs_of_loser(one, winner)]
         time.sleep(0.2)
+        wrongs += also()
         if winner.process.poll() is not None:
             wrongs.append(f"the one that went on ended:\n{winner.log()[-600:]}")
     for one in left:
@@ -74,7 +124,7 @@ def run_race(rig: Rig, end: str) -> tuple[str, Verdict]:
             one.process.wait(10)
         one.process.kill()
         one.process.wait()
-    return end, Verdict(RESULTS[1] if wrongs else ONE, tuple(wrongs))
+    return Verdict(RESULTS[1] if wrongs else ONE, tuple(wrongs))
 
 
 def _wrongs_of_loser(loser: DaemonProcess, winner: DaemonProcess) -> list[str]:

@@ -197,9 +197,9 @@ class Rig:
         daemon.waits_until_tailing(STARTS_WITHIN)
         return daemon
 
-    def starting(self) -> DaemonProcess:
-        """The same, not waited for."""
-        return self.plain.daemon_under_way()
+    def starting(self, environment: Mapping[str, str] | None = None) -> DaemonProcess:
+        """The same, not waited for; `environment` is added to its own."""
+        return self.plain.daemon_under_way(environment=environment)
 
     def dying(self, point: Point) -> DaemonProcess:
         """A daemon that dies at a point."""

@@ -46,7 +46,7 @@ def test_a_command_with_an_odd_name_is_never_written_into_a_condition(command: s
     seen = look(pane_current_command=command)
 
     with pytest.raises(NotExpressible):
-        condition(seen, seen)
+        condition(seen, seen, driver="")
 
 
 @pytest.mark.parametrize("command", ["claude", "node", "python3.11", "Kimi CLI", "gcc-c++", "codex_1"])
@@ -54,14 +54,14 @@ def test_the_names_real_programs_have_can_be_held_to(command: str) -> None:
     """DESIGN §6.4: the condition holds `pane_current_command`."""
     seen = look(pane_current_command=command)
 
-    assert f"|{command}}}" in condition(seen, seen)
+    assert f"|{command}|}}" in condition(seen, seen, driver="")
 
 
 def test_the_title_is_no_part_of_a_condition() -> None:
     """DESIGN §6.4: no text from graph or title ever goes into a condition."""
     seen = look()
 
-    assert "title" not in condition(seen, seen)
+    assert "title" not in condition(seen, seen, driver="")
 
 
 def test_without_a_client_that_could_type_only_the_count_of_clients_is_held() -> None:
@@ -69,9 +69,9 @@ def test_without_a_client_that_could_type_only_the_count_of_clients_is_held() ->
     nobody = look()
     elsewhere = look((client(pane="%6"),), pane_active="0", window_active_clients="1")
 
-    assert "session_activity" not in condition(nobody, nobody)
-    assert "session_activity" not in condition(elsewhere, elsewhere)
-    assert "#{window_active_clients}" in condition(nobody, nobody)
+    assert "session_activity" not in condition(nobody, nobody, driver="")
+    assert "session_activity" not in condition(elsewhere, elsewhere, driver="")
+    assert "#{window_active_clients}" in condition(nobody, nobody, driver="")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_client_whose_keys_may_go_to_the_pane_is_held_to_the_first_looks_activ
         **{"#{S:#{session_id}/#{window_id}/#{session_activity} }": "$1/@2/1700000099 "},
     )
 
-    guard = condition(later, first)
+    guard = condition(later, first, driver="")
 
     assert "$1=1700000000/" in guard
     assert "1700000099" not in guard
@@ -100,7 +100,7 @@ def test_only_letters_digits_and_blanks_are_searched_for(sight: str) -> None:
     """DESIGN §6.4: a search in a condition is a part of our mark or of a chip, and cannot be a pattern."""
     assert not can_be_sight(sight)
     with pytest.raises(NotExpressible):
-        condition(look(), look(), sight)
+        condition(look(), look(), sight, driver="")
 
 
 def test_a_linked_window_belongs_to_all_sessions_that_have_it() -> None:

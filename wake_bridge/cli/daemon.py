@@ -177,7 +177,7 @@ def _words(record: Mapping[str, Any]) -> str:
     if record["quarantined"]:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:
-        lines.append(f"attention  an upstream daemon drives this directory: {record['other_driver']}")
+        lines.append(f"attention  another wake daemon drives the same agents: {record['other_driver']}")
     if record["active_routes"] == 0 and not record["nudged"]:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  nobody can be woken: 0 active routes (`wake-bridge {remedy}`)")

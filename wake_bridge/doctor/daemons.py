@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import psutil
 
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
 from wake_bridge.edges.service.instance_lock import holder, liveness
 from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
-from wake_bridge.edges.service.other_daemons import daemons_of
 from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
+
+_LOCKS: Final = f"see who may read {LOCK_DIRECTORY}"
 
 
 def daemon(settings: Settings) -> Finding:
@@ -28,12 +31,14 @@ def daemon(settings: Settings) -> Finding:
 
 def other_daemons(settings: Settings) -> list[Finding]:
     """Whether another wake-bridge, with a state directory of its own, wakes for the same graph."""
-    others = daemons_of(settings.graph_path, _pid(settings))
-    if others:
-        named = ", ".join(map(str, others))
-        hint = "stop it: each would wake the same agents for the same mail"
-        return [ill("other daemons", f"pid {named} serves the same graph with another state directory", hint)]
-    return [well("other daemons", "none serves this graph")]
+    try:
+        serving = daemon_of(settings.graph_path)
+    except OSError as refusal:
+        return [untold("other daemons", f"cannot tell who serves this graph ({refusal.strerror})", _LOCKS)]
+    if serving is None or serving.pid == _pid(settings):
+        return [well("other daemons", "none serves this graph")]
+    hint = "stop it: this one cannot start beside it, for each would wake the same agents for the same mail"
+    return [ill("other daemons", f"another one serves this graph: {serving}", hint)]
 
 
 def upstream_daemon(settings: Settings) -> Finding:

@@ -266,6 +266,15 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     (HoldReason.UNREACHABLE, "nothing says"): "run `wake-bridge bind {identity}` inside its pane, or subscribe it with"
     " --tmux PANE",
     (HoldReason.NO_ADAPTER, "every route"): "{detail}",
+    (HoldReason.OTHER_DRIVER, "another wake-bridge"): "stop one of the two: {detail}",
+    (
+        HoldReason.OTHER_DRIVER,
+        "the pane's option",
+    ): "`tmux set-option -p -u -t {target} @wake_bridge_driver`, for no daemon wrote what stands there",
+    (
+        HoldReason.OTHER_DRIVER,
+        "the graph cannot be locked",
+    ): "see what is the matter with the directory of locks: {detail}",
 }
 """More exact remedies, where the detail begins like that: with the name of what was seen, or the words for it."""
 

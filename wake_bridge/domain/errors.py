@@ -77,7 +77,7 @@ class SourceUnavailable(SourceError):
 
 
 class AlreadyRunning(WakeBridgeError):
-    """Another instance holds the lock of this state directory."""
+    """Another instance holds the lock of this state directory, or of this graph."""
 
     exit_code = 5
 

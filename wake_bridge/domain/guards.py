@@ -92,7 +92,7 @@ class QuietHours:
 class Switches:
     """What people have switched off. `participation` is the identity's own `participationStatus`.
 
-    `paused_until` None means until resumed; `other_driver` names what else drives this directory, empty if nothing.
+    `paused_until` None means until resumed; `other_driver` names what else drives the same agents, empty if nothing.
     """
 
     is_paused: bool = False

@@ -34,7 +34,7 @@ HELD: Final[dict[HoldReason, str]] = {
     HoldReason.QUIET_HOURS: "quiet hours",
     HoldReason.PAUSED: "{identity} is paused{detail}",
     HoldReason.BENCHED: "{identity} is benched{detail}",
-    HoldReason.OTHER_DRIVER: "another wake daemon drives this directory{detail}",
+    HoldReason.OTHER_DRIVER: "another wake daemon drives the same agents{detail}",
     HoldReason.NO_ADAPTER: "no adapter serves {identity}{detail}",
     HoldReason.ADAPTER_FAILED: "the last attempt failed{detail}",
     HoldReason.GRAPH_AWAY: "the graph could not be read{detail}",

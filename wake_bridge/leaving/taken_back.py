@@ -15,15 +15,19 @@ from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.subscription_nodes import unsubscribe
 from wake_bridge.edges.service.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.leaving.account import Account
-from wake_bridge.viewpoint import Viewpoint, unbind
+from wake_bridge.viewpoint import Viewpoint, take_marks_back, unbind
 
 
 def panes(settings: Settings, account: Account) -> None:
-    """No pane says any more that it belongs to an identity that was bound here. Marks of others stay.
+    """No pane says any more that it belongs to an identity that was bound here, or that a daemon drives it.
+
+    Which identities of others it belongs to stays.
 
     Raises:
         OperationFailed: tmux refused.
     """
+    if not account.dry_run and (marked := asyncio.run(take_marks_back(settings))):
+        account.done.append(f"took the daemon's mark off {', '.join(marked)}")
     for identity in Viewpoint(settings).bound():
         if account.dry_run:
             account.done.append(f"unbind {identity}, and take its mark off its pane")

@@ -6,7 +6,7 @@ and says what came of it. Outcomes are values; an exception means the adapter br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -297,12 +297,27 @@ class Conditional(Protocol):
         """Why it cannot work on this system, one clause; empty where it can."""
 
 
+@runtime_checkable
+class LeavesMarks(Protocol):
+    """What an adapter offers besides, if it writes into places for itself, and not for an identity (`uninstall`)."""
+
+    async def take_marks_back(self, sockets: Collection[str]) -> Sequence[str]:
+        """Leave none of them, on its own server and on those behind `sockets`; answers where there were some.
+
+        Raises `OperationFailed`.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterContext:
-    """What an adapter is given when it is made."""
+    """What an adapter is given when it is made.
+
+    `graph` names the graph that is served now, alike for every daemon of it; empty where none is known.
+    """
 
     timeout: float
     typing_quiet: float
     screens_directory: str
     environment: Mapping[str, str]
     clock: Clock
+    graph: Callable[[], str] = str

@@ -160,16 +160,20 @@ def a_daemon_for_another_directory_only(setup: Setup) -> None:
 
 
 def two_daemons_for_one_graph(setup: Setup) -> None:
-    """A second one does not start, but one of an earlier version may run."""
-    with setup.sandbox.graph.open("rb") as graph:
-        a_process(setup, "wake-bridge", "run", holds=(graph.fileno(),))
+    """Another one has the lock of the graph that is configured, and a state directory of its own."""
+    elsewhere = setup.directory / "elsewhere.sqlite"
+    shutil.copy(setup.sandbox.graph, elsewhere)
+    setup.environment(WAKE_BRIDGE_GRAPH_PATH=str(elsewhere))
+    hold = "from wake_bridge.edges.service.graph_lock import GraphLock; from pathlib import Path; import sys; "
+    lock = "lock = GraphLock(Path(sys.argv[1]), Path('/srv/of-its-own')); lock.acquire(); "
+    a_process(setup, str(elsewhere), first=hold + lock)
 
 
-def a_process(setup: Setup, *words: str, holds: Sequence[int] = ()) -> subprocess.Popen[str]:
-    """A process with those words in its command line, and those descriptors, that waits to be ended."""
-    wait = "import sys; print('up', flush=True); sys.stdin.read()"
+def a_process(setup: Setup, *words: str, first: str = "") -> subprocess.Popen[str]:
+    """A process with those words in its command line that does something first, and waits to be ended."""
+    wait = f"{first}import sys; print('up', flush=True); sys.stdin.read()"
     process = subprocess.Popen(
-        [sys.executable, "-c", wait, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=holds
+        [sys.executable, "-c", wait, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     setup.undo.enter_context(process)
     setup.undo.callback(process.kill)
@@ -379,7 +383,7 @@ TABLE: Sequence[Broken] = (
     Broken("ledger", a_ledger_of_a_later_version, "the ledger has version 99, this wake-bridge knows up to", "install"),
     Broken("ledger", a_damaged_ledger, "the ledger is damaged", "restart the daemon"),
     Broken("daemon", a_daemon_for_another_directory_only, "not running", "wake-bridge run"),
-    Broken("other daemons", two_daemons_for_one_graph, "serves the same graph", "stop it"),
+    Broken("other daemons", two_daemons_for_one_graph, "with the state directory /srv/of-its-own", "stop it"),
     Broken("upstream daemon", an_upstream_daemon_on_our_directory, "(wake-daemon.pid)", "stop it"),
     Broken("upstream daemon", an_upstream_daemon_elsewhere, "with another directory", "no identity of yours", ok=None),
     Broken(

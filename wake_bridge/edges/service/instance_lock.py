@@ -29,16 +29,22 @@ Liveness = Literal["yes", "no", "cannot_tell"]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the lock. `pid` is 0 while the holder has not written its name yet."""
+    """Who holds a lock. `pid` is 0 while the holder has not written its name yet.
+
+    The lock of a graph says besides where its daemon keeps its state, and where it listens to commands.
+    """
 
     pid: int = 0
     host: str = ""
     since: str = ""
+    state_dir: str = ""
+    control_socket: str = ""
 
     def __str__(self) -> str:
         if not self.pid:
             return "a daemon that is just starting"
-        return f"pid {self.pid} on {self.host} since {self.since}"
+        kept = f", with the state directory {self.state_dir}" if self.state_dir else ""
+        return f"pid {self.pid} on {self.host} since {self.since}{kept}"
 
 
 class InstanceLock:
@@ -69,17 +75,17 @@ class InstanceLock:
                 hint="let this user write there, or set daemon.state_dir to another directory",
             ) from refusal
         give_up = time.monotonic() + PATIENCE
-        while not _try_lock(descriptor):
+        while not is_locked_now(descriptor):
             if time.monotonic() >= give_up:
                 os.close(descriptor)
                 raise AlreadyRunning(
-                    f"another wake-bridge serves this state directory: {_named(path)}",
+                    f"another wake-bridge serves this state directory: {named(path)}",
                     str(self._state_dir),
                     hint="stop it first; one for another graph needs its own daemon.state_dir",
                 )
             time.sleep(0.02)
         self._descriptor = descriptor
-        _sign(descriptor)
+        sign(descriptor)
 
     def release(self) -> None:
         """Give the lock up; without effect if it is not held."""
@@ -103,9 +109,9 @@ def holder(state_dir: Path) -> Holder | None:
     """
     path = state_dir / LOCK_NAME
     with _opened(path) as descriptor:
-        if descriptor is None or _try_lock(descriptor):
+        if descriptor is None or is_locked_now(descriptor):
             return None
-        return _named(path)
+        return named(path)
 
 
 def liveness(state_dir: Path) -> Liveness:
@@ -134,23 +140,27 @@ def _opened(path: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
+def is_locked_now(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+    """Try once to lock it; False if somebody else has it. Raises `OSError` where the file system has no locks."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _sign(descriptor: int) -> None:
-    name = {"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp_now()}
+def sign(descriptor: int, **besides: str) -> None:
+    """Write into a lock who holds it: this process, since now; raises `OSError`."""
+    name = {"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp_now(), **besides}
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(name).encode() + b"\n", 0)
 
 
-def _named(path: Path) -> Holder:
+def named(path: Path) -> Holder:
+    """Who says in a lock that it is theirs."""
     try:
         name = json.loads(read_own_file(path))
-        return Holder(int(name["pid"]), str(name["host"]), str(name["since"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        told = {field: str(name.get(field, "")) for field in ("host", "since", "state_dir", "control_socket")}
+        return Holder(int(name["pid"]), **told)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Holder()

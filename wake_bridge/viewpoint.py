@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, LogId
 from wake_bridge.domain.routing import Address, Route
@@ -20,13 +20,14 @@ from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.configuration.targets_block import changed_lines
 from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_session import own_session
 from wake_bridge.edges.route_records import routes_record
-from wake_bridge.edges.service.instance_lock import daemon_is_running
+from wake_bridge.edges.service.instance_lock import daemon_is_running, holder
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
@@ -36,7 +37,7 @@ from wake_bridge.engine.tail.takeover import TakenOver, take_over
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.ports.adapter import Check, LeavesMarks, Nowhere, PaneBinder, Place, ScreenWorkshop
+from wake_bridge.ports.adapter import Check, LeavesMarks, Nowhere, PaneBinder, PaneLister, Place, ScreenWorkshop
 from wake_bridge.wiring import make_adapters
 
 
@@ -192,6 +193,7 @@ async def bind(settings: Settings, identity: Identity, pane: str | None) -> Boun
 
     Raises:
         NotFound: there is no such pane, or this process runs in none and in no conversation.
+        RefusedForSafety: the identity's `[targets]` entry names another pane, and would win.
         OperationFailed: no adapter can be bound to, or tmux refused.
     """
     clock = SteadyClock()
@@ -214,11 +216,45 @@ async def _bind_to_pane(settings: Settings, identity: Identity, pane: str | None
             place = await adapter.binding_for(pane, os.environ)
             if place.fence is None:
                 break
+            await _require_no_other_target(settings, identity, adapter, place)
             await adapter.mark_identity(place, identity)
             with closing(LedgerStore.open(settings.state_dir)) as ledger:
                 ledger.bind(identity, place.fence, clock.now())
             return place
     raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
+
+
+async def _require_no_other_target(settings: Settings, identity: Identity, binder: PaneBinder, place: Place) -> None:
+    """A binding that `[targets]` overrules would help nobody."""
+    target = settings.config.targets.get(identity)
+    if target is None or not target.pane:
+        return
+    view = Viewpoint(settings)
+    route = view.routes.by(identity, target.adapter)
+    found = await view.bench.adapters[target.adapter].resolve(route.address) if route is not None else None
+    if isinstance(found, Place) and found.key == place.key:
+        return
+    sights = (await binder.list_panes()).seen if isinstance(binder, PaneLister) else ()
+    sight = next((one for one in sights if one.place.key == place.key and one.name), None)
+    wanted = {"pane": sight.name if sight is not None else place.label}
+    if sight is not None:
+        now = {"socket": sight.socket, "agent": sight.harness, "directory": str(sight.directory)}
+        said = {"socket": target.socket, "agent": target.agent, "directory": target.directory}
+        # an agent and a directory that nobody asked for need not be said
+        wanted |= {key: value for key, value in now.items() if key == "socket" or said[key]}
+    file = settings.config_file
+    changes = changed_lines(file, identity, wanted)
+    told = "; ".join(f"line {number}: `{was.strip()}` becomes `{becomes.strip()}`" for number, was, becomes in changes)
+    raise RefusedForSafety(
+        f"[targets] says that {identity} is in {target.pane!r}, and wins: the binding would not be used",
+        f"{file}:{changes[0][0]}" if changes else str(file),
+        hint=f"{told or 'change `pane` there'}{_then_reload(settings)}",
+    )
+
+
+def _then_reload(settings: Settings) -> str:
+    running = holder(settings.state_dir) if daemon_is_running(settings.state_dir) else None
+    return f"; then `kill -HUP {running.pid}` has the daemon read it" if running is not None and running.pid else ""
 
 
 async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str]]:

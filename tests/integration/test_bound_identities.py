@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,19 +113,83 @@ def test_unbind_of_somebody_unknown_is_not_found(world: Playground) -> None:
     assert "@nobody" in world.sandbox.run("unbind", "@nobody", expect=8).stderr
 
 
-def test_a_configured_target_that_overrules_the_subscription_is_named(subscribed: Playground) -> None:
-    """`[targets]` wins over the subscription's metadata (CONTRACT "Configuration"); `list` says so."""
+@pytest.fixture
+def targeted(subscribed: Playground) -> Iterator[Playground]:
+    """A `[targets]` entry that puts the identity into `second`."""
     before = subscribed.sandbox.config_file.read_text()
     with subscribed.sandbox.config_file.open("a") as stream:
-        stream.write('\n[targets."@codex"]\npane = "second:0.0"\n')
+        stream.write('\n# mine\n[targets."@codex"]\npane = "second:0.0" # here\n')
     try:
-        pane, note, _ = listed(subscribed)
-        hidden = subscribed.sandbox.run("bind", "@codex", "--pane", "first")
-        used = subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+        yield subscribed
     finally:
         subscribed.sandbox.config_file.write_text(before)
 
+
+def test_a_configured_target_that_overrules_the_subscription_is_named(targeted: Playground) -> None:
+    """`[targets]` wins over the subscription's metadata (CONTRACT "Configuration"); `list` says so."""
+    pane, note, _ = listed(targeted)
+    used = targeted.sandbox.run("bind", "@codex", "--pane", "second")
+
     assert pane == "second:0.0"
     assert note == "[targets] puts @codex in second:0.0; its subscription's 'first' is not used"
-    assert "note: [targets] says that @codex is in 'second:0.0', and wins: the binding is not used" in hidden.stderr
     assert used.stderr == ""
+
+
+def test_a_bind_that_a_configured_target_would_overrule_is_refused_and_changes_nothing(targeted: Playground) -> None:
+    """Issue 12, A3: what could not help exits 7; neither pane nor ledger is told."""
+    refused = targeted.sandbox.run("bind", "@codex", "--pane", "first", expect=7)
+
+    assert "[targets] says that @codex is in 'second:0.0', and wins" in refused.stderr
+    assert refused.stdout == ""
+    assert option(targeted, "first") == ""
+    assert "@codex was not bound" in targeted.sandbox.run("unbind", "@codex").stdout
+
+
+@pytest.mark.parametrize(
+    ("written", "keys"),
+    [
+        ('[targets."@codex"]\npane = "second:0.0" # here\n', {"pane": "first:0.0"}),
+        ("[targets.'@codex']\nwindow = 1\npane='second'\n", {"pane": "first:0.0"}),
+        ('targets."@codex".pane = "second"\n', {"pane": "first:0.0"}),
+        (
+            '[targets."@codex"]\npane = "second"\nagent = "other"\ndirectory = "/"\nsocket = "elsewhere"\n',
+            {"pane": "first:0.0", "agent": "fake"},
+        ),
+    ],
+    ids=["a table", "with other signs", "a dotted key", "with who must be there"],
+)
+def test_the_line_that_a_refused_bind_prints_is_the_one_that_helps(
+    subscribed: Playground, written: str, keys: dict[str, str]
+) -> None:
+    """Issue 12, A3: taken literally, it leads the identity to the pane that was meant."""
+    file = subscribed.sandbox.config_file
+    before = file.read_text()
+    daemon = subscribed.sandbox.daemon()
+    file.write_text(f"{written}{before}" if written.startswith("targets") else f"{before}\n{written}")
+    try:
+        refused = subscribed.sandbox.run("bind", "@codex", "--pane", "first", expect=7)
+        take_the_lines(file, refused.stderr)
+        (reload,) = re.findall(r"`(kill -HUP \d+)`", refused.stderr)
+        subprocess.run(["sh", "-c", reload], check=True)
+        daemon.waits_for_log("config_reloaded")
+        table = tomllib.loads(file.read_text())["targets"]["@codex"]
+        where = subscribed.sandbox.ask("presence", "@codex")["where"]
+        bound = subscribed.sandbox.run("bind", "@codex", "--pane", "first")
+    finally:
+        daemon.stop()
+        file.write_text(before)
+
+    assert {key: table[key] for key in keys} == keys
+    assert where == "first:0.0"
+    assert bound.stderr == ""
+
+
+def take_the_lines(file: Path, said: str) -> None:
+    """Change the file as the hint says: by the numbers and the words that stand there, and nothing else."""
+    lines = file.read_text().splitlines()
+    changes = re.findall(r"line (\d+): `(.*?)` becomes `(.*?)`", said, re.DOTALL)
+    assert changes
+    for number, was, becomes in changes:
+        assert lines[int(number) - 1].strip() == was
+        lines[int(number) - 1] = becomes
+    file.write_text("\n".join(lines) + "\n")

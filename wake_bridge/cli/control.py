@@ -139,7 +139,7 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
 
-    A pane that [targets] names wins over both. It is remembered with a fence, so that a reused id is not mistaken for it.
+    Where [targets] names another pane for it, that wins: this is refused then (7), with the line to change. It is remembered with a fence, so that a reused id is not mistaken for it.
     Run by an agent itself, it also says that this conversation is the identity's.
     """
     import asyncio
@@ -163,10 +163,6 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
         record["session"] = session.session_id
         words.append(f"has the {session.harness} conversation {session.session_id}")
     run.console.object(record, f"{who} {' and '.join(words)}")
-    found = asyncio.run(viewpoint.Viewpoint(run.settings).trouble_with(who))
-    if place and who in run.settings.config.targets and found.key != place.key:
-        said = run.settings.config.targets[who].pane
-        run.console.warn(f"note: [targets] says that {who} is in {said!r}, and wins: the binding is not used")
 
 
 @click.command()

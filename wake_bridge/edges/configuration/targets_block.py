@@ -12,7 +12,7 @@ import re
 import secrets
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,6 +81,51 @@ def remove_block(file: Path) -> bool:
         RefusedForSafety: somebody changed the block, or what stands behind it would come to mean something else.
     """
     return write_block(file, {})
+
+
+def changed_lines(file: Path, identity: str, wanted: Mapping[str, str]) -> list[tuple[int, str, str]]:
+    """What to change by hand so that an identity's target says what is wanted: each line's number, how it is, how it must be.
+
+    Args:
+        file: the configuration file.
+        identity: who has a target there, with a `pane`.
+        wanted: the keys to change, by name; an empty value is one that need not be there.
+
+    A key that is missing goes behind the line of the pane. Empty where the file is written in a way of its own.
+    """
+    lines = _content(file).decode("utf-8", "replace").splitlines()
+    at = {key: _line_that_says(lines, identity, key) for key in ("pane", *wanted)}
+    changes: dict[int, str] = {}
+    behind = ""
+    for key, value in wanted.items():
+        line = at[key]
+        if line is not None:
+            changes[line] = _ASSIGNED.sub(lambda told, value=value: f"{told[1]}{_quoted(value)}", lines[line], count=1)  # type: ignore[misc]
+        elif value:
+            behind += f"\n{key} = {_quoted(value)}"
+    pane = at["pane"]
+    if pane is None:
+        return []
+    if behind:
+        changes[pane] = changes.get(pane, lines[pane]) + behind
+    return [(line + 1, lines[line], becomes) for line, becomes in sorted(changes.items()) if becomes != lines[line]]
+
+
+_ASSIGNED: Final = re.compile(r"""(=\s*)("(?:[^"\\]|\\.)*"|'[^']*')""")
+
+
+def _line_that_says(lines: Sequence[str], identity: str, key: str) -> int | None:
+    """The line on which the target's key alone is set; None where no line is it."""
+    for number, line in enumerate(lines):
+        if key not in line or len(_ASSIGNED.findall(line)) != 1:
+            continue
+        other = "\n".join([*lines[:number], _ASSIGNED.sub(r'\1"~"', line, count=1), *lines[number + 1 :]])
+        try:
+            if tomllib.loads(other)["targets"][identity][key] == "~":
+                return number
+        except (tomllib.TOMLDecodeError, LookupError, TypeError):
+            continue
+    return None
 
 
 def _composed(before: bytes, targets: Mapping[str, BlockTarget], file: Path) -> bytes:

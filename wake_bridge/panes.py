@@ -119,4 +119,5 @@ def pane_record(report: PaneReport) -> dict[str, Any]:
         "agentIdentity": report.identities[0] if report.identities else None,
         "agentIdentities": list(report.identities),
         "doubts": list(sight.doubts),
+        "lasting": list(sight.lasting),
     }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import RefusedForSafety
-from wake_bridge.domain.names import Trigger
+from wake_bridge.domain.names import Identity, Trigger
 from wake_bridge.domain.setup import FoundAgent, Plan, Proposal, SetTarget, Step, plan
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.edges.configuration.config import Settings
@@ -22,7 +21,9 @@ from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity
 from wake_bridge.edges.graph.subscription_nodes import Wish, subscribe
 from wake_bridge.edges.service.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.edges.timestamps import timestamp_now
+from wake_bridge.lasting import Fragile, fragile_names
 from wake_bridge.panes import PaneReport
+from wake_bridge.viewpoint import Viewpoint
 
 TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
 
@@ -65,7 +66,7 @@ def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -
     found = [
         FoundAgent(one.sight.harness, one.sight.directory, one.sight.name, one.sight.socket, one.identities)
         for one in reports
-        if one.sight.harness and one.sight.name and one not in twins(reports)
+        if one.sight.harness and one.sight.name
     ]
     by_hand = {name: table.pane for name, table in settings.config.targets.items() if name not in now.block}
     made = plan(found, _set_targets(now, by_hand), by_hand, now.taken, now.known, Path.home())
@@ -78,15 +79,21 @@ def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -
     return made
 
 
-def twins(reports: Sequence[PaneReport]) -> list[PaneReport]:
-    """Agents that nothing but a name tells apart, whose names may change places: they are not given a target."""
-    agents = [one for one in reports if one.sight.harness and one.sight.name and not one.identities]
-    alike = Counter((one.sight.server, one.sight.harness, one.sight.directory) for one in agents)
-    return [
-        one
-        for one in agents
-        if one.sight.doubts and alike[one.sight.server, one.sight.harness, one.sight.directory] > 1
+def nameless(reports: Sequence[PaneReport]) -> list[PaneReport]:
+    """The agents that no name means, so that no target can be written for them."""
+    return [one for one in reports if one.sight.harness and not one.sight.name]
+
+
+async def fragile(settings: Settings, made: Plan, reports: Sequence[PaneReport]) -> list[Fragile]:
+    """Whose names need not last: of what is proposed, and of what was set up by hand."""
+    sights = {(one.sight.name, one.sight.socket): one.sight for one in reports if one.sight.name}
+    ours = [
+        Fragile(one.agent.identity, sight.name, sight.doubts, sight.lasting, "`wake-bridge setup`")
+        for one in made.proposals
+        if one.is_ours and (sight := sights[one.agent.pane, one.socket]).doubts
     ]
+    by_hand = [Identity(one.agent.identity) for one in made.proposals if not one.is_ours]
+    return [*ours, *(await fragile_names(Viewpoint(settings), settings, by_hand) if by_hand else [])]
 
 
 def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:

@@ -27,7 +27,7 @@ from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_session import own_session
 from wake_bridge.edges.route_records import routes_record
-from wake_bridge.edges.service.instance_lock import daemon_is_running, holder
+from wake_bridge.edges.service.instance_lock import daemon_is_running, reload_command
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
@@ -69,8 +69,8 @@ class Viewpoint:
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
-        embedded = self._read_graph()
-        self.current = Current(engine_settings(settings, embedded=embedded))
+        self.is_embedded = self._read_graph()
+        self.current = Current(engine_settings(settings, embedded=self.is_embedded))
         self.routes = Routes(
             self.bench.adapters,
             self.current,
@@ -245,16 +245,12 @@ async def _require_no_other_target(settings: Settings, identity: Identity, binde
     file = settings.config_file
     changes = changed_lines(file, identity, wanted)
     told = "; ".join(f"line {number}: `{was.strip()}` becomes `{becomes.strip()}`" for number, was, becomes in changes)
+    reload = reload_command(settings.state_dir)
     raise RefusedForSafety(
         f"[targets] says that {identity} is in {target.pane!r}, and wins: the binding would not be used",
         f"{file}:{changes[0][0]}" if changes else str(file),
-        hint=f"{told or 'change `pane` there'}{_then_reload(settings)}",
+        hint=f"{told or 'change `pane` there'}{f'; then `{reload}` has the daemon read it' if reload else ''}",
     )
-
-
-def _then_reload(settings: Settings) -> str:
-    running = holder(settings.state_dir) if daemon_is_running(settings.state_dir) else None
-    return f"; then `kill -HUP {running.pid}` has the daemon read it" if running is not None and running.pid else ""
 
 
 async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str]]:

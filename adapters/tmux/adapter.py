@@ -20,8 +20,9 @@ from adapters.tmux.doctor import checks, version_check
 from adapters.tmux.driver import Driver, release
 from adapters.tmux.facts import NoPane
 from adapters.tmux.herald import show_line
+from adapters.tmux.lasting import RENUMBERED, doubts_about, mending_of
 from adapters.tmux.occupants import Agent, Occupants
-from adapters.tmux.panes import panes_claimed_by, panes_of
+from adapters.tmux.panes import Pane, panes_claimed_by, panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
 from adapters.tmux.sightings import Sightings
 from adapters.tmux.sockets import default_socket, target_socket, why_not_ours
@@ -37,6 +38,7 @@ from wake_bridge.ports.adapter import (
     AttemptOutcome,
     Check,
     Journal,
+    Judged,
     Lesson,
     Nowhere,
     Place,
@@ -247,6 +249,21 @@ class TmuxAdapter:
             self._context.environment,
             is_configured=is_configured,
         ).sights()
+
+    async def judge_name(self, place: Place, name: str) -> Judged:
+        """Whether a target's name lasts, and what makes one last."""
+        key = PaneKey.of(place.key)
+        panes = await panes_of(self._server(key.socket), RENUMBERED)
+        pane = None if isinstance(panes, NoPane) else next((one for one in panes if one.pane_id == key.pane_id), None)
+        if isinstance(panes, NoPane) or pane is None or not (doubts := doubts_about(name, pane, panes)):
+            return Judged()
+        agents = await asyncio.to_thread(self._agents_among, key.socket, panes)
+        mending = mending_of(pane, panes, key.socket, agents)
+        return Judged(doubts, mending.commands, mending.name)
+
+    def _agents_among(self, socket: str, panes: Sequence[Pane]) -> list[str]:
+        looked_at = {one.pane_id: self._occupants.of(socket, one.pane_id, one.pane_pid, one.command) for one in panes}
+        return [pane_id for pane_id, one in looked_at.items() if isinstance(one, Agent)]
 
     def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
         """Judge a capture file. Raises `OperationFailed`, and `NotFound` for an unknown harness."""

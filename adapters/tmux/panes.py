@@ -154,14 +154,23 @@ def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:
     name = target.removeprefix("=")
     if is_id(name):
         return _each_once(pane for pane in panes if pane.pane_id == name)
+    panes = list(panes)
     session, _, inside = name.partition(":")
     there = [pane for pane in panes if pane.values["session_name"] == session]
     if not inside:
         return _each_once(there)
-    if whole := [pane for pane in there if _is_window(pane, inside)]:
-        return _each_once(whole)
-    window, _, index = inside.rpartition(".")
-    return _each_once(pane for pane in there if _is_window(pane, window) and pane.values["pane_index"] == index)
+    window, has_index = window_in(panes, target)
+    index = inside.rpartition(".")[2]
+    found = (pane for pane in there if _is_window(pane, window))
+    return _each_once(pane for pane in found if not has_index or pane.values["pane_index"] == index)
+
+
+def window_in(panes: Iterable[Pane], target: str) -> tuple[str, bool]:
+    """How a target calls the window, and whether a pane's index stands behind it; empty where it names none."""
+    session, _, inside = target.removeprefix("=").partition(":")
+    if any(_is_window(pane, inside) for pane in panes if pane.values["session_name"] == session):
+        return inside, False
+    return inside.rpartition(".")[0], bool(inside)
 
 
 def is_id(target: str) -> bool:

@@ -5,33 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import NoPane
+from adapters.tmux.lasting import RENUMBERED, mending_of, name_of
 from adapters.tmux.occupants import Agent, NoAgent, Occupants
-from adapters.tmux.panes import RENAMED_BY_PROGRAM, Pane, has_given_name, panes_named, panes_of
+from adapters.tmux.panes import Pane, panes_of
 from adapters.tmux.resolve import PaneKey
 from adapters.tmux.sockets import socket_path, why_not_ours
 from wake_bridge.ports.adapter import Paper, Place, Sight, Sights
 
 _DIRECTORY: Final = "pane_current_path"
-_RENUMBERED: Final = "#{?renumber-windows,1,0}"
-_ASKED_BESIDES: Final = (_RENUMBERED,)
 
 _NO_SERVER: Final = ("no server running", "error connecting", "Connection refused")
 """What tmux says of a socket that a server has left behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """What a target would say to mean one pane, and why that may come to mean another one."""
-
-    text: str
-    doubts: tuple[str, ...] = ()
 
 
 def own_sockets(usual: str, environment: Mapping[str, str]) -> list[str]:
@@ -79,7 +69,7 @@ class Sightings:
     async def sights(self) -> Sights:
         """All panes, the usual server's first; a server that does not answer is told apart from one that is gone."""
         sockets = own_sockets(self._usual, self._environment)
-        answers = await asyncio.gather(*(panes_of(self._server_of(socket), *_ASKED_BESIDES) for socket in sockets))
+        answers = await asyncio.gather(*(panes_of(self._server_of(socket), RENUMBERED) for socket in sockets))
         seen: list[Sight] = []
         silent: list[tuple[str, str]] = []
         for socket, panes in zip(sockets, answers, strict=True):
@@ -90,11 +80,13 @@ class Sightings:
         return Sights(seen, silent)
 
     def _seen(self, socket: str, panes: Sequence[Pane]) -> list[Sight]:
-        return [self._sight(socket, pane, panes) for pane in each_once(panes)]
+        occupants = {pane.pane_id: self._occupant(socket, pane) for pane in each_once(panes)}
+        return [self._sight(socket, pane, panes, occupants) for pane in each_once(panes)]
 
-    def _sight(self, socket: str, pane: Pane, panes: Sequence[Pane]) -> Sight:
-        occupant = self._occupant(socket, pane)
+    def _sight(self, socket: str, pane: Pane, panes: Sequence[Pane], occupants: Mapping[str, Agent | NoAgent]) -> Sight:
+        occupant = occupants[pane.pane_id]
         agent = occupant if isinstance(occupant, Agent) else None
+        agents = [pane_id for pane_id, one in occupants.items() if isinstance(one, Agent)]
         paste = agent.profile.paste if agent else None
         name = name_of(pane, panes)
         return Sight(
@@ -113,6 +105,7 @@ class Sightings:
             who=occupant.why if isinstance(occupant, NoAgent) else "",
             directory=Path(pane.values[_DIRECTORY]),
             identities=tuple(pane.identities),
+            lasting=mending_of(pane, panes, socket, agents).commands if agent and name.doubts else (),
         )
 
     def _occupant(self, socket: str, pane: Pane) -> Agent | NoAgent:
@@ -127,40 +120,3 @@ def each_once(panes: Sequence[Pane]) -> list[Pane]:
     for pane in sorted(panes, key=lambda one: int(one.session_id.removeprefix("$"))):
         once.setdefault(pane.pane_id, pane)
     return [once[pane_id] for pane_id in dict.fromkeys(pane.pane_id for pane in panes)]
-
-
-def name_of(pane: Pane, panes: Sequence[Pane]) -> Name:
-    """`session:window.pane`, the window by a name that somebody gave it, else by its index.
-
-    Only a name that the resolver reads as exactly this pane is answered; where there is none, the text is empty.
-    """
-    doubts = list(_doubts(pane, panes))
-    if not pane.label.isprintable() or not _means(pane.label, pane, panes):
-        return Name("", (f"no name means {pane.pane_id} and nothing else: rename its session or window",))
-    if has_given_name(pane.values) and pane.window == pane.values["window_name"]:
-        return Name(pane.label, tuple(doubts))
-    if pane.values[RENAMED_BY_PROGRAM] == "1":
-        why_by_index = "its window is named after the program (`tmux rename-window` names it for good)"
-    elif not has_given_name(pane.values):
-        why_by_index = "the window has no name that can be written down"
-    else:
-        why_by_index = f"more than one window answers to {pane.values['window_name']!r}"
-    moves = ", and indexes move up (renumber-windows)" if pane.values[_RENUMBERED] == "1" else ""
-    return Name(pane.label, (f"{why_by_index}, so the index stands here{moves}", *doubts))
-
-
-def _doubts(pane: Pane, panes: Sequence[Pane]) -> Iterator[str]:
-    session = pane.values["session_name"]
-    if session.isdecimal():
-        yield "tmux itself gave its session a number for a name, and gives it again (`tmux rename-session`)"
-    beside = {
-        one.pane_id
-        for one in panes
-        if one.session_id == pane.session_id and one.values["window_id"] == pane.values["window_id"]
-    }
-    if len(beside) > 1:
-        yield "it shares its window: panes have only indexes, which move up when one before them is closed"
-
-
-def _means(text: str, pane: Pane, panes: Sequence[Pane]) -> bool:
-    return [one.pane_id for one in panes_named(panes, text)] == [pane.pane_id]

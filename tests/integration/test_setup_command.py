@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -195,17 +197,113 @@ def test_a_name_that_has_come_to_mean_another_agent_holds_the_wake(world: Playgr
     assert second.fake.bytes_received() == b""
 
 
-def test_twins_without_names_that_last_are_left_out(world: Playground) -> None:
-    """DESIGN §6.1: never a guess: two alike agents in one directory can change places unseen."""
-    for one in (settle(world, "one", "api"), settle(world, "two", "api")):
-        world.tmux.run("set-window-option", "-t", one.id, "automatic-rename", "on")
-    settle(world, "web", "web")
+def side_by_side(world: Playground) -> tuple[AgentPane, AgentPane]:
+    """Two agents in one directory and one window, the second to the right of the first."""
+    first, second = settle(world, "api", "api"), settle(world, "right", "api")
+    world.tmux.run("join-pane", "-d", "-h", "-s", second.id, "-t", first.id)
+    return first, second
 
-    answer = world.sandbox.run("setup", "--yes")
 
-    assert "is left out: another fake runs in" in answer.stderr
-    assert "tmux rename-window -t agents:" in answer.stderr
-    assert {Path(one.directory).name for one in read_block(world.sandbox.config_file).values()} == {"web"}
+def take_literally(world: Playground, said: str) -> list[str]:
+    """Run the commands between back-quotes, one after another, in a shell of the person's; answers them."""
+    commands = re.findall(r"`([^`]+)`", said)
+    for command in commands:
+        # a question is answered as it is on a terminal
+        line = command.replace("wake-bridge setup", "wake-bridge setup --yes")
+        program = Path(world.sandbox.command[0]).parent
+        environment = {**world.sandbox.environment, "PATH": f"{program}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", line], check=True, env=environment, cwd=world.sandbox.home, capture_output=True)
+    return commands
+
+
+def wakes_its_own(world: Playground, identity: str, agent: AgentPane) -> bool:
+    """Whether a wake for the identity is submitted in that agent and in no other one."""
+    before = {name: len(one.fake.submits()) for name, one in world.agents.items()}
+    world.sandbox.run("wake", identity, "hello")
+    world.sandbox.waits_for_delivery(30, state="DELIVERED", target=identity)
+    after = {name: len(one.fake.submits()) for name, one in world.agents.items()}
+    return after == {**before, agent.name: before[agent.name] + 1}
+
+
+def test_two_agents_side_by_side_are_both_set_up_and_the_warning_says_what_makes_their_names_last(
+    world: Playground,
+) -> None:
+    """Issue 12, A4 and A1: what `panes` finds, `setup` sets up; its one warning, taken literally, is the last one."""
+    first, second = side_by_side(world)
+    seen = {one["pane"]: one["harness"] for one in world.sandbox.lines("panes") if one["harness"]}
+
+    answer = world.sandbox.run("--json", "setup", "--yes")
+
+    whose = identities(json.loads(answer.stdout))
+    assert (set(whose), len(set(whose.values()))) == (set(seen), 2) == ({"agents:api.0", "agents:api.1"}, 2)
+    assert answer.stderr.count("may come to mean another pane") == 1
+    (warning,) = [line for line in answer.stderr.splitlines() if "may come to mean another pane" in line]
+    world.sandbox.daemon()
+    assert wakes_its_own(world, whose["agents:api.0"], first)
+    assert wakes_its_own(world, whose["agents:api.1"], second)
+
+    commands = take_literally(world, warning.partition("to make them last:")[2])
+
+    assert commands[0].startswith(f"tmux -S {world.tmux.socket_path} break-pane -d -s {second.id} ")
+    assert commands[-1] == "wake-bridge setup"
+    again = world.sandbox.run("--json", "setup", "--yes")
+    assert "may come to mean another pane" not in again.stderr + world.sandbox.run("list").stderr
+    assert json.loads(again.stdout)["written"] is False
+    block = read_block(world.sandbox.config_file)
+    assert block[whose["agents:api.0"]].pane == "agents:api.0"
+    assert block[whose["agents:api.1"]].pane.startswith("agents:api-")
+    assert wakes_its_own(world, whose["agents:api.0"], first)
+    assert wakes_its_own(world, whose["agents:api.1"], second)
+
+
+def test_an_agent_that_no_name_means_is_told_with_the_command_that_helps(world: Playground) -> None:
+    """Issue 12, A4: "no agent was found" is never said of agents that `panes` shows."""
+    settle(world, "api", "api", session="%12")
+
+    refused = world.sandbox.run("setup", "--yes", expect=1)
+
+    assert "no agent was found" not in refused.stderr
+    take_literally(world, refused.stderr.partition("hint: ")[2])
+    assert len(read_block(world.sandbox.config_file)) == 1
+
+
+@pytest.mark.parametrize("by", ["subscription", "target"])
+def test_a_name_by_index_is_warned_of_with_what_makes_it_last(world: Playground, by: str) -> None:
+    """Issue 12, A1: `subscribe`, `list` and `doctor` say it once; taken literally the warning goes and the agent stays."""
+    agent = settle(world, "api", "api", session="my work")
+    settle(world, "web", "web", session="my work")
+    world.sandbox.run("init")
+    world.sandbox.run("agent", "add", "@neo")
+    daemon = world.sandbox.daemon()
+    said = ""
+    if by == "subscription":
+        world.tmux.run("set-window-option", "-t", agent.id, "automatic-rename", "on")
+        for trigger in ("SENT_TO_ME", "PERMISSION_GRANTED"):
+            told = world.sandbox.run("subscribe", "@neo", "--trigger", trigger, "--window", "0", "--tmux", "my work:0")
+            said = told.stderr
+    else:
+        with world.sandbox.config_file.open("a") as stream:
+            stream.write('\n[targets."@neo"]\npane = "my work:0"\n')
+        daemon.reload()
+        world.sandbox.run("subscribe", "@neo", "--trigger", "SENT_TO_ME", "--window", "0")
+        said = world.sandbox.run("list", "@neo").stderr
+    warnings = [said, world.sandbox.run("list").stderr]
+    assert [one.count("@neo by 'my work:0'") for one in warnings] == [1, 1]
+    (doctor,) = [one for one in world.sandbox.lines("doctor", expect=None) if one["check"] == "names"]
+    assert (doctor["ok"], "@neo by 'my work:0'" in doctor["detail"]) == (None, True)
+
+    steps = doctor["hint"]
+    if changed := re.search(r"line (\d+) of (\S+) becomes `(.*?)`", steps):
+        lines = Path(changed[2]).read_text().splitlines()
+        lines[int(changed[1]) - 1] = changed[3]
+        Path(changed[2]).write_text("\n".join(lines) + "\n")
+        steps = steps.replace(changed[0], "")
+    assert take_literally(world, steps)
+
+    listed = world.sandbox.run("--json", "list")
+    assert "may come to mean" not in listed.stderr
+    assert all(one["pane"].startswith("my work:api") for one in json.loads(listed.stdout)["subscriptions"])
+    assert wakes_its_own(world, "@neo", agent)
 
 
 def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:

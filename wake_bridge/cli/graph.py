@@ -172,10 +172,13 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
 
 def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
+    from wake_bridge.lasting import fragile_names, told_of
     from wake_bridge.viewpoint import Viewpoint
 
     try:
-        trouble = asyncio.run(Viewpoint(run.settings).trouble_with(identity))
+        view = Viewpoint(run.settings)
+        trouble = asyncio.run(view.trouble_with(identity))
+        fragile = asyncio.run(fragile_names(view, run.settings, [identity]))
     except WakeBridgeError as blind:
         # the subscription is written: what cannot be looked at is no failure of this command
         run.console.warn(f"note: whether {identity} can be reached is not known: {blind}")
@@ -184,6 +187,8 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
         run.console.warn(f"note: {identity} cannot be reached now: {trouble.why}")
     elif trouble.overruled:
         run.console.warn(f"note: {trouble.overruled}")
+    elif fragile:
+        run.console.warn(f"note: {told_of(fragile)}")
 
 
 @click.command()

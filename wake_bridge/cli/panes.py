@@ -44,6 +44,8 @@ def panes(run: CommandContext) -> None:
     run.console.table(headings, [_row(one)[: len(headings)] for one in found.panes])
     for doubt, names in doubts_of(one.sight for one in found.panes if one.sight.harness).items():
         run.console.say(f"note: {', '.join(names)}: {doubt}")
+    if commands := dict.fromkeys(command for one in found.panes for command in one.sight.lasting):
+        run.console.say(f"note: names that last: {', then '.join(f'`{one}`' for one in commands)}")
 
 
 def _row(one: PaneReport) -> list[str]:

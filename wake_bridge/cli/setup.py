@@ -16,9 +16,11 @@ from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
 from wake_bridge.cli.setup_words import Outcome, show_instructions, show_plan
 
 if TYPE_CHECKING:
+    from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.edges.agent_files import FileChange
     from wake_bridge.edges.configuration.config import Settings
-    from wake_bridge.panes import PaneReports
+    from wake_bridge.lasting import Fragile
+    from wake_bridge.panes import PaneReport, PaneReports
 
 
 @click.command()
@@ -36,12 +38,12 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     """
     import asyncio
 
-    from wake_bridge.domain.errors import OperationFailed, UsageMistake
+    from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.edges import agent_files
     from wake_bridge.edges.configuration.config import load_settings_at
     from wake_bridge.edges.configuration.paths import ConfigPlace, locate_config
     from wake_bridge.panes import report_panes
-    from wake_bridge.setup import carry_out, proposed, standing
+    from wake_bridge.setup import carry_out, fragile, proposed, standing
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageMistake(
@@ -55,15 +57,12 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     reports = asyncio.run(report_panes(settings))
     made = proposed(settings, reports.panes, now)
     if not made.proposals:
-        raise OperationFailed(
-            "no agent was found in any pane",
-            hint="start the agents in tmux; `wake-bridge panes` shows what is seen there",
-        )
+        raise _nobody_found(reports)
     # a directory that was removed, or that the system does not tell, has no files to write
     housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
     files = agent_files.plan_files(housed, Path.home())
     told = _Told(files, [one for one in files if one.changes])
-    _remarks(run, reports)
+    _remarks(run, reports, asyncio.run(fragile(settings, made, reports.panes)))
     show_plan(run, made)
     show_instructions(run, made, told.missing)
 
@@ -101,9 +100,29 @@ def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
         GraphWriter(settings.graph_path, allow_foreign=foreign).close()
 
 
-def _remarks(run: CommandContext, reports: PaneReports) -> None:
-    from wake_bridge.cli.panes import doubts_of, silences_of
-    from wake_bridge.setup import twins
+def _nobody_found(reports: PaneReports) -> OperationFailed:
+    from wake_bridge.domain.errors import OperationFailed
+    from wake_bridge.setup import nameless
+
+    if left_out := nameless(reports.panes):
+        panes = ", ".join(f"{one.sight.pane_id} of {one.sight.server}" for one in left_out)
+        return OperationFailed("no name means an agent that was found, and nothing else", panes, hint=_named(left_out))
+    return OperationFailed(
+        "no agent was found in any pane",
+        hint="start the agents in tmux; `wake-bridge panes` shows what is seen there",
+    )
+
+
+def _named(left_out: Sequence[PaneReport]) -> str:
+    """How agents without a name get one."""
+    commands = dict.fromkeys(command for one in left_out for command in one.sight.lasting)
+    return ", then ".join([*(f"`{command}`" for command in commands), "`wake-bridge setup`"])
+
+
+def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragile]) -> None:
+    from wake_bridge.cli.panes import silences_of
+    from wake_bridge.lasting import told_of
+    from wake_bridge.setup import nameless
 
     for silence in silences_of(reports.silent):
         run.console.warn(silence)
@@ -112,15 +131,11 @@ def _remarks(run: CommandContext, reports: PaneReports) -> None:
             f"note: `wake-bridge` is not on your PATH, and agents are told to call it: put {Path(sys.executable).parent} there,"
             " and start tmux and the agents again"
         )
-    agents = [one.sight for one in reports.panes if one.sight.harness]
-    for doubt, names in doubts_of(agents).items():
-        run.console.warn(f"note: {', '.join(names)}: {doubt}")
-    for one in twins(reports.panes):
-        sight = one.sight
-        run.console.warn(
-            f"note: {sight.name} is left out: another {sight.harness} runs in {sight.directory}, and neither pane has a"
-            f" name that lasts: `tmux rename-window -t {sight.name.rpartition('.')[0]} NAME`, then `wake-bridge setup`"
-        )
+    if fragile:
+        run.console.warn(f"note: {told_of(fragile)}")
+    if left_out := nameless(reports.panes):
+        panes = ", ".join(f"{one.sight.harness} in {one.sight.pane_id}" for one in left_out)
+        run.console.warn(f"note: left out, for no name means it alone: {panes}: {_named(left_out)}")
 
 
 def _reload_daemon(run: CommandContext, settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -37,6 +38,7 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
         for one in verdicts
         if identity in {None, one["agentIdentity"]}
     ]
+    homes.warn_of_names({Identity(one["agentIdentity"]) for one in shown})
     if run.console.as_json:
         run.console.object({"subscriptions": shown})
         return
@@ -65,6 +67,7 @@ class _Homes:
     def __init__(self, run: CommandContext) -> None:
         from wake_bridge.viewpoint import Viewpoint
 
+        self._run = run
         self._view = Viewpoint(run.settings)
         self._known: dict[Identity, Trouble] = {}
 
@@ -78,3 +81,10 @@ class _Homes:
         """A `ResolveTarget`."""
         trouble = self.of(subscription.identity)
         return ": ".join(part for part in (trouble.why, trouble.hint) if part)
+
+    def warn_of_names(self, shown: Iterable[Identity]) -> None:
+        """One remark on all who are found by a name that need not last."""
+        from wake_bridge.lasting import fragile_names, told_of
+
+        if fragile := asyncio.run(fragile_names(self._view, self._run.settings, sorted(shown))):
+            self._run.console.warn(f"note: {told_of(fragile)}")

@@ -8,7 +8,7 @@ from wake_bridge.doctor.daemons import daemon, other_daemons, tmux_as_the_daemon
 from wake_bridge.doctor.finding import Finding, untold
 from wake_bridge.doctor.graph import file_hints, graph, graph_file_system, pruner
 from wake_bridge.doctor.hooks import hooks
-from wake_bridge.doctor.reach import adapters, heartbeat, targets, word_to_the_human
+from wake_bridge.doctor.reach import adapters, heartbeat, names, targets, word_to_the_human
 from wake_bridge.doctor.service import service
 from wake_bridge.doctor.state import free_disk, ledger, log_file, state_directory, state_file_system
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
@@ -55,6 +55,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         screen_profiles(settings),
         *await adapters(view),
         *await targets(view, settings),
+        await names(view, settings),
         heartbeat(view),
         word_to_the_human(view, settings),
     ]

@@ -14,6 +14,7 @@ from wake_bridge.domain.routing import Route
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.records import time_or_none
+from wake_bridge.lasting import fragile_names, steps, whose
 from wake_bridge.ports.adapter import Herald, Nowhere, Place
 from wake_bridge.viewpoint import Viewpoint
 
@@ -66,6 +67,12 @@ async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
             for check, ok, detail, hint in await view.checks_of_agent(identity)
         ]
     return findings
+
+
+async def names(view: Viewpoint, settings: Settings) -> Finding:
+    """Whether what leads to each identity goes on to mean it."""
+    fragile = await fragile_names(view, settings, view.identities())
+    return untold("names", whose(fragile), steps(fragile)) if fragile else well("names", "they last")
 
 
 def heartbeat(view: Viewpoint) -> Finding:

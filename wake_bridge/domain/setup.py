@@ -159,6 +159,9 @@ def _kept(
     mine = next((owner for owner in owners if owner in records), None)
     if mine is None:
         return _proposal(Step.KEEP_BY_HAND, agent, owners[0])
+    record = records[mine]
+    if (record.pane, record.socket) != (agent.pane, agent.socket):
+        return _proposal(Step.MOVE, agent, mine, was=record.pane)
     return _proposal(Step.KEEP if mine in known else Step.RESTORE, agent, mine)
 
 

@@ -184,8 +184,9 @@ class Sight:
     """One place that an adapter sees, whoever lives there.
 
     `name` is what a configured target would say to mean exactly this place, empty where nothing exact can be said, and
-    `socket` what it would say besides; `doubts` are the reasons why the name may come to mean another place. `harness`
-    is empty where no known agent is, and `who` says who is there instead.
+    `socket` what it would say besides; `doubts` are the reasons why the name may come to mean another place, and `lasting`
+    the commands after which the place has a name that lasts. `harness` is empty where no known agent is, and `who` says
+    who is there instead.
     """
 
     place: Place
@@ -199,6 +200,7 @@ class Sight:
     who: str
     directory: Path
     identities: tuple[str, ...]
+    lasting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,23 @@ class PaneLister(Protocol):
 
     async def list_panes(self) -> Sights:
         """Every place of the user's own, on all servers that answer; types nothing and runs no harness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A name by which a place was found: why it may come to mean another one, the commands that help, the name after them."""
+
+    doubts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    name: str = ""
+
+
+@runtime_checkable
+class NameJudge(Protocol):
+    """What an adapter offers besides, if names of its places can come to mean others (`list`, `doctor`)."""
+
+    async def judge_name(self, place: Place, name: str) -> Judged:
+        """Whether the name will go on to mean that place; without doubts where it will, or nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)

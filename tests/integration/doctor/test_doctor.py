@@ -349,6 +349,10 @@ def a_session_with_two_shells(setup: Setup) -> None:
     lives_in(setup, "pair")
 
 
+def a_pane_named_by_indexes(setup: Setup) -> None:
+    setup.configure('[targets."@a"]\npane = "a:0.0"')
+
+
 def a_pane_with_a_shell(setup: Setup) -> None:
     setup.world.tmux.new_pane("exec sh", session="shell")
     setup.undo.callback(setup.world.tmux.run, "kill-session", "-t", "=shell")
@@ -414,6 +418,7 @@ TABLE: Sequence[Broken] = (
     Broken("target @a", a_session_with_two_shells, "has 2 panes", "wake-bridge bind @a"),
     Broken("target @a", a_pane_with_a_shell, "no-agent", "start the agent in shell:"),
     Broken("version @a", a_version_nobody_has_seen, "its profile is strict", "screens trust"),
+    Broken("names", a_pane_named_by_indexes, "@a by 'a:0.0' (its window is named after", "rename-window -t @", ok=None),
     Broken("heartbeat", no_heartbeat, "switched off", "[adapters.heartbeat]", ok=None),
     Broken("word to the human", a_word_that_nobody_says, "there is no nowhere-to-be-found", "whole path"),
     Broken("budget @a", a_budget_that_is_spent, "spent: 1 wakes within an hour", "wake-bridge resume @a"),

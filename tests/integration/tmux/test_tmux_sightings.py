@@ -275,3 +275,53 @@ def test_a_dead_pane_has_no_agent(scene: Scene, sights: LookAround) -> None:
     one = by_id(sights())[resident.id]
 
     assert (one.harness, one.who) == ("", "the program has ended")
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "named after its program",
+        "one name for two",
+        "beside an agent",
+        "beside a shell",
+        "a numbered session",
+        "a name for none",
+    ],
+)
+def test_the_commands_for_a_name_that_lasts_help_when_they_are_taken_literally(
+    scene: Scene, sights: LookAround, cause: str
+) -> None:
+    """Issue 12, A1: socket and ids stand in them, quoted; afterwards no doubt is left, and every name means its own agent."""
+    first = scene.resident()
+    panes = {first.id}
+    elsewhere = quiet_pane(scene, "somewhere else", "-n", "it's quiet")
+    match cause:
+        case "one name for two":
+            second = scene.resident()
+            for one in (first, second):
+                scene.tmux.run("rename-window", "-t", one.id, "a'; $(b)")
+            panes.add(second.id)
+        case "beside an agent":
+            second = scene.resident()
+            scene.tmux.run("rename-window", "-t", first.id, "api")
+            scene.tmux.run("join-pane", "-d", "-s", second.id, "-t", first.id)
+            panes.add(second.id)
+        case "beside a shell":
+            scene.tmux.run("split-window", "-d", "-b", "-t", first.id, "exec sleep 600")
+        case "a numbered session":
+            scene.tmux.run("rename-session", "-t", "agents", "7")
+        case "a name for none":
+            scene.tmux.run("rename-session", "-t", "agents", "%12")
+    before = by_id(sights())
+    assert all(before[one].doubts and before[one].lasting for one in panes)
+
+    for command in dict.fromkeys(command for one in panes for command in before[one].lasting):
+        assert f"-S {before[first.id].server} " in command
+        subprocess.run(["sh", "-c", command], check=True, env={"PATH": os.environ["PATH"]})
+
+    after = by_id(sights())
+    for pane in panes:
+        assert (after[pane].doubts, after[pane].lasting) == ((), ())
+        assert after[pane].place.key == before[pane].place.key
+        assert scene.place(after[pane].name).key == after[pane].place.key
+    assert after[elsewhere].name == before[elsewhere].name

@@ -127,6 +127,15 @@ def daemon_is_running(state_dir: Path) -> bool:
     return liveness(state_dir) == "yes"
 
 
+def reload_command(state_dir: Path) -> str:
+    """What has the daemon that runs read its configuration again; empty where none is known to."""
+    try:
+        running = holder(state_dir)
+    except OSError:
+        return ""
+    return f"kill -HUP {running.pid}" if running is not None and running.pid else ""
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int | None]:
     try:

@@ -100,6 +100,12 @@ class Routes:
             " correct the subscription or [targets]"
         )
 
+    def speaks_for(self, identity: Identity) -> Subscription | None:
+        """Whose word counts for where the identity lives; one that is left to the heartbeat only where no other is."""
+        theirs = self._subscriptions_of(identity)
+        serving = [one for one in theirs if not one.is_heartbeat_only] or theirs
+        return max(serving, key=lambda one: (bool(one.pane), one.updated_at or one.created_at), default=None)
+
     def _route(self, name: str, address: Address, *, is_degraded: bool) -> Route:
         return Route(name, address, self._adapters[name].capabilities, degraded=is_degraded)
 
@@ -110,17 +116,11 @@ class Routes:
     def _is_left_to_heartbeat(self, identity: Identity) -> bool:
         return all(one.is_heartbeat_only for one in self._subscriptions_of(identity))
 
-    def _newest(self, identity: Identity) -> Subscription | None:
-        """Whose word counts for where the identity lives; one that is left to the heartbeat only where no other is."""
-        theirs = self._subscriptions_of(identity)
-        serving = [one for one in theirs if not one.is_heartbeat_only] or theirs
-        return max(serving, key=lambda one: (bool(one.pane), one.updated_at or one.created_at), default=None)
-
     def _target(self, identity: Identity) -> TargetSettings | None:
         return self._current.settings.targets.get(identity)
 
     def _adapter_name(self, identity: Identity) -> str:
-        target, newest = self._target(identity), self._newest(identity)
+        target, newest = self._target(identity), self.speaks_for(identity)
         if target is not None:
             return target.adapter
         return (newest.adapter if newest else "") or self._current.settings.default_adapter
@@ -134,7 +134,7 @@ class Routes:
 
     def _address(self, identity: Identity) -> Address:
         settings = self._current.settings
-        target, newest = self._target(identity), self._newest(identity)
+        target, newest = self._target(identity), self.speaks_for(identity)
         # nobody knows when a variable of the environment was set
         suggested, suggested_written = settings.fallback_pane, EPOCH_START
         if newest is not None and newest.pane:

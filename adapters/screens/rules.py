@@ -11,11 +11,25 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from adapters.screens.style import Style
 from wake_bridge.domain.presence import PresenceState
 
-Region = Literal["title", "glyph", "composer", "label", "above", "below", "bottom", "last", "cursor-row", "cursor"]
+Region = Literal[
+    "title",
+    "glyph",
+    "composer",
+    "label",
+    "above",
+    "pill",
+    "scrollbar",
+    "below",
+    "bottom",
+    "last",
+    "cursor-row",
+    "cursor",
+]
 """Where a sign is looked for, found from the composer outward.
 
 `title` the pane's title · `glyph` the prompt's own cells · `composer` what stands in it · `label` the rows inside the
-frame that are no text · `above`, `below` the rows next to it · `cursor` the word `visible` or `hidden` · `cursor-row` ·
+frame that are no text · `above`, `below` the rows next to it · `pill` labels that lie over the middle of the rows above, on a
+background of their own · `scrollbar` the pane's last column beside them · `cursor` the word `visible` or `hidden` · `cursor-row` ·
 `last` the last row with text · `bottom` the last rows of a screen **without** a composer. There is no region for the whole screen: transcripts quote
 prompts and approval words.
 """
@@ -75,7 +89,7 @@ class Sign(Strict):
 
     `contains` (one of these strings; a blank stands for any white space, so that wrapped words are found) or `regex`
     (`^` and `$` are row ends), where every cell of the match must have `style`; nothing of `not` may stand in the
-    region. `rows` is how far `above`, `below` and `bottom` reach.
+    region. `rows` is how far `above`, `pill`, `scrollbar`, `below` and `bottom` reach.
     """
 
     name: str = Field(min_length=1)

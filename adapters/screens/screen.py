@@ -111,6 +111,26 @@ class Row:
                     yield character, style
                 index += 1
 
+    def cell(self, column: int) -> tuple[str, Style]:
+        """The character in `column` and its style; a blank where tmux dropped it."""
+        if column >= self.columns[-1]:
+            return " ", self.tail or PLAIN
+        index = self.index_at(column)
+        return next(iter(self.styles(index, index + 1)), (" ", PLAIN))
+
+    def labels(self, width: int) -> Iterable[tuple[int, str]]:
+        """Runs on a background of their own, a blank at each end, in the middle of `width` columns: index and text."""
+        index = 0
+        beside = ""
+        for run, style in self.runs:
+            if index and run.startswith(" ") and style.bg not in {"default", beside}:
+                left = self.columns[index]
+                right = width - left - text_width(run.rstrip(" ")) - 1
+                if abs(left - right) <= 1:
+                    yield index, run
+            index += len(run)
+            beside = style.bg
+
     def last_reversed(self) -> int | None:
         """The column of the last reversed cell: where a program draws its own cursor."""
         found = None

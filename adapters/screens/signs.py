@@ -27,6 +27,8 @@ def seen(sign: Sign, screen: Screen, composer: Composer | None) -> str | None:
         return _in_text(sign, screen.title.strip())
     if sign.region == "cursor":
         return _in_text(sign, "visible" if screen.cursor_visible else "hidden")
+    if sign.region == "scrollbar":
+        return _on_scrollbar(sign, screen, composer)
     slices = _slices(sign.region, sign.rows, screen, composer)
     if slices is None:
         return None
@@ -49,6 +51,21 @@ def _in_text(sign: Sign, text: str) -> str | None:
     return match.group() if match else None
 
 
+def _on_scrollbar(sign: Sign, screen: Screen, composer: Composer | None) -> str | None:
+    """As for any region; but a blank is a cell like any other here."""
+    if composer is None:
+        return None
+    cells = [screen.row(n).cell(screen.width - 1) for n in range(max(0, composer.first - sign.rows), composer.first)]
+    text = "".join(character for character, _ in cells)
+    if sign.veto is not None and sign.veto.search(text):
+        return None
+    for match in sign.pattern.finditer(text):
+        styles = [style for _, style in cells[match.start() : match.end()]]
+        if sign.style is None or all(map(sign.style.fits, styles)):
+            return match.group().strip() or "a blank"
+    return None
+
+
 def _slices(region: Region, rows: int, screen: Screen, composer: Composer | None) -> list[_Slice] | None:
     if region == "bottom":
         end = screen.last_text_row + 1
@@ -62,6 +79,10 @@ def _slices(region: Region, rows: int, screen: Screen, composer: Composer | None
     match region:
         case "above":
             return _whole_rows(screen, range(max(0, composer.first - rows), composer.first))
+        case "pill":
+            above = range(max(0, composer.first - rows), composer.first)
+            labels = ((number, label) for number in above for label in screen.row(number).labels(screen.width))
+            return [_Slice(number, start, text) for number, (start, text) in labels]
         case "below":
             below = composer.last + 1
             return _whole_rows(screen, range(below, min(below + rows, screen.last_text_row + 1)))

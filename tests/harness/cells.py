@@ -94,7 +94,8 @@ def _comes_at_once(house: House, subject: str) -> dict[str, Any]:
 def _waits_and_comes(visit: Visit, state: State) -> dict[str, Any]:
     """Mail, more mail and a task that moves, while the state stands; then the state goes."""
     house, expected = visit.house, state.presence(visit)
-    reason = expected if state.hold == "by presence" else state.hold
+    reasons = {"by presence": expected, "by view": visit.manners.scrolled_is[0]}
+    reason = reasons.get(state.hold, state.hold)
     start = len(house.model.requests())
     before = house.look()
     message = _send_several(house, state.name)

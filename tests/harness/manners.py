@@ -28,6 +28,9 @@ class Manners:
         before_question: what is typed before a question can be asked at all.
         menu_is: what presence must say of the menu, and by which rule.
         suspends_by_key: Ctrl-Z suspends it; in Gemini CLI it brings the last message back as a draft.
+        reads_back: keys that show earlier rows in a view of its own; where there is none, it is tmux that scrolls.
+        reads_on: keys that go back to the end.
+        scrolled_is: what holds a wake meanwhile, and by which rule that is known.
         adds: what the program itself puts behind a message before it goes to the model.
     """
 
@@ -45,6 +48,9 @@ class Manners:
     after_question: str = ""
     after_tool: re.Pattern[str] | None = None
     menu_is: tuple[str, str] = ("unknown", "no-composer")
+    reads_back: tuple[str, ...] = ()
+    reads_on: tuple[str, ...] = ()
+    scrolled_is: tuple[str, str] = ("copy_mode", "copy-mode")
     adds: re.Pattern[str] = re.compile("")
     suspends_by_key: bool = True
 
@@ -63,6 +69,9 @@ MANNERS: Final = {
         quit="/exit",
         busy=frozenset({"title-spinner"}),
         asks=frozenset({"approval", "question"}),
+        reads_back=("PPage",),
+        reads_on=("C-End",),
+        scrolled_is=("unknown", "scrolled"),
     ),
     "codex": Manners(
         approval=re.compile(r"Would you like to run"),
@@ -77,6 +86,9 @@ MANNERS: Final = {
         asks=frozenset({"title-action-required"}),
         before_question="/plan",
         after_question="<BTab",
+        reads_back=("PPage",),
+        reads_on=("Escape",),
+        scrolled_is=("unknown", "scrolled"),
     ),
     "gemini": Manners(
         approval=re.compile(r"Allow execution"),
@@ -103,6 +115,9 @@ MANNERS: Final = {
         busy=frozenset({"progress-bar"}),
         asks=frozenset({"approval", "question"}),
         adds=re.compile(" "),
+        reads_back=("PPage",),
+        reads_on=("C-M-g",),
+        scrolled_is=("unknown", "end-of-transcript"),
     ),
     "aider": Manners(
         approval=re.compile(r"Run shell command\? \(Y\)es"),

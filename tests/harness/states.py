@@ -15,7 +15,7 @@ import psutil
 
 from tests.harness.house import PATIENCE, SESSION, SIZE, House
 from tests.harness.manners import Manners
-from tests.harness.model.scenes import PLAY
+from tests.harness.model.scenes import LONG, PLAY
 from wake_bridge.testing.typist import Typist
 
 DRAFT: Final = "half a thought, not yet"
@@ -184,6 +184,28 @@ def _types_or_presses(visit: Visit, what: str) -> None:
         visit.house.presses(what[1:])
     elif what:
         visit.house.says(what)
+
+
+# -- reading back ------------------------------------------------------------------------------------------------
+
+
+def _reads_back(visit: Visit) -> None:
+    house, end = visit.house, f"line {LONG} of"
+    house.says(PLAY.format("long"))
+    house.waits_until(lambda look: end in look.text, what="the end of the answer")
+    house.waits_for_presence(IDLE)
+    if visit.manners.reads_back:
+        house.presses(*visit.manners.reads_back)
+        house.waits_until(lambda look: end not in look.text, what="earlier rows")
+    else:
+        house.tmux.run("copy-mode", "-u", "-t", house.pane_id)
+
+
+def _reads_on(visit: Visit) -> None:
+    if visit.manners.reads_back:
+        visit.house.presses(*visit.manners.reads_on)
+    else:
+        _leaves_copy_mode(visit)
 
 
 # -- the composer ------------------------------------------------------------------------------------------------
@@ -372,6 +394,15 @@ STATES: Final = (
         "by presence",
         _opens_a_menu,
         _leaves_the_menu,
+        is_still=True,
+    ),
+    State(
+        "scrolled",
+        _always("unknown"),
+        lambda visit: frozenset({visit.manners.scrolled_is[1]}),
+        "by view",
+        _reads_back,
+        _reads_on,
         is_still=True,
     ),
     State(

@@ -47,10 +47,14 @@ TITLES = (
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a mutation must leave alone: rows from the top, and how the title begins (None: all of it may change)."""
+    """What a mutation must leave alone: rows from the top, and how the title begins (None: all of it may change).
+
+    What is seen in the first row, in the middle of one or at the right edge does not move there: `is_pinned`.
+    """
 
     rows: range
     title: str | None
+    is_pinned: bool = False
 
 
 def kept_for(screen: Screen, profile: Profile, evidence: Evidence) -> Kept:
@@ -58,12 +62,14 @@ def kept_for(screen: Screen, profile: Profile, evidence: Evidence) -> Kept:
     if evidence.region == "title":
         is_missing = evidence.saw == "missing"
         return Kept(range(0), screen.title if is_missing else evidence.saw.removesuffix("…"))
-    return Kept(_rows_for(screen, profile, evidence), None)
+    named = [one for one in (*profile.rules, *profile.idle) if one.name == evidence.rule]
+    sign = next((one for one in named if one.region == evidence.region), None)
+    is_pinned = sign is not None and (sign.region in {"pill", "scrollbar"} or sign.regex.startswith(r"\A"))
+    return Kept(_rows_for(screen, profile, evidence, sign), None, is_pinned)
 
 
-def _rows_for(screen: Screen, profile: Profile, evidence: Evidence) -> range:
+def _rows_for(screen: Screen, profile: Profile, evidence: Evidence, sign: Sign | None) -> range:
     composer = find_composer(screen, profile.composer)
-    sign = next((one for one in (*profile.rules, *profile.idle) if one.name == evidence.rule), None)
     end = screen.last_text_row + 1
     match evidence.region:
         case "flags":
@@ -74,7 +80,7 @@ def _rows_for(screen: Screen, profile: Profile, evidence: Evidence) -> range:
             return range(end - 1, end)
         case "cursor-row":
             return range(screen.cursor_y, screen.cursor_y + 1)
-        case "above" if composer is not None and sign is not None:
+        case "above" | "pill" | "scrollbar" if composer is not None and sign is not None:
             first = 0 if evidence.saw == "missing" else _nearest(sign, screen, composer, composer.first)
             return range(first, end)
         case "bottom" if sign is not None:
@@ -102,6 +108,8 @@ def mutated(screen: Screen, kept: Kept, random: Random) -> Screen:
 
 def _pushed_down(screen: Screen, kept: Kept, random: Random) -> tuple[Screen, Kept]:
     """A taller pane: what was there moves down, quotes come above."""
+    if kept.is_pinned:
+        return screen, kept
     count = random.randint(1, 8)
     rows = (*_quotes(random, count), *screen.rows)
     taller = replace(screen, rows=rows, height=screen.height + count, cursor_y=screen.cursor_y + count)
@@ -110,6 +118,8 @@ def _pushed_down(screen: Screen, kept: Kept, random: Random) -> tuple[Screen, Ke
 
 def _pushed_up(screen: Screen, kept: Kept, random: Random) -> tuple[Screen, Kept]:
     """Rows leave at the top."""
+    if kept.is_pinned:
+        return screen, kept
     count = random.randint(0, min(kept.rows.start if kept.rows else screen.cursor_y, screen.cursor_y))
     lower = replace(screen, rows=screen.rows[count:], height=screen.height - count, cursor_y=screen.cursor_y - count)
     return lower, replace(kept, rows=range(kept.rows.start - count, kept.rows.stop - count) if kept.rows else range(0))
@@ -142,6 +152,8 @@ def _faded(screen: Screen, kept: Kept, random: Random) -> tuple[Screen, Kept]:
 
 def _narrowed(screen: Screen, kept: Kept, random: Random) -> tuple[Screen, Kept]:
     """A narrower pane cuts every row, but none of the cells that are kept; rules are as wide as the pane."""
+    if kept.is_pinned:
+        return screen, kept
     inside = [screen.row(number) for number in kept.rows]
     least = max([NARROWEST, screen.cursor_x + 1, *(row.end for row in inside if not _is_line(row))])
     if least >= screen.width:

@@ -52,6 +52,27 @@ def test_a_screen_never_looks_idle_to_the_profile_of_another_harness(one: Captur
     assert [name for name, state in found.items() if state is IDLE and name != one.capture.harness] == []
 
 
+READING = re.compile(r"(?:colour-)?scrolled|transcript-|history-search|browse-|diff-pager|menu-(?:timeline|sessions)")
+SHOWS_NOTHING = {
+    "gemini/scrolled-alternate.80x24",
+    "opencode/scrolled-to-a-turns-end.80x24",
+    *(f"qwen/scrolled{how}.80x24" for how in ("", "-a-little", "-top")),
+    "qwen/scrolled.50x20",
+    "qwen/scrolled.120x30",
+}
+"""Nothing on these screens differs from idle ones; docs/harnesses.md says so."""
+
+
+def test_a_view_of_earlier_rows_is_not_idle() -> None:
+    """DESIGN §5: a scroll, search, transcript or pager view is never idle, with the composer in sight or without."""
+    views = [one for one in corpus() if READING.match(one.file.stem)]
+    idle = {one.name for one in views if classify_capture(one.capture, PROFILES[one.capture.harness]).state is IDLE}
+
+    assert len(views) >= 60
+    assert {one.capture.harness for one in views} >= {"claude", "codex", "copilot", "kilo", "opencode", "vibe"}
+    assert idle == SHOWS_NOTHING
+
+
 def test_idle_is_missed_on_at_most_two_of_a_hundred_idle_screens() -> None:
     """DESIGN §5: conservative, but a wake must get through: idle is found where there is nothing else to see."""
     read = Counter(

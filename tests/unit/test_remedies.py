@@ -38,6 +38,14 @@ SOURCES = "\n".join(
             "approval in bottom: Allow?",
             "approval waiting in agents:1.2: answer the dialog there",
         ),
+        (
+            HoldReason.UNKNOWN,
+            "scrolled in pill: Jump to bottom",
+            (
+                "the view in agents:1.2 is scrolled up: go back to its end there (Ctrl-End in Claude Code, Esc in Codex,"
+                " Ctrl-Alt-G in OpenCode and Kilo, End in Copilot, Shift-Down in Vibe)"
+            ),
+        ),
         (HoldReason.COPY_MODE, "copy-mode in pane: copy-mode", "agents:1.2 is in copy mode: press q there"),
         (
             HoldReason.NO_AGENT,

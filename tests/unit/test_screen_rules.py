@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.screens import Profile, Screen, classify, load_profiles, read_capture
+from adapters.screens import Profile, Reading, Screen, classify, load_profiles, read_capture
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
 
@@ -277,3 +277,69 @@ def test_where_the_terminals_cursor_is_parked_the_placeholder_is_what_a_conditio
     capture = read_capture(CAPTURES / harness / f"{stem}.json")
 
     assert classify(capture.screen, load_profiles()[harness]).sight == sight
+
+
+SCROLLING = """
+name = "scrolling"
+recognise = { commands = "scrolling" }
+composer = { glyph = "> ", frame = "rules" }
+[[rules]]
+name = "scrolled"
+state = "unknown"
+region = "pill"
+regex = '^ Jump to bottom'
+[[rules]]
+name = "scrolled"
+state = "unknown"
+region = "scrollbar"
+rows = 2
+regex = '.'
+style = { bg = "0" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "is_scrolled"),
+    [
+        ("\x1b[m           \x1b[48;5;237m Jump to bottom ↓\x1b[m", True),
+        ("\x1b[m  words\x1b[m    \x1b[48;5;237m Jump to bottom ↓ \x1b[mwords", True),
+        ("\x1b[m            Jump to bottom ↓", False),
+        ("\x1b[48;5;237m            Jump to bottom ↓\x1b[m", False),
+        ("\x1b[48;5;237m           \x1b[38;5;231m Jump to bottom ↓\x1b[m", False),
+        ("\x1b[m     \x1b[48;5;237m Jump to bottom ↓\x1b[m", False),
+        ("\x1b[m  I see\x1b[m    \x1b[48;5;237mJump to bottom\x1b[m", False),
+    ],
+)
+def test_a_label_over_the_transcript_holds_and_its_words_in_a_message_do_not(row: str, is_scrolled: bool) -> None:
+    """DESIGN §5: a reader who has scrolled up is not idle; the same words quoted, coloured or not, stop no wake."""
+    reading = _read_below(row)
+
+    assert reading.state is (PresenceState.UNKNOWN if is_scrolled else PresenceState.IDLE)
+    assert (reading.rule == "scrolled") is is_scrolled
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_scrolled"),
+    [
+        ("\x1b[40m ", True),
+        ("\x1b[40m", True),
+        ("\x1b[34;40m▅", True),
+        ("\x1b[7;34m ", False),
+        ("\x1b[7;34m", False),
+        ("", False),
+        (" ", False),
+    ],
+)
+def test_a_scroll_bar_whose_thumb_has_not_reached_the_end_holds(cell: str, is_scrolled: bool) -> None:
+    """DESIGN §5: the last column is read as it looks, blanks that tmux has dropped among them."""
+    reading = _read_below(f"\x1b[m{'words':<39}{cell}" if cell else "words")
+
+    assert reading.state is (PresenceState.UNKNOWN if is_scrolled else PresenceState.IDLE)
+
+
+def _read_below(row: str) -> Reading:
+    """A screen of 40 columns whose transcript ends with that row, and a blank one."""
+    rule = "─" * 40
+    ansi = f"words\n{row}\n\x1b[m\n{rule}\n> \n{rule}"
+    screen = Screen.parse(ansi, width=40, height=6, cursor_x=2, cursor_y=4, cursor_visible=True)
+    return classify(screen, Profile.model_validate(tomllib.loads(SCROLLING)))

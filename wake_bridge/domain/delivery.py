@@ -207,6 +207,11 @@ WITH_REASON: Final[dict[HoldReason, str]] = {
 }
 """For who does not hear the reason besides: the remedies that do not name it, with it. The others do."""
 
+_SCROLLED: Final = (
+    "the view in {where} is scrolled up: go back to its end there (Ctrl-End in Claude Code, Esc in Codex, Ctrl-Alt-G in"
+    " OpenCode and Kilo, End in Copilot, Shift-Down in Vibe)"
+)
+
 _TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {target}`"
 
 EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
@@ -225,6 +230,10 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     ): "nothing to do: {where} shows nothing yet; its agent may still be starting",
     (HoldReason.UNKNOWN, "no-composer"): "no composer is to be seen in {where}: leave the menu or view that is open"
     " there; " + _TRUST,
+    (HoldReason.UNKNOWN, "scrolled"): _SCROLLED,
+    (HoldReason.UNKNOWN, "end-of-transcript"): _SCROLLED,
+    (HoldReason.UNKNOWN, "transcript-browser"): "the transcript of {where} is being read: press Esc there",
+    (HoldReason.UNKNOWN, "overlay"): "a view lies over the composer of {where}: press Esc there",
     (HoldReason.UNKNOWN, "cursor-elsewhere"): "the cursor of {where} is not in the composer: put it there",
     (HoldReason.UNKNOWN, "glyph-style"): "the prompt of {where} does not look as it does at rest; " + _TRUST,
     (HoldReason.UNKNOWN, "version"): "{where} runs a version that its strict profile does not know; " + _TRUST,

@@ -23,6 +23,9 @@ ASIDE: Final = "README.md is worth a look."
 COMMAND: Final = "touch started; until test -e go; do sleep 0.2; done; rm go; echo finished"
 """The command that a tool runs: it says that it has begun, and ends when the test lets it."""
 
+LONG: Final = 60
+"""Lines of the longest answer that comes at once: more than a pane shows."""
+
 _ASKED_FOR: Final = re.compile(r"please play the (\w+) scene")
 _READ: Final = re.compile(r"Read: (wake-bridge inbox .+? --consume)")
 _STILL_RUNS: Final = re.compile(r"running with session ID (\d+)")
@@ -91,6 +94,8 @@ class Stage:
         match scene:
             case "streaming":
                 yield from self._streaming()
+            case "long":
+                yield Say("".join(f"line {number} of a long answer\n\n" for number in range(1, LONG + 1)))
             case "thinking":
                 self._waits()
                 yield Say("Thought it over.")

@@ -95,7 +95,7 @@ class Stage:
             case "streaming":
                 yield from self._streaming()
             case "long":
-                yield Say("".join(f"line {number} of a long answer\n\n" for number in range(1, LONG + 1)))
+                yield from (Say(f"line {number} of a long answer\n\n") for number in range(1, LONG + 1))
             case "thinking":
                 self._waits()
                 yield Say("Thought it over.")

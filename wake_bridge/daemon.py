@@ -162,7 +162,7 @@ class Daemon:
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
         self._terminal = OwnTerminal()
-        self._housekeeping = Housekeeping()
+        self._housekeeping = Housekeeping(lambda _: self.parts.deliverer.look_at(None))
         self._since = self.parts.clock.wall()
         self._log = structlog.get_logger("daemon")
 

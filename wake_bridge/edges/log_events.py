@@ -15,6 +15,7 @@ EVENTS: Final = frozenset(
         "daemon_stopped",
         "job_fell",
         "chore_failed",
+        "clock_set",
         "control_dropped",
         "control_refused",
         "config_reloaded",

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from wake_bridge.domain.names import Instant
 
 
-def _steady_seconds() -> float:
+def steady_seconds() -> float:
     """A count that goes on while the machine sleeps, where the system offers one."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -19,11 +19,11 @@ class SteadyClock:
     """Wall time at the start of the process, counted on steadily; a changed wall clock moves no deadline."""
 
     def __init__(self) -> None:
-        self._start = time.time() - _steady_seconds()
+        self._start = time.time() - steady_seconds()
 
     def now(self) -> Instant:
         """Steady UTC milliseconds."""
-        return Instant(int((self._start + _steady_seconds()) * 1000))
+        return Instant(int((self._start + steady_seconds()) * 1000))
 
     def wall(self) -> Instant:
         """The wall clock's UTC milliseconds."""

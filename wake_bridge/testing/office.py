@@ -6,6 +6,7 @@ For stories that take a night or a day: holds that last, cooldowns, quiet hours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -47,6 +48,7 @@ class Office:
         channels: names of native adapters; who has a line in one is woken there first.
         targets: who has a `[targets]` entry, for the agent of that name.
         start: UTC milliseconds at which the clock begins.
+        zone: the time zone of the machine.
     """
 
     def __init__(
@@ -58,8 +60,9 @@ class Office:
         channels: Sequence[str] = (),
         targets: Mapping[str, str] | None = None,
         start: int,
+        zone: tzinfo = UTC,
     ) -> None:
-        self.clock = TurnedClock(start)
+        self.clock = TurnedClock(start, zone)
         self.directory = directory
         self.core = MemoryCore.create(directory / "graph.sqlite", identities)
         context = AdapterContext(10, 10, "", {}, self.clock)
@@ -172,7 +175,9 @@ class Office:
     async def restarts(self) -> None:
         """End the daemon's parts and begin anew on the same files."""
         await self._end()
+        self.clock.begin_anew()
         self._begin()
+        self.ledger.rebase(self.clock.now())
         await self.reads()
 
     async def _end(self) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar, TypeVarTuple
 
 from wake_bridge.domain.names import Instant
@@ -27,10 +27,12 @@ class TurnedClock:
 
     Args:
         start: what it shows at first.
+        zone: where the machine is.
     """
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, zone: tzinfo = UTC) -> None:
         self._start = start
+        self._zone = zone
         self.ran = 0.0
         """Seconds for which the process could run, as the event loop counts them."""
         self._suspended = 0.0
@@ -45,8 +47,13 @@ class TurnedClock:
         return Instant(self.now() + round(self._set_by * 1000))
 
     def local(self) -> datetime:
-        """See `Clock.local`; the time zone is UTC."""
-        return datetime.fromtimestamp(self.wall() / 1000, UTC)
+        """See `Clock.local`."""
+        return datetime.fromtimestamp(self.wall() / 1000, self._zone)
+
+    def begin_anew(self) -> None:
+        """A new process counts on from the wall clock as it stands."""
+        self._start += round(self._set_by * 1000)
+        self._set_by = 0.0
 
     def turn(self, milliseconds: float) -> None:
         """Let so much time pass."""

@@ -86,6 +86,8 @@ class Upkeep(LedgerPart):
                 " WHERE act_at > :now AND state = 'PENDING'",
                 moment,
             )
+            # its window has closed, by a clock that was ahead
+            self._db.change("UPDATE delivery SET due_at = :now WHERE state = 'DISPATCHED' AND due_at > :now", moment)
             self._db.change(
                 "UPDATE delivery SET next_look_at = MIN(next_look_at, :farthest), lease_until = MIN(lease_until, :farthest)"
                 " WHERE state IN ('DISPATCHED', 'LOCKED')",

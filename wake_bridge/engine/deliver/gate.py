@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -41,6 +42,9 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
 DAY: Final = 24 * 3600 * 1000
+
+LOOKED_AT_EVERY: Final = 15 * 60 * 1000
+"""Milliseconds after which the guards judge a held wake anew, whenever they expected it to go."""
 
 
 class Gate:
@@ -156,7 +160,9 @@ class Gate:
     def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery:
         if isinstance(guarded, Nothing):
             return self._settle_quietly(delivery, guarded.outcome)
-        return self._hold(delivery, guarded)
+        # the instant at which it ends was reckoned by a clock that may be set, and by a day that may have 23 hours
+        look_at = min(guarded.next_look_at, self._clock.now() + LOOKED_AT_EVERY)
+        return self._hold(delivery, replace(guarded, next_look_at=Instant(look_at)))
 
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())

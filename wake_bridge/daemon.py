@@ -191,6 +191,7 @@ class Daemon:
             "watch": self._watch,
             "way back": self._way_back,
             "acknowledge": parts.acknowledge.run,
+            "unknowns": self._unknowns,
         }
         try:
             await Supervisor(jobs, parts.clock).run(self._stop)
@@ -212,6 +213,11 @@ class Daemon:
         await self.parts.tail.begun.wait()
         await self.parts.way_back.run()
 
+    async def _unknowns(self) -> None:
+        """Look for what nobody knows of, as soon as it is known where everybody lives."""
+        await self.parts.tail.begun.wait()
+        await self.parts.unknowns.run()
+
     async def once(self) -> bool:
         """To the tip, then each delivery as far as it goes; True unless one failed in this run."""
         parts = self.parts
@@ -232,6 +238,7 @@ class Daemon:
 
     async def _work_off(self) -> None:
         await self.parts.tail.catch_up_once()
+        await self.parts.unknowns.look()
         await self.parts.deliverer.run_once()
         await self.parts.acknowledge.look()
         await self._prune()

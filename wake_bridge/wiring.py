@@ -31,6 +31,7 @@ from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
@@ -125,6 +126,7 @@ class Parts:
     way_back: WayBack
     deliverer: Deliverer
     acknowledge: Acknowledge
+    unknowns: Unknowns
     heartbeat: Heartbeat
     human: WordToTheHuman
     notices: Notices
@@ -223,6 +225,7 @@ def wire(
         moved=tail.moved,
         look_again=deliverer.look_at,
     )
+    unknowns = Unknowns(ledger, inquiry, routes, current, clock, new_ulid, poke=deliverer.poke)
     heartbeat = Heartbeat(
         ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )
@@ -274,6 +277,7 @@ def wire(
         way_back=way_back,
         deliverer=deliverer,
         acknowledge=acknowledge,
+        unknowns=unknowns,
         heartbeat=heartbeat,
         human=human,
         notices=notices,

@@ -8,14 +8,14 @@ from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from adapters.claude_code.attempt import Bell, fence_of
+from adapters.claude_code.attempt import FENCED_BY, Bell, fence_of
 from adapters.claude_code.line import LONGEST
 from adapters.claude_code.live import HARNESS, LiveSession, LiveSessions, choose, theirs
 from adapters.claude_code.process import Life, life_of
 from adapters.claude_code.record import BUSY
-from adapters.claude_code.transcript import Transcripts
+from adapters.claude_code.transcript import EchoSearch, Transcripts
 from adapters.claude_code.verdict import Patience
-from wake_bridge.domain.delivery import HoldReason, Progress
+from wake_bridge.domain.delivery import HoldReason, Progress, Proof
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
 from wake_bridge.domain.sessions import Session
@@ -28,6 +28,7 @@ from wake_bridge.ports.adapter import (
     Paper,
     Place,
     Refused,
+    Trace,
     Unknown,
     Wake,
 )
@@ -35,6 +36,9 @@ from wake_bridge.ports.sessions import Sessions
 
 MOST_REMEMBERED: Final = 1000
 """Processes of which it is kept which conversations they have had."""
+
+MOST_SEARCHED: Final = 100
+"""Wakes of which it is kept how far the transcripts were searched for them."""
 
 _ONE_LINE: Final = Paper(max_lines=1, max_characters=LONGEST)
 _SOURCE: Final = PresenceSource.CLAUDE_SESSION
@@ -71,6 +75,7 @@ class ClaudeCodeAdapter:
         self._patience = patience
         self._sessions: Sessions | None = None
         self._seen: dict[tuple[int, str], dict[str, None]] = {}
+        self._searches: dict[str, EchoSearch] = {}
 
     def serve_sessions(self, sessions: Sessions) -> None:
         """See `SessionServed.serve_sessions`."""
@@ -121,6 +126,19 @@ class ClaudeCodeAdapter:
         if not listening:
             return Refused(HoldReason.UNREACHABLE, "no monitor waits in it", place.label)
         return await bell.ring(found, listening, wake, journal, place.label)
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """One look into the transcripts of the session that is, or was, there."""
+        del address
+        fence = place.fence
+        if self._sessions is None or fence is None or fence.socket != FENCED_BY:
+            return Trace(Proof.NONE, "it is not known to which session it may have been sent")
+        search = self._searches.pop(wake.mark, None) or self._transcripts.search(wake.mark)
+        self._searches[wake.mark] = search
+        if len(self._searches) > MOST_SEARCHED:
+            del self._searches[next(iter(self._searches))]
+        bell = Bell(self._sessions, self._live, self._transcripts, self._patience)
+        return await bell.trace(search, fence)
 
     async def probe(self) -> Sequence[Check]:
         """For `doctor`: how many sessions can be seen; where Claude Code does not run there is nothing to say."""

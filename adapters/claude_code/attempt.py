@@ -7,13 +7,16 @@ from typing import Final
 
 from adapters.claude_code.line import one_line
 from adapters.claude_code.live import LiveSession, LiveSessions
-from adapters.claude_code.process import life_of, monitors_below
-from adapters.claude_code.transcript import Echo, Transcripts
+from adapters.claude_code.process import Life, life_of, monitors_below
+from adapters.claude_code.transcript import Echo, EchoSearch, Transcripts
 from adapters.claude_code.verdict import Patience, Seen, Verdict, verdict_on
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Unknown, Wake
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown, Wake
 from wake_bridge.ports.sessions import Sessions
+
+FENCED_BY: Final = "claude"
+"""The socket in a fence of ours, which has none."""
 
 LOOKS_APART: Final = 0.1
 """Seconds between two looks into the transcript, in which a hook may say the same."""
@@ -66,6 +69,19 @@ class Bell:
             return Delivered(Proof.ACCEPTED, {"by": verdict.value})
         await journal(Step.SUBMITTED, {"seen": verdict.value})
         return Delivered(Proof.ACKNOWLEDGED, {"by": verdict.value})
+
+    async def trace(self, search: EchoSearch, fence: Binding) -> Trace:
+        """What one look says; a record that rests without the wake does not have it."""
+        life = life_of(fence.agent_pid, fence.agent_started)
+        echo = await asyncio.to_thread(search.look, await self._conversations(fence, ""))
+        if echo is Echo.TOLD:
+            return Trace(Proof.ACKNOWLEDGED, Verdict.TOLD.value)
+        if echo is Echo.QUEUED:
+            return Trace(Proof.ACCEPTED, Verdict.QUEUED.value)
+        if life is Life.ENDED:
+            return Trace(Proof.NONE, Verdict.ENDED.value, is_absent=True)
+        rests = await self._proves_rest(fence, "")
+        return Trace(Proof.NONE, (Verdict.RESTED if rests else Verdict.UNSEEN).value, is_absent=rests)
 
     async def _watch_for(self, mark: str, fence: Binding, listening: str) -> Verdict:
         """Look again and again, until what is seen says something."""
@@ -127,7 +143,7 @@ def fence_of(session: LiveSession) -> Binding:
     """What must be the same for a session to be the one it was, and, as `pane_started`, when it last changed its status."""
     record = session.record
     return Binding(
-        socket="claude",
+        socket=FENCED_BY,
         server_pid=0,
         session_id=record.session_id,
         pane_id="",

@@ -13,7 +13,7 @@ from adapters.codex.attempt import Attempt, fence_of, peer_in
 from adapters.codex.connection import NOT_INSTALLED, Connection, Declined, Lost, NotThere
 from adapters.codex.doctor import checks
 from adapters.codex.queue import QueueCommand
-from adapters.codex.search import Search, Sent
+from adapters.codex.search import Search, Sent, trace
 from adapters.codex.socket_path import codex_home
 from adapters.codex.threads import (
     HARNESS,
@@ -37,6 +37,7 @@ from wake_bridge.ports.adapter import (
     Journal,
     Nowhere,
     Place,
+    Trace,
     Wake,
 )
 from wake_bridge.ports.sessions import Sessions
@@ -144,6 +145,12 @@ class CodexAdapter:
         if was_sent:
             return await search.run(Sent(peer_in(wake.fence)))
         return await Attempt(self._server, thread_id, place, wake, journal, self._queue, search).make()
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """One look into the record of the thread."""
+        del address
+        is_ours = place.fence is not None and place.fence.socket == str(self._server.home)
+        return await trace(self._server, _thread_of(place), wake.mark, peer_in(place.fence if is_ours else None))
 
     async def probe(self) -> Sequence[Check]:
         """Checks for `doctor`: the socket, the version, the threads."""

@@ -12,7 +12,7 @@ from adapters.codex.echo import Echo, Unreadable, find_echo, is_queued, was_comp
 from adapters.codex.peer import Peer
 from adapters.codex.threads import Thread, read_thread
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Unknown
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown
 from wake_bridge.ports.clock import Clock
 
 SETTLES: Final = 2.0
@@ -126,14 +126,7 @@ class Search:
         return None
 
     async def _look(self) -> _Look | str:
-        """What the server says; why nothing could be seen, where it says nothing."""
-        try:
-            connection = await self._app_server.connection()
-            thread = await read_thread(connection, self._thread_id)
-            echo = await find_echo(connection, self._thread_id, self._mark) if thread is not None else None
-        except (NotThere, Lost, Unreadable) as blind:
-            return str(blind)
-        return _Look(connection.server, thread, echo)
+        return await _look_at(self._app_server, self._thread_id, self._mark)
 
     async def _found(self, look: _Look, echo: Echo, sent: Sent) -> AttemptOutcome:
         evidence = {"turn": echo.turn_id, "echo": self._mark}
@@ -202,6 +195,37 @@ class Search:
             self._since.pop(self._mark, None)
             return Unknown({"why": why})
         return Refused(HoldReason.UNREACHABLE, why, self._where)
+
+
+async def trace(app_server: AppServer, thread_id: str, mark: str, sent_to: Peer | None) -> Trace:
+    """One look for a wake that may have been sent long ago; `sent_to` is the server that may have taken it."""
+    look = await _look_at(app_server, thread_id, mark)
+    if isinstance(look, str):
+        return Trace(Proof.NONE, look)
+    if look.echo is not None:
+        return Trace(Proof.ACKNOWLEDGED, f"it stands in the record of the thread: turn {look.echo.turn_id}")
+    if look.thread is None:
+        return Trace(Proof.NONE, "the app-server knows no such thread", is_absent=is_another(sent_to, look.server))
+    if _runs(look):
+        return Trace(Proof.NONE, "a turn runs in the thread")
+    try:
+        queued = await is_queued(await app_server.connection(), thread_id, mark)
+    except (NotThere, Lost, Unreadable) as blind:
+        return Trace(Proof.NONE, str(blind))
+    if queued:
+        return Trace(Proof.ACCEPTED, "it waits in the queue of its thread")
+    return Trace(Proof.NONE, "the thread rests, and its record has no such message", is_absent=True)
+
+
+async def _look_at(app_server: AppServer, thread_id: str, mark: str) -> _Look | str:
+    """What the server says; why nothing could be seen, where it says nothing."""
+    try:
+        connection = await app_server.connection()
+        thread = await read_thread(connection, thread_id)
+        echo = await find_echo(connection, thread_id, mark) if thread is not None else None
+    except (NotThere, Lost, Unreadable) as blind:
+        return str(blind)
+    return _Look(connection.server, thread, echo)
 
 
 def _runs(look: _Look | str) -> bool:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.delivery import HoldReason, Proof
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
@@ -23,6 +23,8 @@ from wake_bridge.ports.adapter import (
     Journal,
     Nowhere,
     Place,
+    Trace,
+    Tracer,
     Wake,
 )
 
@@ -86,6 +88,15 @@ class HeartbeatAdapter:
         if carrier is None:
             return Failed(retryable=True, reason=_nobody(address.identity))
         return await carrier.deliver(place, address, wake, journal)
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """What its carrier finds of it."""
+        carrier = self._carrier_of(address.identity)
+        if carrier is None:
+            return Trace(Proof.NONE, _nobody(address.identity))
+        if not isinstance(carrier, Tracer):
+            return Trace(Proof.NONE, f"its carrier {carrier.name} cannot look for it")
+        return await carrier.trace(place, address, wake)
 
     async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
         """It is as well as its carriers are."""

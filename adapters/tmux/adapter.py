@@ -26,9 +26,10 @@ from adapters.tmux.panes import Pane, panes_claimed_by, panes_of
 from adapters.tmux.resolve import PaneKey, Resolver
 from adapters.tmux.sightings import Sightings
 from adapters.tmux.sockets import default_socket, target_socket, why_not_ours
+from adapters.tmux.trace import trace
 from adapters.tmux.view import Observer, View
 from adapters.tmux.workshop import captured, judge, lesson
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
@@ -44,6 +45,7 @@ from wake_bridge.ports.adapter import (
     Place,
     Refused,
     Sights,
+    Trace,
     Wake,
 )
 
@@ -144,7 +146,23 @@ class TmuxAdapter:
         fence = wake.fence or place.fence
         if fence is None:
             return Refused(HoldReason.UNREACHABLE, "the place has no fence", place.label)
-        attempt = Attempt(
+        attempt = self._attempt(place, address, wake, fence, journal)
+        try:
+            with pane_lock(key.socket, key.server_pid, key.pane_id):
+                return await deliver(attempt, self._last_fingerprint(place.key))
+        except PaneIsTaken as taken:
+            return Refused(HoldReason.BUSY_PANE, str(taken), place.label)
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """One look at screen and scrollback for the mark; types nothing."""
+        fence = wake.fence if wake.fence is not None and wake.fence.pane_id else place.fence
+        if fence is None:
+            return Trace(Proof.NONE, "the place has no fence")
+        return await trace(self._attempt(place, address, wake, fence, _nothing_to_write))
+
+    def _attempt(self, place: Place, address: Address, wake: Wake, fence: Binding, journal: Journal) -> Attempt:
+        key = PaneKey.of(place.key)
+        return Attempt(
             server=self._server(key.socket),
             observer=self._observer(key.socket),
             pane_id=key.pane_id,
@@ -155,11 +173,6 @@ class TmuxAdapter:
             journal=journal,
             driver=Driver.here(self._context.graph()),
         )
-        try:
-            with pane_lock(key.socket, key.server_pid, key.pane_id):
-                return await deliver(attempt, self._last_fingerprint(place.key))
-        except PaneIsTaken as taken:
-            return Refused(HoldReason.BUSY_PANE, str(taken), place.label)
 
     async def probe(self) -> Sequence[Check]:
         """Checks for `doctor`: the program, its version, the server, UTF-8."""
@@ -313,6 +326,10 @@ class TmuxAdapter:
         last = self._last_looks.get(key)
         is_recent = last is not None and self._context.clock.now() - last.at <= _COMPARABLE_FOR
         return last.fingerprint if last is not None and is_recent else ""
+
+
+async def _nothing_to_write(step: Step, evidence: Mapping[str, str]) -> None:
+    """The journal of a look, which takes no step."""
 
 
 def _gone(why: str) -> Evidence:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -269,4 +270,21 @@ def test_a_hook_that_dies_between_taking_and_printed_leaves_it_unknown(sandbox: 
     os.close(writing)
     settled = sandbox.waits_for_delivery(60, state="FAILED")
     assert settled["outcome"] == "unknown"
+    assert hook.prints("PostToolUse") == ""
+
+
+def test_what_is_announced_once_more_is_no_hooks_to_hand_over(sandbox: Sandbox, hook: HookCaller) -> None:
+    """Decision 11: the agent may be at it already; only the gate looks whether it has it."""
+    sandbox.send("@agent", "told before")
+    held(sandbox)
+    with contextlib.closing(sqlite3.connect(sandbox.state_dir / "state.sqlite", isolation_level=None)) as ledger:
+        ledger.execute("UPDATE wake_event SET again_of = 'EARLIER'")
+    sandbox.send("@agent", "quite new")
+    held(sandbox, 2)
+
+    block = hook.waits_for_block("PostToolUse")
+
+    assert "quite new" in block
+    assert "told before" not in block
+    held(sandbox)
     assert hook.prints("PostToolUse") == ""

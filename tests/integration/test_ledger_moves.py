@@ -11,8 +11,8 @@ import pytest
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, NotFound, OperationFailed, RefusedForSafety, StaleLease
-from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.names import Epoch, Instant, LogId, WakePolicy
+from wake_bridge.domain.events import EventStatus, TaskDetail, WakeEvent
+from wake_bridge.domain.names import Epoch, EventKind, Instant, LogId, WakePolicy
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.ledger_records import NewId, Position
@@ -606,6 +606,97 @@ def test_a_rider_of_a_failed_delivery_is_free_to_ride_again(
     assert open_events(ledger, again) == [1]
     assert ledger.next_turn_events(AGENT) == [rider]
     assert [event.log_id for event in ledger.events_of(failed.id)] == [1, 2]
+
+
+# -- once more after an unknown outcome ------------------------------------------------------------------------------
+
+
+def unknown_of(ledger: LedgerStore, new_id: NewId, *events: WakeEvent) -> Delivery:
+    return ledger.settle(locked(ledger, new_id, *events), Outcome.UNKNOWN, Proof.NONE, {}, later(31_000))
+
+
+def test_the_messages_of_an_unknown_delivery_are_opened_again_once(ledger: LedgerStore, new_id: NewId) -> None:
+    """Decision 11: in a new delivery, and never a third time, however that one ends."""
+    unknown = unknown_of(ledger, new_id)
+
+    again = ledger.open_again(unknown.id, new_id, later(700_000))
+
+    assert again is not None
+    assert again.id != unknown.id
+    assert again.due_at == later(700_000)
+    assert ledger.journal_of(again.id)[0].detail == {"again_of": unknown.id}
+    assert [one.again_of for one in ledger.events_of(again.id)] == [unknown.id]
+    assert ledger.delivery(unknown.id) == unknown
+    assert ledger.open_again(unknown.id, new_id, later(700_000)) is None
+
+    dispatched_again = ledger.dispatch(again, later(700_000))
+    second = ledger.settle(
+        lock_with_its_events(ledger, dispatched_again, later(700_000)), Outcome.UNKNOWN, Proof.NONE, {}, later(701_000)
+    )
+    assert ledger.open_again(second.id, new_id, later(1_400_000)) is None
+    # a person may still have looked
+    assert open_events(ledger, ledger.retry(second.id, new_id, later(1_400_000), looked=True)) == [1]
+
+
+def test_what_a_person_has_retried_is_not_opened_by_itself_besides(ledger: LedgerStore, new_id: NewId) -> None:
+    """Decision 11: its news is announced at most once more, whoever decides that."""
+    unknown = unknown_of(ledger, new_id)
+    again = ledger.dispatch(ledger.retry(unknown.id, new_id, later(40_000), looked=True), later(40_000))
+    second = ledger.settle(
+        lock_with_its_events(ledger, again, later(40_000)), Outcome.UNKNOWN, Proof.NONE, {}, later(41_000)
+    )
+
+    assert ledger.open_again(unknown.id, new_id, later(700_000)) is None
+    assert ledger.open_again(second.id, new_id, later(700_000)) is None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUBMITTED, Outcome.FAILED])
+def test_only_what_is_unknown_is_opened_again(ledger: LedgerStore, new_id: NewId, outcome: Outcome) -> None:
+    """Decision 11: what arrived needs no second wake, and what failed a person."""
+    settled = ledger.settle(locked(ledger, new_id), outcome, Proof.NONE, {}, later(31_000))
+
+    assert ledger.open_again(settled.id, new_id, later(700_000)) is None
+
+
+def test_what_was_seen_late_or_shown_is_not_opened_again(ledger: LedgerStore, new_id: NewId) -> None:
+    """Decision 11: whoever has it needs no second wake."""
+    events = [sample_event(1), sample_event(2)]
+    unknown = unknown_of(ledger, new_id, *events)
+    ledger.announce(AGENT, [events[0].subject_key], "inbox", later(40_000))
+    seen = unknown_of(ledger, new_id, sample_event(3))
+    ledger.raise_proof(seen.id, Proof.SUBMITTED, {"by": "the mark"}, later(40_000))
+
+    again = ledger.open_again(unknown.id, new_id, later(700_000))
+
+    assert again is not None
+    assert open_events(ledger, again) == [2]
+    assert ledger.open_again(seen.id, new_id, later(700_000)) is None
+
+
+def test_what_cannot_be_read_goes_along_with_mail_and_never_alone(ledger: LedgerStore, new_id: NewId) -> None:
+    """Decision 11: unread mail says that the digest was not taken in; a task's move alone says nothing."""
+    move = replace(
+        sample_event(1),
+        kind=EventKind.TASK,
+        detail=TaskDetail("T", "Submitted", "Working", "@sender", None, None),
+        subject_key="T:1",
+    )
+    alone = unknown_of(ledger, new_id, move)
+    assert ledger.open_again(alone.id, new_id, later(700_000)) is None
+
+    other = replace(move, id="EVENT-other", log_id=LogId(2), subject_key="T:2")
+    both = unknown_of(ledger, new_id, other, sample_event(3))
+    again = ledger.open_again(both.id, new_id, later(700_000))
+    assert again is not None
+    assert open_events(ledger, again) == [2, 3]
+
+
+def test_what_is_the_heartbeats_is_left_to_it(ledger: LedgerStore, new_id: NewId) -> None:
+    """Decision 7: it counts unread mail again by itself."""
+    counted = replace(sample_event(1), by_heartbeat=True)
+    unknown = unknown_of(ledger, new_id, counted)
+
+    assert ledger.open_again(unknown.id, new_id, later(700_000)) is None
 
 
 # -- finding -------------------------------------------------------------------------------------------------------

@@ -180,17 +180,22 @@ async def _failed(*_: object) -> AttemptOutcome:
     return Failed(retryable=False, reason="the surface is gone")
 
 
-@pytest.mark.parametrize(("outcome", "attempt"), [(Outcome.UNKNOWN, _unknown), (Outcome.FAILED, _failed)])
+@pytest.mark.parametrize(
+    ("outcome", "attempt", "told_at"), [(Outcome.UNKNOWN, _unknown, "01:10"), (Outcome.FAILED, _failed, "01:00")]
+)
 def test_a_wake_that_failed_or_may_not_have_arrived_is_told_once_and_after_quiet_hours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, attempt: Callable[..., object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, attempt: Callable[..., object], told_at: str
 ) -> None:
-    """DESIGN §3: per FAILED and per unknown one notice; in quiet hours, when they end."""
+    """DESIGN §3: per FAILED and per unknown one notice, once it was looked for; in quiet hours, when they end."""
 
     async def story(night: Night) -> None:
         monkeypatch.setattr(night.office.adapter, "deliver", attempt)
         await night.sends()
-        await night.until("01:05")
+        await night.until("01:09")
+        assert night.person.reasons == ([] if outcome is Outcome.UNKNOWN else [outcome])
+        await night.until("01:15")
         assert night.person.reasons == [outcome]
+        assert night.person.times[0].startswith(told_at)
         night.configure(quiet_hours=QuietHours.parse("01:00-07:00"))
         await night.until("07:05")
         assert len(night.person.heard) == 1

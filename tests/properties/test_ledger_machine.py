@@ -59,6 +59,7 @@ class TwoActors(RuleBasedStateMachine):
         self._leases: dict[str, tuple[DeliveryState, int]] = {}
         self._journal: list[tuple[Any, ...]] = []
         self._reopened: set[str] = set()
+        self._told_again: set[str] = set()
         self._composed: dict[str, list[str]] = {}
 
     def teardown(self) -> None:
@@ -166,6 +167,30 @@ class TwoActors(RuleBasedStateMachine):
         else:
             event("retried")
             self._reopened.update(members)
+
+    @rule(actor=ACTORS, which=WHICH)
+    def what_nobody_knows_of_is_opened_again(self, actor: int, which: int) -> None:
+        """Decision 11: of an unknown one alone, and each event at most once."""
+        store = self._stores[actor]
+        if not self._ended:
+            return
+        delivery_id = sorted(self._ended)[which % len(self._ended)]
+        before = self._everything()
+        again = store.open_again(delivery_id, self._new_id, self.now)
+        if again is None:
+            assert self._everything() == before
+            return
+        event("opened again")
+        unknown = store.delivery(delivery_id)
+        assert unknown is not None
+        assert unknown.outcome is Outcome.UNKNOWN
+        assert not unknown.is_seen_late
+        opened = {each.id for each in store.events_of(delivery_id) if each.again_of == delivery_id}
+        assert opened
+        assert not opened & self._told_again
+        self._told_again |= opened
+        self._reopened.update(opened)
+        self._seen[actor].append(again)
 
     def _gather(self, actor: int) -> None:
         gathered = self._stores[actor].gather(self.now, self._new_id)
@@ -294,11 +319,12 @@ class TwoActors(RuleBasedStateMachine):
 
     @invariant()
     def what_has_ended_stays_as_it_ended_but_for_its_proof(self) -> None:
+        of_proof = {"proof": 0, "is_seen_late": 0}
         for row in self._stores[0]._db.rows("SELECT * FROM delivery WHERE settled_at IS NOT NULL"):
             now = dict(row)
             then = self._ended.setdefault(now["id"], now)
             assert now["proof"] >= then["proof"]
-            assert {**now, "proof": 0} == {**then, "proof": 0}
+            assert {**now, **of_proof} == {**then, **of_proof}
             self._ended[now["id"]] = now
 
     @invariant()

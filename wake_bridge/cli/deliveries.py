@@ -105,8 +105,10 @@ def find(ledger: LedgerStore, delivery_id: str) -> Delivery:
 
 
 def _standing(delivery: Delivery) -> str:
+    from wake_bridge.domain.reasons import ended_with
+
     if delivery.outcome is not None:
-        return f"{delivery.outcome} (proof {int(delivery.proof)})"
+        return f"{ended_with(delivery)} (proof {int(delivery.proof)})"
     if delivery.hold is None:
         return "waiting for its window"
     return f"held: {delivery.hold.reason}" + (f" ({delivery.hold.detail})" if delivery.hold.detail else "")

@@ -352,3 +352,8 @@ class Delivery:
     proof: Proof = Proof.NONE
     settled_at: Instant | None = None
     lease_until: Instant | None = None
+
+    @property
+    def is_seen_late(self) -> bool:
+        """Whether its outcome was unknown, and it was seen since that it had arrived."""
+        return self.outcome is Outcome.UNKNOWN and self.proof >= Proof.SUBMITTED

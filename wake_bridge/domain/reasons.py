@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from wake_bridge.domain import errors
-from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
+from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.refusals import Refusal, Unheard
 
@@ -101,6 +101,9 @@ ENDED: Final[dict[Outcome, str]] = {
     Outcome.UNKNOWN: "it may have been submitted, nobody can tell",
 }
 
+SEEN_LATE: Final = "arrived, seen late"
+"""What is said of a delivery of unknown outcome whose proof has risen since."""
+
 CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
     errors.WakeBridgeError: "what was asked was not done; what is recorded stands",
     errors.UsageMistake: "the command was not understood and did nothing; wakes go on as before",
@@ -128,6 +131,11 @@ def held_because(hold: Hold, identity: Identity) -> str:
     template = HELD[hold.reason]
     detail = f" ({hold.detail})" if hold.detail else ""
     return template.format(identity=identity, where=hold.where or "its pane", detail=detail)
+
+
+def ended_with(delivery: Delivery) -> str:
+    """The outcome of a settled delivery in a word or two; what was learnt since stands behind it."""
+    return f"{delivery.outcome}: {SEEN_LATE}" if delivery.is_seen_late else str(delivery.outcome)
 
 
 def consequence_of(error: errors.WakeBridgeError) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wake_bridge.domain.case import NOTHING, START, Ride, Teller, Verdict, span
 from wake_bridge.domain.delivery import DeliveryState, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.names import EPOCH_START, Instant
-from wake_bridge.domain.reasons import ENDED, held_because
+from wake_bridge.domain.reasons import ENDED, SEEN_LATE, held_because
 
 
 def standing_of(ride: Ride, teller: Teller, *, is_running: bool) -> Verdict:
@@ -27,6 +27,8 @@ def standing_of(ride: Ride, teller: Teller, *, is_running: bool) -> Verdict:
 def _under_way(ride: Ride, teller: Teller) -> Verdict:
     delivery = ride.delivery
     along = f", together with {ride.others} more in {delivery.id}" if ride.others else ""
+    before = sorted({one.again_of for one in ride.events if one.again_of not in {"", delivery.id}})
+    along += f", once more after {', '.join(before)} (outcome unknown)" if before else ""
     if delivery.state is DeliveryState.ESCALATED:
         return Verdict(
             f"given to a person: {delivery.where or delivery.identity}{along}",
@@ -55,9 +57,7 @@ def _delivered(ride: Ride, teller: Teller) -> Verdict:
     announced = f"announced {teller.clock(announced_at(ride))}"
     along = f", together with {ride.others} more" if ride.others else ""
     if delivery.proof is Proof.ACKNOWLEDGED:
-        acked = _last(ride, Step.ACKED)
-        when = f" {teller.clock(acked.at)}" if acked else ""
-        by = f" ({acked.detail['by']})" if acked and acked.detail.get("by") else ""
+        when, by = _acknowledged(ride, teller)
         return Verdict(f"{announced}, {how}, acknowledged{when}{by}{along}", NOTHING)
     return Verdict(
         f"{announced}, {how}, not acknowledged{along}",
@@ -71,9 +71,19 @@ def _failed(ride: Ride, teller: Teller) -> Verdict:
     detail = dict(settled.detail) if settled else {}
     why = detail.get("reason") or detail.get("why") or ""
     if delivery.outcome is Outcome.UNKNOWN:
+        announced = f"announced {teller.clock(announced_at(ride))}"
+        again = "; its unread news was announced once more" if _was_told_again(ride) else ""
+        if delivery.is_seen_late:
+            when, by = _acknowledged(ride, teller)
+            return Verdict(f"{announced}, {SEEN_LATE}{when}{by}{again}", NOTHING)
         because = f" ({why})" if why else ""
+        unknown = f"{announced}, outcome unknown: {ENDED[Outcome.UNKNOWN]}{because}{again}"
+        if again:
+            return Verdict(
+                unknown, f"{NOTHING}: `wake-bridge deliveries --target {delivery.identity}` shows the later one"
+            )
         return Verdict(
-            f"announced {teller.clock(announced_at(ride))}, outcome unknown: {ENDED[Outcome.UNKNOWN]}{because}",
+            unknown,
             f"look in {delivery.where or 'its pane'} for {delivery.id}; there: `wake-bridge ack {delivery.id}`,"
             f" else: `wake-bridge deliveries retry {delivery.id} --i-looked`",
         )
@@ -83,6 +93,18 @@ def _failed(ride: Ride, teller: Teller) -> Verdict:
         + (f": {why}" if why else ""),
         f"mend what failed, then `wake-bridge deliveries retry {delivery.id}`",
     )
+
+
+def _acknowledged(ride: Ride, teller: Teller) -> tuple[str, str]:
+    """When its proof last rose and by what, each to be added to a sentence; empty where nobody knows."""
+    acked = _last(ride, Step.ACKED)
+    if acked is None:
+        return "", ""
+    return f" {teller.clock(acked.at)}", f" ({acked.detail['by']})" if acked.detail.get("by") else ""
+
+
+def _was_told_again(ride: Ride) -> bool:
+    return any(one.again_of == ride.delivery.id for one in ride.events)
 
 
 def announced_at(ride: Ride) -> Instant:

@@ -51,6 +51,8 @@ EVENTS: Final = frozenset(
         "delivery_staged",
         "delivery_settled",
         "delivery_acknowledged",
+        "delivery_seen_late",
+        "delivery_told_again",
         "attempt_refused",
         "attempt_failed",
         "adapter_broke_promise",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+
+LOOKED_FOR: Final = 600_000
+"""Milliseconds for which a wake of unknown outcome is looked for where its news is not to be announced once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class EngineSettings:
     lease: int = 60_000
     ack_deadline: int = 300_000
     max_attempts: int = 5
+    unknown_again: int = LOOKED_FOR
     fresh_for: int = 5_000
     relook_min: int = 5_000
     relook_max: int = 60_000

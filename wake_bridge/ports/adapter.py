@@ -117,13 +117,28 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It may or may not have been submitted, and no look can tell. Never typed again."""
+    """It may or may not have been submitted, and no look can tell. This very wake is never typed again."""
 
     evidence: Mapping[str, str]
 
 
 Check = tuple[str, bool | None, str, str]
 """For `doctor`: name, whether it is well (None: does not apply, cannot be told, or only a warning), detail, hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What one look says of a wake whose outcome is unknown.
+
+    `proof` is how far it is seen to have got, `NONE` where it is nowhere to be seen; `told` says in one clause what was
+    seen, or why not more. `is_absent`: the agent rests, all that it could stand in was read, and it is not there; so too
+    where the program that it was sent to has ended, and nothing of it is left.
+    """
+
+    proof: Proof
+    told: str
+    is_absent: bool = False
+
 
 AttemptOutcome = Delivered | Refused | Failed | Unknown
 
@@ -266,6 +281,21 @@ class SessionServed(Protocol):
 
     def serve_sessions(self, sessions: Sessions) -> None:
         """Be told, once, of the conversations that have made themselves known."""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """What an adapter offers besides, if it can tell later whether a wake has arrived after all (decision 11).
+
+    Where it cannot, a wake of unknown outcome stays as it is until a person has looked.
+    """
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """One look for `wake.mark`; sends nothing, writes nothing down.
+
+        `wake.fence` is where the wake was announced, None where nobody knows; `place` that very place, which may be gone,
+        or the one where its news would be announced once more.
+        """
 
 
 @runtime_checkable

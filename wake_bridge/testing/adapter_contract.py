@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Protocol
 from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address
-from wake_bridge.ports.adapter import Delivered, HarnessAdapter, Nowhere, Place, Refused, Unknown, Wake
+from wake_bridge.ports.adapter import Delivered, HarnessAdapter, Nowhere, Place, Refused, Tracer, Unknown, Wake
 
 Scene = Literal["idle", "busy", "draft", "approval"]
 
@@ -203,6 +203,32 @@ async def what_was_submitted_before_a_crash_is_recognised(stage: AdapterStage) -
     assert len([text for text in stage.submitted() if MARK in text]) == 1
 
 
+async def a_later_look_tells_whether_it_arrived_and_sends_nothing(stage: AdapterStage) -> None:
+    """Decision 11: what is nowhere while the agent rests is absent, beside anything else it cannot be told."""
+    adapter = stage.adapter
+    if not isinstance(adapter, Tracer):
+        return
+    stage.shows("idle")
+    place = await _place(stage)
+    resumed = Wake("delivery", TEXT, MARK, Progress.MAYBE_SUBMITTED, place.fence)
+    nowhere = await adapter.trace(place, stage.address, resumed)
+    assert (nowhere.proof, nowhere.is_absent) == (Proof.NONE, True), nowhere
+    assert not stage.was_touched()
+
+    for scene in ("busy", "approval"):
+        stage.shows(scene)
+        unsure = await adapter.trace(place, stage.address, resumed)
+        assert (unsure.proof, unsure.is_absent) == (Proof.NONE, False), (scene, unsure)
+        assert unsure.told, scene
+        assert not stage.was_touched(), scene
+
+    stage.shows("idle")
+    await adapter.deliver(place, stage.address, _wake(), NotedJournal(stage))
+    arrived = await adapter.trace(place, stage.address, resumed)
+    assert arrived.proof >= Proof.SUBMITTED, arrived
+    assert len([text for text in stage.submitted() if MARK in text]) == 1
+
+
 Promise = Callable[[AdapterStage], Coroutine[Any, Any, None]]
 
 PROMISES: Final[tuple[Promise, ...]] = (
@@ -217,6 +243,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     a_journal_that_cannot_write_stops_the_hand,
     what_may_have_been_submitted_is_never_typed_again,
     what_was_submitted_before_a_crash_is_recognised,
+    a_later_look_tells_whether_it_arrived_and_sends_nothing,
 )
 """Every promise; each takes a stage and raises `AssertionError` when it is broken."""
 

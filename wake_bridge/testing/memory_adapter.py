@@ -23,6 +23,7 @@ from wake_bridge.ports.adapter import (
     Paper,
     Place,
     Refused,
+    Trace,
     Unknown,
     Wake,
 )
@@ -105,6 +106,17 @@ class MemoryAdapter:
         agent.keys += 1
         await journal(Step.SUBMITTED, {})
         return Delivered(Proof.SUBMITTED)
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """See `Tracer.trace`: among what the agent received; absent only while it rests with an empty composer."""
+        del address
+        agent = self.agents.get(place.key)
+        if agent is None:
+            return Trace(Proof.NONE, "there is no such agent")
+        if any(wake.mark in text for text in agent.received):
+            return Trace(Proof.SUBMITTED, "the mark stands in the transcript")
+        rests = agent.state is PresenceState.IDLE and not agent.composer
+        return Trace(Proof.NONE, "the mark is nowhere" if rests else f"the agent is {agent.state}", is_absent=rests)
 
     async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
         """Nothing can be wrong with it."""

@@ -25,6 +25,7 @@ from wake_bridge.ports.adapter import (
     Nowhere,
     Place,
     Refused,
+    Trace,
     Unknown,
     Wake,
 )
@@ -121,6 +122,15 @@ class MemoryChannel:
             return Unknown({"why": "the line is closed"})
         await journal(Step.ABSENT, {"why": "the agent's own record does not have it"})
         return Refused(HoldReason.UNREACHABLE, "it never came in")
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """See `Tracer.trace`: by the agent's own record, while the line is open."""
+        del place
+        line = self.lines[address.identity]
+        if any(wake.mark in text for text in line.agent.received):
+            return Trace(Proof.ACKNOWLEDGED, "the agent's own record has it")
+        rests = line.is_open and line.agent.state is PresenceState.IDLE
+        return Trace(Proof.NONE, "the record does not have it" if rests else "no rest is to be seen", is_absent=rests)
 
     async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
         """Nothing can be wrong with it."""

@@ -21,6 +21,7 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
@@ -112,6 +113,9 @@ class Office:
             self.current,
             self.clock,
             other_driver=str,
+        )
+        self.unknowns = Unknowns(
+            self.ledger, self.inquiry, self.routes, self.current, self.clock, new_ulid, poke=lambda: None
         )
         self.heartbeat = Heartbeat(
             self.ledger,

@@ -20,6 +20,7 @@ from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.tail.tail import Tail
@@ -109,7 +110,8 @@ class WholeEngine:
             moved=self.tail.moved,
             look_again=self.deliverer.look_at,
         )
-        self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run)
+        unknowns = Unknowns(self.ledger, self._inquiry, routes, self.current, clock, new_ulid, poke=self.deliverer.poke)
+        self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run, unknowns.run)
         self._running: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:

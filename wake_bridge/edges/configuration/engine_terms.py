@@ -47,6 +47,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         lease=_milliseconds(config.delivery.lease),
         ack_deadline=_milliseconds(config.delivery.ack_deadline),
         max_attempts=config.delivery.max_attempts,
+        unknown_again=_milliseconds(config.delivery.unknown_again),
         fresh_for=_milliseconds(config.presence.fresh_for),
         relook_min=_milliseconds(config.presence.relook.min),
         relook_max=_milliseconds(config.presence.relook.max),

@@ -135,6 +135,7 @@ class DeliveryTable(Table):
     adapter_timeout: float = Field(10.0, ge=0.1, le=600)
     ack_deadline: float = Field(300.0, ge=1, le=86_400)
     max_attempts: int = Field(5, ge=1)
+    unknown_again: float = Field(600.0, ge=0, le=86_400)
 
     @field_validator("adapter_timeout")
     @classmethod

@@ -46,9 +46,11 @@ class Memory(LedgerPart):
     def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
         """See `Archive.outcomes_since`."""
         rows = self._db.rows(
-            "SELECT outcome, COUNT(*) AS deliveries FROM delivery WHERE settled_at >= ? GROUP BY outcome", (since,)
+            "SELECT CASE WHEN is_seen_late THEN 'submitted' ELSE outcome END AS ended, COUNT(*) AS deliveries"
+            " FROM delivery WHERE settled_at >= ? GROUP BY ended",
+            (since,),
         )
-        return {Outcome(row["outcome"]): row["deliveries"] for row in rows}
+        return {Outcome(row["ended"]): row["deliveries"] for row in rows}
 
     def last_wakes(self) -> Mapping[Identity, Instant]:
         """See `Archive.last_wakes`."""

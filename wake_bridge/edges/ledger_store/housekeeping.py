@@ -21,9 +21,11 @@ class Upkeep(LedgerPart):
         counts: Counter[str] = Counter()
         holds: Counter[str] = Counter()
         for row in self._db.rows(
-            "SELECT state, outcome, hold_reason, COUNT(*) AS deliveries FROM delivery GROUP BY state, outcome, hold_reason"
+            "SELECT state, outcome, hold_reason, is_seen_late, COUNT(*) AS deliveries FROM delivery"
+            " GROUP BY state, outcome, hold_reason, is_seen_late"
         ):
-            kind = {None: "open", "failed": "failed", "unknown": "unknown"}.get(row["outcome"], "delivered")
+            outcome = "submitted" if row["is_seen_late"] else row["outcome"]
+            kind = {None: "open", "failed": "failed", "unknown": "unknown"}.get(outcome, "delivered")
             counts[kind] += row["deliveries"]
             if row["hold_reason"] is not None:
                 holds[row["hold_reason"]] += row["deliveries"]

@@ -32,7 +32,7 @@ def add_sessions(connection: sqlite3.Connection) -> None:
 
 
 def bring_to_version_4(connection: sqlite3.Connection) -> None:
-    """To version 4: remembered panes."""
+    """To version 4: remembered panes, and news that is told once more."""
     _run_script(connection, "v4.sql")
 
 

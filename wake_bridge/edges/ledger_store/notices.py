@@ -34,7 +34,7 @@ class NoticeRecord(LedgerPart):
     def failed_untold(self, since: Instant) -> list[Delivery]:
         """See `Ledger.failed_untold`."""
         return self._deliveries(
-            "SELECT * FROM delivery WHERE state = 'FAILED' AND settled_at >= ? AND proof < 3"
+            "SELECT * FROM delivery WHERE state = 'FAILED' AND settled_at >= ? AND proof < 3 AND NOT is_seen_late"
             " AND NOT EXISTS (SELECT 1 FROM notice WHERE subject = delivery.id)"
             " AND EXISTS (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id"
             " AND (status = 'open' OR (delivery.outcome = 'unknown' AND status = 'announced'))) ORDER BY settled_at",
@@ -47,7 +47,7 @@ class NoticeRecord(LedgerPart):
             GivenNotice(row["subject"], Instant(row["at"]), row["identity"], row["reason"], row["title"], row["body"])
             for row in self._db.rows(
                 "SELECT notice.* FROM notice LEFT JOIN delivery ON delivery.id = notice.subject"
-                " WHERE COALESCE(delivery.state, '') <> 'DELIVERED' ORDER BY notice.at DESC LIMIT ?",
+                " WHERE COALESCE(delivery.state, '') <> 'DELIVERED' AND is_seen_late IS NOT 1 ORDER BY notice.at DESC LIMIT ?",
                 (limit,),
             )
         ]

@@ -62,6 +62,14 @@ class DeliveryReading(LedgerPart):
             (since,),
         )
 
+    def unknown_since(self, since: Instant) -> list[Delivery]:
+        """See `Ledger.unknown_since`."""
+        return self._deliveries(
+            "SELECT * FROM delivery WHERE state = 'FAILED' AND outcome = 'unknown' AND settled_at >= ? AND NOT is_seen_late"
+            " ORDER BY settled_at",
+            (since,),
+        )
+
     def concerned(self, entity_ids: Collection[str], since: Instant) -> list[tuple[Delivery, list[WakeEvent]]]:
         """See `Ledger.concerned`."""
         found: dict[str, list[WakeEvent]] = {}

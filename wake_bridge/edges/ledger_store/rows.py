@@ -81,6 +81,7 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         refused_by=row["reason"],
         refusals=() if refusals == _NONE else tuple((one, reason) for one, reason in json.loads(refusals)),
         by_heartbeat=bool(row["by_heartbeat"]),
+        again_of=row["again_of"],
     )
 
 

@@ -1,8 +1,9 @@
-"""What can still happen to a delivery that has ended: better proof, or another try by a person's wish (DESIGN §3)."""
+"""What can still happen to a delivery that has ended: better proof, or its news told once more (DESIGN §3, decision 11)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety
@@ -10,9 +11,19 @@ from wake_bridge.domain.names import Instant
 from wake_bridge.edges.ledger_store.membership import Membership
 from wake_bridge.ports.ledger_records import NewId
 
+_MAY_BE_TOLD_AGAIN: Final = """
+    SELECT wake_event.id, kind = 'message' AND policy = 'immediate' AS can_wake FROM wake_event JOIN delivery ON delivery.id = delivery_id
+    WHERE delivery_id = :id AND NOT is_seen_late AND wake_event.status = 'announced' AND wake_event.reason = 'unknown'
+        AND again_of = '' AND by_heartbeat = 0 AND kind <> 'pulse'
+        AND NOT EXISTS (SELECT 1 FROM announced
+            WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)
+        AND NOT EXISTS (SELECT 1 FROM delivery_event JOIN delivery AS other ON other.id = delivery_event.delivery_id
+            WHERE event_id = wake_event.id AND other.id <> :id AND other.outcome = 'unknown')
+"""
+
 
 class SecondChances(Membership):
-    """Raising proof and retrying."""
+    """Raising proof, retrying, and announcing once more."""
 
     def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
         """See `Ledger.raise_proof`. Raises `NotFound`."""
@@ -45,22 +56,41 @@ class SecondChances(Membership):
                 raise OperationFailed(
                     "nothing is left to wake for", delivery_id, hint="its events were read, shown or retried meanwhile"
                 )
-            successor = self._successor_for(failed, new_id, now)
+            successor = self._successor_for(failed, {"retry_of": failed.id}, new_id, now)
+            self._hand_over(delivery_id, successor)
+            return self._read(successor)
+
+    def open_again(self, delivery_id: str, new_id: NewId, now: Instant) -> Delivery | None:
+        """See `Ledger.open_again`. Raises `NotFound`."""
+        with self._db.transaction():
+            unknown = self._read(delivery_id)
+            left = self._db.rows(_MAY_BE_TOLD_AGAIN, {"id": delivery_id})
+            if unknown.outcome is not Outcome.UNKNOWN or not any(row["can_wake"] for row in left):
+                return None
+            self._db.change_each(
+                "UPDATE wake_event SET status = 'open', reason = '', status_at = ?, again_of = ? WHERE id = ?",
+                [(now, delivery_id, row["id"]) for row in left],
+            )
+            self._let_riders_go(delivery_id, is_remembered=True)
+            successor = self._successor_for(unknown, {"again_of": unknown.id}, new_id, now)
             self._hand_over(delivery_id, successor)
             return self._read(successor)
 
     def _open_again(self, delivery_id: str, now: Instant) -> None:
-        """Events that only this delivery announced count as open; riders become loose, they never wake by themselves."""
+        """Events that only this delivery announced count as open; riders become loose, they never wake by themselves.
+
+        A person has looked where they were announced before: nothing needs to be looked for.
+        """
         self._db.change(
-            "UPDATE wake_event SET status = 'open', reason = '', status_at = :now"
+            "UPDATE wake_event SET status = 'open', reason = '', status_at = :now, again_of = ''"
             " WHERE delivery_id = :id AND status = 'announced' AND NOT EXISTS (SELECT 1 FROM announced"
             " WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)",
             {"id": delivery_id, "now": now},
         )
         self._let_riders_go(delivery_id, is_remembered=True)
 
-    def _successor_for(self, failed: Delivery, new_id: NewId, now: Instant) -> str:
-        """The identity's unfrozen delivery, or a new one, due at once."""
+    def _successor_for(self, failed: Delivery, why: Mapping[str, str], new_id: NewId, now: Instant) -> str:
+        """The identity's unfrozen delivery, or a new one, due at once; `why` goes into its journal."""
         unfrozen = self._unfrozen_of(failed.identity)
         successor = new_id() if unfrozen is None else unfrozen.id
         if unfrozen is None:
@@ -72,7 +102,7 @@ class SecondChances(Membership):
             "UPDATE delivery SET due_at = MIN(due_at, :now), next_look_at = MIN(next_look_at, :now) WHERE id = :id",
             {"id": successor, "now": now},
         )
-        self._write_line(successor, Step.OPENED if unfrozen is None else Step.JOINED, {"retry_of": failed.id}, now)
+        self._write_line(successor, Step.OPENED if unfrozen is None else Step.JOINED, why, now)
         return successor
 
     def _hand_over(self, origin: str, destination: str) -> None:

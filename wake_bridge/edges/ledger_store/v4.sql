@@ -18,3 +18,11 @@ CREATE TABLE former_agent (
     until    INTEGER NOT NULL,
     PRIMARY KEY (identity, fence)
 ) WITHOUT ROWID;
+
+-- The delivery of unknown outcome after which an event was opened again; empty where it never was (decision 11).
+ALTER TABLE wake_event ADD COLUMN again_of TEXT NOT NULL DEFAULT '';
+
+-- `Delivery.is_seen_late`: of unknown outcome, and seen since to have arrived.
+ALTER TABLE delivery ADD COLUMN is_seen_late INTEGER GENERATED ALWAYS AS (
+    COALESCE(outcome, '') = 'unknown' AND proof >= 2
+) VIRTUAL;

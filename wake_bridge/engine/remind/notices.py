@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from wake_bridge.domain.delivery import Outcome
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.notices import (
     NO_ROUTES,
@@ -18,6 +19,7 @@ from wake_bridge.domain.notices import (
     calls_for_a_person,
     held_since,
 )
+from wake_bridge.engine.deliver.unknowns import looked_for_of
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human
@@ -105,7 +107,11 @@ class Notices:
             since = held_since(self._ledger.journal_of(delivery.id)) or now
             if calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after):
                 yield about_hold(delivery, delivery.hold, since, self._ledger.events_of(delivery.id), now, known)
+        looked_until = Instant(now - looked_for_of(self._current.settings))
         for delivery in self._ledger.failed_untold(Instant(now - DAY)):
+            if delivery.outcome is Outcome.UNKNOWN and looked_until < (delivery.settled_at or now) <= now:
+                # it may be seen yet, and if it is not, its news may be announced once more
+                continue
             yield about_end(delivery, self._ledger.events_of(delivery.id), now, known)
 
     def _about_routes(self, now: Instant) -> list[Notice]:

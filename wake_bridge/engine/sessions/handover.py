@@ -234,13 +234,14 @@ class Handover:
     def _waiting(self, identity: Identity, vehicle: Delivery | None) -> list[WakeEvent]:
         """What may be handed over: the held delivery's, once its window has closed, and what waits for the next turn.
 
-        A nudge of the heartbeat is left to it: it speaks of how much is unread, not of anything that arrived.
+        A nudge of the heartbeat is left to it: it speaks of how much is unread, not of anything that arrived. What is
+        announced once more is left to the gate, which looks first whether the agent has it.
         """
         members: list[WakeEvent] = []
         if vehicle is not None and vehicle.state is DeliveryState.DISPATCHED:
             members = self._ledger.events_of(vehicle.id) if vehicle.due_at <= self._clock.now() else []
         waiting = [*members, *self._ledger.next_turn_events(identity)]
-        return [one for one in waiting if one.status is EventStatus.OPEN and not is_our_pulse(one)]
+        return [one for one in waiting if one.status is EventStatus.OPEN and not (is_our_pulse(one) or one.again_of)]
 
     def _let_through(
         self, identity: Identity, judged: Sorted, vehicle: Delivery | None, moment: Moment, place: Place | None

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import structlog
 
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.delivery import HoldReason, Proof
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
+from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place, Trace, Tracer, Wake
 from wake_bridge.ports.clock import Clock
 
 Answer = TypeVar("Answer")
@@ -47,6 +47,13 @@ class Looks:
             return answer
         nothing = Evidence("no answer", PresenceState.UNKNOWN, saw=trouble, hold=HoldReason.UNREACHABLE)
         return Observation(self._clock.now(), (nothing,), where=place.label)
+
+    async def trace(self, adapter: HarnessAdapter, place: Place, address: Address, wake: Wake) -> Trace:
+        """See `Tracer.trace`; it cannot be told by an adapter that has none, or does not answer."""
+        if not isinstance(adapter, Tracer):
+            return Trace(Proof.NONE, f"the adapter {adapter.name} cannot look for it")
+        answer, trouble = await self._answer(adapter, adapter.trace(place, address, wake))
+        return answer or Trace(Proof.NONE, trouble)
 
     async def _answer(self, adapter: HarnessAdapter, call: Awaitable[Answer]) -> tuple[Answer | None, str]:
         """The answer and no trouble, or the other way round."""

@@ -10,7 +10,7 @@ from wake_bridge.domain.routing import Address, Authority, Binding, Expected, Ro
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
-from wake_bridge.ports.adapter import Carried, HarnessAdapter
+from wake_bridge.ports.adapter import Carried, HarnessAdapter, Tracer
 
 
 class Routes:
@@ -91,6 +91,10 @@ class Routes:
     def adapter(self, route: Route) -> HarnessAdapter:
         """The adapter of a route that `of` answered."""
         return self._adapters[route.adapter]
+
+    def can_trace(self, adapter: str) -> bool:
+        """Whether what that adapter sent can be looked for later."""
+        return isinstance(self._adapters.get(adapter), Tracer)
 
     def missing(self, identity: Identity) -> str:
         """Why `of` is empty, in words a person can act on."""

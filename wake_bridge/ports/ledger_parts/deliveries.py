@@ -102,6 +102,9 @@ class Deliveries(Protocol):
     def unacknowledged(self, since: Instant) -> list[Delivery]:
         """Deliveries settled since then as submitted or unknown whose proof is below 3."""
 
+    def unknown_since(self, since: Instant) -> list[Delivery]:
+        """Deliveries settled since then as unknown, which nobody has seen arrive yet; oldest first."""
+
     def event_ids_of(self, delivery_id: str) -> list[str]:
         """Ids of the events that a delivery carries, in the order of the log; of a flood there are thousands."""
 
@@ -113,6 +116,15 @@ class Deliveries(Protocol):
 
     def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
         """Raise the proof level of a delivery, terminal or not (journalled `acked`); never lowers it."""
+
+    def open_again(self, delivery_id: str, new_id: NewId, now: Instant) -> Delivery | None:
+        """Open the messages of an unknown delivery again, and what its digest told besides; None where nothing may be.
+
+        As `retry` does, without a person, and so at most once for each event, ever: not one that was opened like that
+        before, that a second delivery of unknown outcome has told, that was read or shown since, or that is the
+        heartbeat's; and nothing once the delivery was seen to arrive, or where no message is left. The opened ones say by
+        `again_of` what they come after.
+        """
 
     def append(self, delivery: Delivery, step: Step, detail: Mapping[str, str], now: Instant) -> None:
         """Append to the journal under the delivery's lease; raises `StaleLease` if it has risen."""

@@ -23,7 +23,7 @@ class Notices(Protocol):
         """The subjects of all notices."""
 
     def failed_untold(self, since: Instant) -> list[Delivery]:
-        """Deliveries that FAILED since then and wait for somebody: nobody was told, retried or acknowledged them."""
+        """Deliveries that FAILED since then and wait for somebody: nobody was told, retried, acknowledged or saw them arrive."""
 
     def standing_notices(self, limit: int) -> list[GivenNotice]:
         """The latest notices whose delivery did not arrive since."""

@@ -27,6 +27,7 @@ Knobs (options at the start, `{"set": {"swallow_enter": 2}}` while it runs; mill
     --swallow-enter N             the next N Enters are ignored (event `swallowed`)
     --chip-lines N                pastes of N lines and more fold into `[Pasted text #1 +29 lines]`
     --dialog-after-paste          an approval comes up right after a paste
+    --transcript-delay MS         a message that left the composer stands in the transcript so much later
     --reply-after MS              busy for so long after a submit, then an answer
     --on-submit COMMAND           run for every submit, which it finds in `$WAKE_BRIDGE_TEST_FAKE_TEXT`
     --inbox-command COMMAND       run when a wake is submitted; its output is the answer

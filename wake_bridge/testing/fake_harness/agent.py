@@ -71,6 +71,11 @@ class Agent:
         first, *more = text.splitlines() or [""]
         self.view.transcript += [f"● {first}", *(f"  {line}" for line in more), ""]
 
+    def keep(self, message: str) -> None:
+        """Add a submitted message to the transcript."""
+        first, *more = message.split("\n")
+        self.view.transcript += [f"➤ {first}", *(f"  {line}" for line in more), ""]
+
     def take(self, item: Input) -> None:
         """Handle one input."""
         if self.view.mode is Mode.APPROVAL:
@@ -177,8 +182,8 @@ class Agent:
         else:
             self.log("submit", text=text)
             self.submits += 1
-            first, *more = text.split("\n")
-            view.transcript += [f"➤ {first}", *(f"  {line}" for line in more), ""]
+            if not self.knobs.transcript_delay:
+                self.keep(text)
             view.editor.replace("")
             view.ghost = ""
             self._begins_turn(text)

@@ -155,6 +155,9 @@ class Program:
         knobs, view = self._agent.knobs, self._agent.view
         is_wake = text.startswith("[WAKE]")
         answer = "Noted."
+        if knobs.transcript_delay:
+            await asyncio.sleep(knobs.transcript_delay / 1000)
+            self._agent.keep(text)
         if knobs.reply_after or knobs.on_submit or (knobs.inbox_command and is_wake):
             view.mode = Mode.BUSY
             self._redraw()

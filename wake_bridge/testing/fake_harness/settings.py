@@ -35,6 +35,7 @@ class Knobs:
         swallow_enter: so many Enters are ignored.
         chip_lines: a paste of at least so many lines folds into a chip.
         dialog_after_paste: an approval comes up right after a paste.
+        transcript_delay: a submitted message leaves the composer at once, and stands in the transcript this much after.
         reply_after: a submitted message keeps it busy for so long.
         on_submit: a shell command run for every submitted message, which it finds in `WAKE_BRIDGE_TEST_FAKE_TEXT`.
         inbox_command: a shell command run when a wake is submitted; what it prints becomes the answer.
@@ -45,6 +46,7 @@ class Knobs:
     swallow_enter: int = 0
     chip_lines: int = 0
     dialog_after_paste: bool = False
+    transcript_delay: int = 0
     reply_after: int = 0
     on_submit: str = ""
     inbox_command: str = ""

@@ -1,0 +1,144 @@
+"""Wakes of unknown outcome: looked for a while, and their unread mail announced once more (decision 11)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.delivery import Delivery, Proof
+from wake_bridge.domain.errors import LedgerError, SourceError
+from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.names import Instant
+from wake_bridge.engine.deliver.look_back import LookBack
+from wake_bridge.engine.deliver.survivors import events_of, still_unread
+from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.settings import LOOKED_FOR, Current, EngineSettings
+from wake_bridge.engine.watch.routes import Routes
+from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId
+
+LOOK_EVERY: Final = 5.0
+"""Seconds between two rounds."""
+
+LOOKS_A_ROUND: Final = 16
+"""Wakes that are looked for in one round, those first that have waited longest: many may end unknown at once."""
+
+STILL_NEWS: Final = 7 * 24 * 3600 * 1000
+"""Milliseconds after which an unknown wake is left as it is: a daemon that did not run comes back to old mail."""
+
+
+class Unknowns:
+    """Follows what ended as `unknown`, by what the ledger says of it; a restart goes on where it was.
+
+    For as long as `delivery.unknown_again` says they are only looked for. Then what is still unread is opened again, in
+    a delivery of its own that goes through the gate like any other; once more as long, the first is looked for besides, so
+    that it is known if it came after all.
+
+    Args:
+        poke: called when something was opened again.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        inquiry: Inquiry,
+        routes: Routes,
+        current: Current,
+        clock: Clock,
+        new_id: NewId,
+        *,
+        poke: Callable[[], None],
+    ) -> None:
+        self._ledger = ledger
+        self._inquiry = inquiry
+        self._routes = routes
+        self._look_back = LookBack(ledger, routes, current, clock)
+        self._current = current
+        self._clock = clock
+        self._new_id = new_id
+        self._poke = poke
+        self._since: dict[str, Instant] = {}
+        self._looked: dict[str, Instant] = {}
+        self._left_alone: set[str] = set()
+        self._log = structlog.get_logger("deliver")
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            try:
+                await self.look()
+            except LedgerError as away:
+                self._log.warning("ledger_away", reason=str(away), hint=away.hint)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """One round. Raises `LedgerError`."""
+        now = self._clock.now()
+        found = self._ledger.unknown_since(Instant(now - STILL_NEWS))
+        # the clock may have been set back since: nothing is waited for longer than from now on
+        self._since = {one.id: min(self._since.get(one.id, now), one.settled_at or now) for one in found}
+        self._looked = {one.id: self._looked.get(one.id, Instant(0)) for one in found}
+        self._left_alone &= self._since.keys()
+        looked_for = looked_for_of(self._current.settings)
+        young = [one for one in found if now - self._since[one.id] < 2 * looked_for]
+        turn = sorted(young, key=lambda one: self._looked[one.id])[:LOOKS_A_ROUND]
+        await asyncio.gather(*(self._look_for(one) for one in turn))
+        if self._current.settings.unknown_again:
+            for one in found:
+                if now - self._since[one.id] >= looked_for and one.id not in self._left_alone:
+                    await self._tell_again(one)
+
+    async def _look_for(self, unknown: Delivery) -> None:
+        """In the mail first: an agent that has read it has been told."""
+        self._looked[unknown.id] = self._clock.now()
+        with contextlib.suppress(SourceError):
+            if await self._was_read(unknown):
+                return
+        trace = await self._look_back.at_its_place(unknown)
+        self._look_back.note(unknown, trace.proof, trace.told)
+
+    async def _tell_again(self, unknown: Delivery) -> None:
+        """Open again what nobody has read, if it can be looked for when its moment comes."""
+        fresh = self._ledger.delivery(unknown.id)
+        if fresh is None or fresh.is_seen_late or not self._routes.can_trace(fresh.adapter):
+            return
+        told = await self._mail_of(fresh)
+        try:
+            if await self._was_read(fresh):
+                return
+            unread = await still_unread(self._inquiry, self._ledger, fresh.identity, told)
+        except SourceError:
+            # the tail says so; it is asked again in the next round
+            return
+        opened = self._ledger.open_again(fresh.id, self._new_id, self._clock.now()) if unread else None
+        if opened is None:
+            self._left_alone.add(fresh.id)
+            return
+        self._log.warning("delivery_told_again", delivery=opened.id, agent=opened.identity, again_of=fresh.id)
+        self._poke()
+
+    async def _was_read(self, unknown: Delivery) -> bool:
+        """Whether any of its mail was read, which is then written down. Raises `SourceError`."""
+        mail = [
+            (one.detail.message_id, unknown.identity)
+            for one in await self._mail_of(unknown)
+            if isinstance(one.detail, MessageDetail)
+        ]
+        states = await self._inquiry.mail_states(mail)
+        is_read = any(state.is_read for state in states.values())
+        if is_read:
+            self._look_back.note(unknown, Proof.ACKNOWLEDGED, "mail read")
+        return is_read
+
+    async def _mail_of(self, unknown: Delivery) -> list[WakeEvent]:
+        return [one for one in await events_of(self._ledger, unknown.id) if isinstance(one.detail, MessageDetail)]
+
+
+def looked_for_of(settings: EngineSettings) -> int:
+    """Milliseconds for which a wake of unknown outcome is looked for before anything else comes of it."""
+    return settings.unknown_again or LOOKED_FOR

@@ -75,6 +75,7 @@ class Answers:
             "nudged": len(parts.heartbeat.served()) if HEARTBEAT in parts.bench.adapters else 0,
             "since": time_or_none(self._since),
             "graph_trouble": tail.away or None,
+            "state_trouble": parts.ledger.trouble or None,
             "heals": tail.heals,
             "other_driver": self._other_driver() or None,
             "clock_ahead": parts.clock.now() - parts.clock.wall(),

@@ -11,6 +11,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +52,9 @@ DAY: Final = 24 * 3600
 NOTICES_EVERY: Final = 5.0
 """Seconds between two looks for what a person should know."""
 
+PLACE_LOOKED_AT_EVERY: Final = 1.0
+"""Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
+
 SIGN_OF_LIFE: Final = "heartbeat.alive"
 PRUNED_AT_ONCE: Final = 100
 PAGES_AT_ONCE: Final = 256
@@ -79,22 +84,23 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
     checked = checked_settings(config_option)
     configure_logging(checked, os.environ)
     with ExitStack() as held:
-        graph_lock: GraphLock | None = None
+        locks: Locks | None = None
         if dry_run:
             directory = held.enter_context(_copied_state(checked.state_dir))
         else:
             make_private_directory(checked.state_dir)
             require_own_place(checked.state_dir)
-            held.enter_context(InstanceLock(checked.state_dir))
+            instance_lock = held.enter_context(InstanceLock(checked.state_dir))
             graph_lock = held.enter_context(GraphLock(checked.graph_path, checked.state_dir))
+            locks = Locks(instance_lock, graph_lock)
             directory = checked.state_dir
-        return asyncio.run(_live(checked, directory, lambda: checked_settings(config_option), graph_lock, once=once))
+        return asyncio.run(_live(checked, directory, lambda: checked_settings(config_option), locks, once=once))
 
 
 async def _live(
-    settings: Settings, directory: Path, reload: Callable[[], Settings], graph_lock: GraphLock | None, *, once: bool
+    settings: Settings, directory: Path, reload: Callable[[], Settings], locks: Locks | None, *, once: bool
 ) -> bool:
-    daemon = Daemon(settings, directory, reload, graph_lock)
+    daemon = Daemon(settings, directory, reload, locks)
     try:
         if once:
             return await daemon.once()
@@ -135,21 +141,29 @@ def _give_up() -> None:
     os._exit(1)
 
 
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """What a daemon that may type holds for life."""
+
+    instance: InstanceLock
+    graph: GraphLock
+
+
 class Daemon:
     """Everything `run` does.
 
     Args:
         directory: where ledger, published cursor, socket and sign of life lie; not the state directory in a dry run.
         reload: reads the configuration anew; raises `ConfigurationInvalid`.
-        graph_lock: says that no other daemon serves the graph; None in a dry run, which types nothing.
+        locks: say that no other daemon serves directory or graph; None in a dry run, which types nothing.
     """
 
     def __init__(
-        self, settings: Settings, directory: Path, reload: Callable[[], Settings], graph_lock: GraphLock | None
+        self, settings: Settings, directory: Path, reload: Callable[[], Settings], locks: Locks | None
     ) -> None:
-        self._graph_lock = graph_lock
-        self._is_dry_run = graph_lock is None
-        self._upstream = self._told_rival = ""
+        self._locks = locks
+        self._is_dry_run = locks is None
+        self._upstream = self._told_rival = self._told_loss = ""
         ledger = LedgerStore.open(directory)
         try:
             self.parts = wire(settings, ledger, directory, other_driver=self._rival, dry_run=self._is_dry_run)
@@ -174,7 +188,7 @@ class Daemon:
         await control.start()
         self._take_signals()
         self._prepare()
-        self._plan_chores()
+        self._plan_chores(control)
         self._log.info(
             "daemon_started",
             pid=os.getpid(),
@@ -305,20 +319,21 @@ class Daemon:
         parts.tail.poke()
         parts.deliverer.look_at(None)
 
-    def _plan_chores(self) -> None:
+    def _plan_chores(self, control: ControlServer) -> None:
         interval = self._notifier.watchdog_interval
         self._housekeeping.every(5, self._look_for_other_driver, "other driver")
         self._housekeeping.every(DAY / 4, self._prune, "retention", at_once=True)
         self._housekeeping.every(min(5.0, interval / 2) if interval else 5.0, self._show_life, "sign of life")
         if not self._is_dry_run:
+            self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
         if HEARTBEAT in self.parts.bench.adapters and not self._is_dry_run:
             self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
         self._housekeeping.start()
 
     def _look_for_other_driver(self) -> None:
-        if self._graph_lock is not None:
-            self._graph_lock.stay()
+        if self._locks is not None:
+            self._locks.graph.stay()
         self._upstream = find_other_driver(self._settings.state_dir)
         rival = self._rival()
         if rival and not self._told_rival:
@@ -327,7 +342,28 @@ class Daemon:
 
     def _rival(self) -> str:
         """What else drives the same graph or directory now, empty if nothing."""
-        return (self._graph_lock.rival() if self._graph_lock is not None else "") or self._upstream
+        return (self._locks.graph.rival() if self._locks is not None else "") or self._upstream
+
+    async def _keep_place(self, control: ControlServer) -> None:
+        """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""
+        ledger, locks = self.parts.ledger, self._locks
+        if locks is None or not ledger.is_displaced:
+            return
+        lost = ledger.trouble
+        try:
+            ledger.put_back()
+            locks.instance.stay()
+            await control.stay()
+        except WakeBridgeError as refusal:
+            if str(refusal) != self._told_loss:
+                self._log.error("ledger_away", reason=f"{lost}; {refusal}", hint=refusal.hint)
+            self._told_loss = str(refusal)
+            return
+        configure_logging(self._in_force, os.environ)
+        self._told_loss = ""
+        self._log.warning("ledger_put_back", reason=lost, state_dir=str(self._directory))
+        self.parts.notices.about_state(f"{lost}, and put back")
+        self.parts.deliverer.look_at(None)
 
     def _tell_human(self) -> None:
         self.parts.notices.tick(self.parts.clock.now())

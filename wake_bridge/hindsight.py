@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from wake_bridge.domain.case import Teller
 from wake_bridge.domain.errors import SourceError
@@ -15,8 +16,8 @@ from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.service.other_driver import find_other_driver
+from wake_bridge.edges.service.serving import serving
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquest.inquest import Inquest, Report
@@ -39,6 +40,7 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
         LedgerError: the ledger cannot be read.
     """
     steady = SteadyClock()
+    daemon = serving(settings.state_dir, settings.graph_path)
     log = SqliteGraph(settings.graph_path)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:
@@ -50,10 +52,14 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
             matching_rules(settings, installed_adapters()),
             current,
             Switchboard(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
-            is_running=daemon_is_running(settings.state_dir),
+            is_running=daemon.running == "yes",
             teller=Teller(steady.now(), clock),
         )
-        return inquest.about(asked, identity)
+        report = inquest.about(asked, identity)
+        if daemon.trouble:
+            unwritten = f"the daemon sends no wake, for it cannot write down what it does: {daemon.trouble}"
+            return replace(report, notes=[*report.notes, unwritten])
+        return report
     finally:
         ledger.close()
         log.close()

@@ -242,6 +242,7 @@ def wire(
         active_routes=lambda: tail.active_routes if tail.begun.is_set() else None,
         nudged=lambda: len(heartbeat.served()) if HEARTBEAT in bench.adapters else 0,
         known=tail.known_identities,
+        trouble=lambda: ledger.trouble,
     )
     whose = Whose(
         sessions,

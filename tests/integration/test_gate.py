@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Step
+from wake_bridge.domain.errors import DiskFull
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.presence import PresenceState
@@ -291,6 +293,26 @@ def test_a_failure_after_the_paste_keeps_the_digest_locked(rig: Rig) -> None:
     assert (after.state, after.outcome) == (DeliveryState.LOCKED, None)
     assert after.hold is not None
     assert after.hold.reason is HoldReason.STAGED
+
+
+def test_a_disk_that_fills_at_the_paste_is_not_the_adapters_fault(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 12, D3: the step that cannot be written down ends the attempt as what it is; with room again it is made anew."""
+    delivery = rig.arrives()
+
+    def is_full(*_: object) -> None:
+        raise DiskFull("the disk is full (0 KiB free)", "/srv/state")
+
+    with structlog.testing.capture_logs() as logs, monkeypatch.context() as patch:
+        patch.setattr(rig.ledger, "append", is_full)
+        with pytest.raises(DiskFull):
+            rig.takes(delivery)
+    assert [one for one in logs if one["event"] == "adapter_broke_promise"] == []
+    assert rig.agent.received == []
+
+    locked = rig.ledger.delivery(delivery.id)
+    assert locked is not None
+    again = rig.takes(rig.takes(locked))
+    assert (again.state, len(rig.agent.received)) == (DeliveryState.DELIVERED, 1)
 
 
 def test_mail_that_turns_out_to_be_for_others_settles_without_a_byte(rig: Rig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.domain.errors import LedgerError, LedgerTooNew, LedgerUnwritable
+from wake_bridge.domain.errors import LedgerDisplaced, LedgerError, LedgerTooNew, LedgerUnwritable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.edges.ledger_store import LedgerStore, database
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS
@@ -326,6 +327,45 @@ def test_a_state_directory_without_the_right_to_write_is_refused(
     assert result.stderr == ""
     assert "the state directory cannot be used" in result.stdout
     assert "let this user own and write it" in result.stdout
+
+
+@pytest.mark.parametrize("lost", ["the directory", "state.sqlite", "state.sqlite-wal"])
+def test_nothing_is_written_into_a_ledger_that_is_gone_from_its_place(tmp_path: Path, lost: str) -> None:
+    """Issue 12, D2: what is written into a deleted file is lost with its process; put back, it knows all it knew."""
+    directory = tmp_path / "state"
+    with fresh_ledger(directory) as ledger:
+        advance(ledger, sample_event(1))
+        if lost == "the directory":
+            shutil.rmtree(directory)
+        else:
+            (directory / lost).unlink()
+        with pytest.raises(LedgerDisplaced, match="was deleted"):
+            advance(ledger, sample_event(2))
+        assert "was deleted" in ledger.trouble
+
+        ledger.put_back()
+        assert ledger.trouble == ""
+        advance(ledger, sample_event(3))
+        with closing(LedgerStore.open(directory, read_only=True)) as seen:
+            assert seen.position() == Position(Epoch(1), LogId(3))
+            assert len(seen.find_events(log_id=LogId(1))) == 1
+        assert stat.S_IMODE((directory / "state.sqlite").stat().st_mode) == 0o600
+
+
+def test_another_ledger_in_its_place_is_never_replaced(tmp_path: Path) -> None:
+    """Issue 12, D2: it may know what the open one does not; a person chooses."""
+    directory, other = tmp_path / "state", tmp_path / "other"
+    with fresh_ledger(other) as one:
+        advance(one, sample_event(7))
+    with fresh_ledger(directory) as ledger:
+        advance(ledger, sample_event(1))
+        shutil.rmtree(directory)
+        shutil.copytree(other, directory)
+        with pytest.raises(LedgerDisplaced, match="another ledger lies in its place"):
+            ledger.put_back()
+        assert "was replaced" in ledger.trouble
+    with closing(LedgerStore.open(directory, read_only=True)) as seen:
+        assert seen.position() == Position(Epoch(1), LogId(7))
 
 
 def test_a_full_disk_leaves_the_earlier_state_intact(tmp_path: Path) -> None:

@@ -72,11 +72,11 @@ def status_record(settings: Settings) -> dict[str, Any]:
     from wake_bridge.edges.graph.glance import standing
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import hold_record, time_or_none
-    from wake_bridge.edges.service.instance_lock import holder, liveness
     from wake_bridge.edges.service.last_look import last_look
+    from wake_bridge.edges.service.serving import serving
     from wake_bridge.edges.steady_clock import SteadyClock
 
-    running = liveness(settings.state_dir)
+    daemon = serving(settings.state_dir, settings.graph_path)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
@@ -85,13 +85,12 @@ def status_record(settings: Settings) -> dict[str, Any]:
     notices = ledger.standing_notices(NOTICES)
     degraded = ledger.degraded_routes()
     ledger.close()
-    told = _ask_daemon(settings) if running == "yes" else {}
+    told, who = daemon.told, daemon.holder
     seen = standing(settings, bound)
     cursor = told.get("cursor", position.cursor if position else None)
     tip = told.get("tip", seen.tip)
-    who = holder(settings.state_dir) if running == "yes" else None
     return {
-        "running": running,
+        "running": daemon.running,
         "pid": told.get("pid", who.pid if who else None),
         "cursor": cursor,
         "tip": tip,
@@ -125,20 +124,10 @@ def status_record(settings: Settings) -> dict[str, Any]:
         ],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
+        "state_trouble": daemon.trouble or None,
         "other_driver": told.get("other_driver") or None,
         "sinceYouLeft": absence,
     }
-
-
-def _ask_daemon(settings: Settings) -> dict[str, Any]:
-    from wake_bridge.domain.errors import NotRunning, OperationFailed
-    from wake_bridge.edges.service.control_socket import ask
-
-    try:
-        return dict(ask(settings.state_dir, "status", timeout=3))
-    except (NotRunning, OperationFailed):
-        # it holds the lock but is starting, stopping or stuck: the ledger still tells the rest
-        return {}
 
 
 def _words(record: Mapping[str, Any]) -> str:
@@ -178,6 +167,8 @@ def _words(record: Mapping[str, Any]) -> str:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:
         lines.append(f"attention  another wake daemon drives the same agents: {record['other_driver']}")
+    if record["state_trouble"]:
+        lines.append(f"attention  nothing can be written down, and no wake is sent: {record['state_trouble']}")
     if record["active_routes"] == 0 and not record["nudged"]:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  nobody can be woken: 0 active routes (`wake-bridge {remedy}`)")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from typing import Any, Final
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.errors import DiskFull, OperationFailed
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
@@ -251,11 +252,11 @@ def _count_as_announced(run: CommandContext, identity: str, mails: list[Mail]) -
     run.console.flush()
     if not mails:
         return
-    ledger = LedgerStore.open(run.settings.state_dir)
     try:
-        ledger.announce(Identity(identity), [mail.message.id for mail in mails], "inbox", _now())
-    finally:
-        ledger.close()
+        with closing(LedgerStore.open(run.settings.state_dir)) as ledger:
+            ledger.announce(Identity(identity), [mail.message.id for mail in mails], "inbox", _now())
+    except DiskFull as full:
+        run.console.warn(f"note: a wake may tell of it again, for it could not be noted: {full}")
 
 
 def _now() -> Instant:

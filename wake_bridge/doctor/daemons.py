@@ -12,19 +12,25 @@ import psutil
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
-from wake_bridge.edges.service.instance_lock import holder, liveness
+from wake_bridge.edges.service.instance_lock import holder
 from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
 from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
+from wake_bridge.edges.service.serving import serving
 
+_STATE: Final = (
+    "free some space, or see who deleted the state directory: the daemon goes on by itself when it can write"
+)
 _LOCKS: Final = f"see who may read {LOCK_DIRECTORY}"
 
 
 def daemon(settings: Settings) -> Finding:
     """Whether one serves the state directory."""
-    running = liveness(settings.state_dir)
-    if running == "yes":
-        return well("daemon", f"running: {holder(settings.state_dir)}")
-    if running == "no":
+    found = serving(settings.state_dir, settings.graph_path)
+    if found.trouble:
+        return ill("daemon", f"running, and cannot write: {found.trouble}", _STATE)
+    if found.running == "yes":
+        return well("daemon", f"running: {found.holder}")
+    if found.running == "no":
         return ill("daemon", "not running", "`wake-bridge run`, or `wake-bridge service install`")
     return untold("daemon", "cannot tell whether it runs", f"see who may read {settings.state_dir}")
 

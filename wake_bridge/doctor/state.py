@@ -13,6 +13,7 @@ from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.errors import WakeBridgeError
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.edges.ledger_store.database import NO_ROOM
 from wake_bridge.edges.logs import FILE_SIZE, FILES, LOG_FILE_NAME
 
 OF_OTHERS: Final = 0o077
@@ -62,6 +63,10 @@ def free_disk(settings: Settings) -> Finding:
     """Room for ledger and logs."""
     free = shutil.disk_usage(nearest_that_exists(settings.state_dir)).free
     detail = f"{free // _MEGABYTE} MB for {settings.state_dir}"
+    if free < NO_ROOM:
+        return ill(
+            "free disk", f"the disk is full: {detail}", "free some space: wakes wait, and go on by themselves then"
+        )
     if free < LEAST_FREE:
         return ill("free disk", detail, f"free some space: {LEAST_FREE // _MEGABYTE} MB are wanted")
     return well("free disk", detail)

@@ -15,6 +15,8 @@ WakeBridgeError                      what failed: where + what to do
 └── LedgerError             exit 1   our own state file
     ├── LedgerTooNew                   written by a later version
     ├── LedgerUnwritable               directory or disk refuses
+    │   ├── DiskFull                   no space is left there
+    │   └── LedgerDisplaced            it was deleted or replaced while it was open
     ├── IllegalTransition              a delivery may not go there
     └── StaleLease                     somebody else owns the delivery now
 """
@@ -114,6 +116,14 @@ class LedgerTooNew(LedgerError):
 
 class LedgerUnwritable(LedgerError):
     """The state directory or its disk refuses to be written."""
+
+
+class DiskFull(LedgerUnwritable):
+    """No space is left on the disk of the state directory."""
+
+
+class LedgerDisplaced(LedgerUnwritable):
+    """The open ledger no longer lies at its place: it was deleted, moved or replaced."""
 
 
 class IllegalTransition(LedgerError):

@@ -43,6 +43,9 @@ WHEN_IT_LASTS: Final = frozenset(
 NO_ROUTES: Final = "no_active_routes"
 """The subject, and the reason, of the notice that nobody can be woken."""
 
+STATE: Final = "state_directory"
+"""The subject, and the reason, of the notice that nothing can be written down, or that a ledger was put back."""
+
 _MINUTE: Final = 60_000
 _HOUR: Final = 60 * _MINUTE
 _SUBJECT: Final = 80
@@ -131,6 +134,17 @@ def about_no_routes(since: Instant) -> Notice:
         reason=NO_ROUTES,
         title="wake-bridge: nobody can be woken (0 active routes)",
         body="To do: `wake-bridge list` says what is wrong with each subscription, `wake-bridge subscribe` adds one",
+        since=since,
+    )
+
+
+def about_state(trouble: str, since: Instant) -> Notice:
+    """The notice of what is the matter with the state directory: no wake is sent that could not be written down first."""
+    return Notice(
+        subject=STATE,
+        reason=STATE,
+        title=f"wake-bridge: {harmless(trouble, _REMEDY)}",
+        body="To do: look at the state directory and its disk; `wake-bridge doctor` says more, wakes wait meanwhile",
         since=since,
     )
 

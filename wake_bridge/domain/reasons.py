@@ -120,6 +120,8 @@ CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
     errors.LedgerError: "no wake is sent that could not be written down first",
     errors.LedgerTooNew: "this version touches nothing that a later one wrote, and wakes nobody meanwhile",
     errors.LedgerUnwritable: "no wake is sent that could not be written down first; the daemon tries again by itself",
+    errors.DiskFull: "no wake is sent that could not be written down first; the daemon goes on when there is space",
+    errors.LedgerDisplaced: "no wake is sent, so that nothing is told again, until what was told is on record at its place",
     errors.IllegalTransition: "the delivery stands where it stood: its state allows no such move",
     errors.StaleLease: "somebody else acted on the delivery meanwhile: what they did counts, this did nothing",
 }

@@ -32,6 +32,7 @@ EVENTS: Final = frozenset(
         "graph_replaced",
         "ledger_away",
         "ledger_back",
+        "ledger_put_back",
         "reader_healed",
         "no_hints",
         "epoch_began",

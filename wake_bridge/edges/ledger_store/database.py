@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.domain.errors import IllegalTransition, LedgerError, LedgerUnwritable
+from wake_bridge.domain.errors import DiskFull, IllegalTransition, LedgerDisplaced, LedgerError, LedgerUnwritable
 
 BUSY_PATIENCE: Final = 5.0
 """Seconds to wait while another process writes."""
 
+NO_ROOM: Final = 64 * 1024
+"""Bytes: with less SQLite cannot even open the ledger, and says something else of it."""
+
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_SAID_OF_A_FULL_DISK: Final = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 _UNWRITABLE: Final = {
     sqlite3.SQLITE_BUSY: ("the ledger is busy", "another process keeps it locked: try again in a moment"),
     sqlite3.SQLITE_LOCKED: ("the ledger is busy", "another process keeps it locked: try again in a moment"),
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space: nothing that was recorded is lost"),
     sqlite3.SQLITE_IOERR: ("the ledger cannot be written", "look at the disk: nothing that was recorded is lost"),
     sqlite3.SQLITE_READONLY: ("the ledger cannot be written", "let this user write there, or set `daemon.state_dir`"),
     sqlite3.SQLITE_CANTOPEN: ("the ledger cannot be opened", "let this user write there, or set `daemon.state_dir`"),
     sqlite3.SQLITE_PERM: ("the ledger cannot be opened", "let this user write there, or set `daemon.state_dir`"),
 }
+
+
+DISPLACED: Final = (
+    "the daemon puts it back by itself, unless another one lies there: then stop it, and choose one of the two"
+)
+
+
+def identity_of(path: str) -> str:
+    """Device and inode of what lies at a path; empty where nothing does."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - asked before every write
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -36,6 +57,8 @@ def explained(error: sqlite3.Error, path: str) -> LedgerError:
     code = _primary_code(error)
     if code in _DAMAGED:
         return LedgerError("the ledger is damaged", path, hint="restart the daemon: it sets the file aside and goes on")
+    if code == sqlite3.SQLITE_FULL or (code in _SAID_OF_A_FULL_DISK and is_full(Path(path).parent)):
+        return disk_full(Path(path).parent)
     if code in _UNWRITABLE:
         what, hint = _UNWRITABLE[code]
         return LedgerUnwritable(f"{what} ({error})", path, hint=hint)
@@ -43,6 +66,25 @@ def explained(error: sqlite3.Error, path: str) -> LedgerError:
         return IllegalTransition(f"the ledger refuses: {error}", path, hint="nothing was changed")
     return LedgerError(
         f"the ledger failed: {error}", path, hint="nothing was changed; `wake-bridge doctor` looks further"
+    )
+
+
+def is_full(directory: Path) -> bool:
+    """Whether the disk of a directory has no room for anything; False where that cannot be told."""
+    try:
+        return shutil.disk_usage(directory).free < NO_ROOM
+    except OSError:
+        return False
+
+
+def disk_full(directory: Path) -> DiskFull:
+    """The error that names the directory and how much is free there."""
+    try:
+        free = f"{shutil.disk_usage(directory).free // 1024} KiB free"
+    except OSError:
+        free = "nobody can tell how much is free"
+    return DiskFull(
+        f"the disk is full ({free})", str(directory), hint="free some space: nothing that was recorded is lost"
     )
 
 
@@ -61,16 +103,44 @@ class Database:
         connection.row_factory = sqlite3.Row
         self.connection = connection
         self.path = path
+        self.trouble = ""
+        """Why nothing can be written now, one clause; empty once something was."""
         self._is_inside = False
+        self._place: dict[str, str] = {}
+
+    def stay_at(self, *files: str) -> None:
+        """From now on nothing is written unless each of these files is the very one that lies there now."""
+        self._place = {one: identity_of(one) for one in files}
+
+    def displaced(self) -> str:
+        """What has become of the file, one clause; empty while it lies at its place. Costs a `stat` a file."""
+        for path, before in self._place.items():
+            if (now := identity_of(path)) != before:
+                return f"{path} was {'replaced' if now else 'deleted'}"
+        return ""
+
+    @property
+    def identities(self) -> frozenset[str]:
+        """Device and inode of each of the files."""
+        return frozenset(self._place.values())
+
+    def reconnect(self, connection: sqlite3.Connection) -> None:
+        """Go on with another connection to what is the same ledger."""
+        connection.row_factory = sqlite3.Row
+        self.connection = connection
+        self.trouble = ""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing, on disk at the end; waits up to `BUSY_PATIENCE` seconds for other writers."""
-        self._run("BEGIN IMMEDIATE")
+        with self._told():
+            self._must_be_in_place()
+            self._run("BEGIN IMMEDIATE")
         self._is_inside = True
         try:
-            yield
-            self._run("COMMIT")
+            with self._told():
+                yield
+                self._run("COMMIT")
         except BaseException:
             # a failed commit has sometimes rolled back by itself
             if self.connection.in_transaction:
@@ -81,7 +151,11 @@ class Database:
 
     def change(self, statement: str, parameters: Parameters = ()) -> int:
         """Run a statement that writes; answers how many rows it touched."""
-        return self._run(statement, parameters).rowcount
+        if self._is_inside:
+            return self._run(statement, parameters).rowcount
+        with self._told():
+            self._must_be_in_place()
+            return self._run(statement, parameters).rowcount
 
     def change_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement that writes once for each row of parameters."""
@@ -116,6 +190,22 @@ class Database:
     def close(self) -> None:
         """Give up the file."""
         self.connection.close()
+
+    def _must_be_in_place(self) -> None:
+        if lost := self.displaced():
+            raise LedgerDisplaced("the ledger is gone from its place", lost, hint=DISPLACED)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Remember why it cannot be written, and forget it once it could."""
+        try:
+            yield
+        except LedgerUnwritable as away:
+            # another process that writes is done in a moment
+            if not (isinstance(away.__cause__, sqlite3.Error) and _primary_code(away.__cause__) in _BUSY):
+                self.trouble = str(away)
+            raise
+        self.trouble = ""
 
     def _run(self, statement: str, parameters: Parameters = ()) -> sqlite3.Cursor:
         try:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import sqlite3
 import stat
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.domain.errors import LedgerError, LedgerUnwritable
+from wake_bridge.domain.errors import LedgerDisplaced, LedgerError, LedgerUnwritable
 from wake_bridge.edges.configuration.paths import PRIVATE_FILE, make_directories
 from wake_bridge.edges.configuration.trust import require_own_place
-from wake_bridge.edges.ledger_store.database import BUSY_PATIENCE, explained, is_damage
+from wake_bridge.edges.ledger_store.database import (
+    BUSY_PATIENCE,
+    DISPLACED,
+    disk_full,
+    explained,
+    identity_of,
+    is_damage,
+    is_full,
+)
 from wake_bridge.edges.ledger_store.migrations import Migration, migrate, migrate_in_memory, refuse_newer, version_of
 
 FILE_NAME: Final = "state.sqlite"
@@ -58,6 +68,52 @@ def open_for_writing(directory: Path, migrations: Sequence[Migration]) -> tuple[
         raise _unwritable(refusal, directory) from refusal
 
 
+def put_back(
+    connection: sqlite3.Connection, directory: Path, migrations: Sequence[Migration], ours: Container[str]
+) -> sqlite3.Connection:
+    """Write the ledger that `connection` has open to its place again, from which a part of it was deleted, and open it there.
+
+    `connection` is closed then. Of what lies there by now only `ours` is replaced, told by device and inode: another
+    ledger may know what this one does not.
+
+    Raises:
+        LedgerDisplaced: something lies there.
+        LedgerUnwritable: the directory or the disk refuses; `connection` is as it was.
+    """
+    path = directory / FILE_NAME
+    draft = path.with_name(f".{FILE_NAME}.back")
+    try:
+        _make_private_directory(directory)
+        with _one_at_a_time(directory):
+            log, index = _beside(path)
+            for part in (path, log):
+                if os.path.lexists(part) and identity_of(str(part)) not in ours:
+                    raise LedgerDisplaced("another ledger lies in its place", str(part), hint=DISPLACED)
+            draft.unlink(missing_ok=True)
+            _make_private_file(draft)
+            copy = sqlite3.connect(draft, isolation_level=None)
+            try:
+                connection.backup(copy)
+            finally:
+                copy.close()
+            draft.replace(path)
+            # after the whole: what a crash would leave of it here says nothing else
+            log.unlink(missing_ok=True)
+            index.unlink(missing_ok=True)
+            # closed before the new one is opened: whoever closes last removes the log by its name
+            connection.close()
+            return _connect_whole(path, migrations)
+    except sqlite3.Error as error:
+        raise explained(error, str(path)) from error
+    except OSError as refusal:
+        raise _unwritable(refusal, directory) from refusal
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """The write-ahead log and its index."""
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+
+
 def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
     """Open the ledger of a state directory to look at it; creates nothing.
 
@@ -69,23 +125,49 @@ def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite
         if not path.exists():
             return _copy_in_memory(None, migrations)
         _must_be_regular(path)
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_PATIENCE
-        )
         try:
-            refuse_newer(connection, path, len(migrations))
-            if version_of(connection) < len(migrations):
-                copy = _copy_in_memory(connection, migrations)
-                connection.close()
-                return copy
-        except BaseException:
-            connection.close()
-            raise
+            return _connect_to_read(path, "mode=ro", migrations)
+        except sqlite3.OperationalError:
+            if not is_full(directory):
+                raise
+            return _read_without_index(path, migrations)
     except sqlite3.Error as error:
         raise explained(error, str(path)) from error
     except OSError as refusal:
         raise _unwritable(refusal, directory) from refusal
+
+
+def _connect_to_read(path: Path, how: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=BUSY_PATIENCE
+    )
+    try:
+        refuse_newer(connection, path, len(migrations))
+        if version_of(connection) < len(migrations):
+            copy = _copy_in_memory(connection, migrations)
+            connection.close()
+            return copy
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _read_without_index(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Read a ledger for whose index the disk has no room; nobody else can have it open then.
+
+    What lies in a log that a daemon left when it died is read in a copy, elsewhere.
+    """
+    log, _ = _beside(path)
+    if not log.exists() or not log.stat().st_size:
+        return _connect_to_read(path, "mode=ro&immutable=1", migrations)
+    with tempfile.TemporaryDirectory(prefix="wake-bridge-read-") as directory:
+        for part in (path, log):
+            shutil.copy(part, directory)
+        connection = _connect_to_read(Path(directory, path.name), "mode=rw", migrations)
+        copy = _copy_in_memory(connection, migrations)
+        connection.close()
+        return copy
 
 
 def _copy_in_memory(source: sqlite3.Connection | None, migrations: Sequence[Migration]) -> sqlite3.Connection:
@@ -147,7 +229,7 @@ def _make_private_file(path: Path) -> None:
 
 def _must_be_regular(path: Path) -> None:
     """SQLite would follow a link and write there, and wait for ever at a pipe, through every signal."""
-    for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+    for part in (path, *_beside(path)):
         if os.path.lexists(part) and not stat.S_ISREG(part.lstat().st_mode):
             raise OSError(errno.EINVAL, f"{part.name} is no regular file", str(part))
 
@@ -165,6 +247,8 @@ def _must_be_writable(path: Path) -> None:
 
 
 def _unwritable(refusal: OSError, directory: Path) -> LedgerUnwritable:
+    if refusal.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return disk_full(directory)
     return LedgerUnwritable(
         f"the state directory cannot be used ({refusal.strerror})",
         str(directory),

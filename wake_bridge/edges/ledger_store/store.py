@@ -10,7 +10,7 @@ from wake_bridge.edges.ledger_store.archive import Memory
 from wake_bridge.edges.ledger_store.coalescing import Coalescing
 from wake_bridge.edges.ledger_store.database import Database
 from wake_bridge.edges.ledger_store.events import EventRecord
-from wake_bridge.edges.ledger_store.files import FILE_NAME, open_for_reading, open_for_writing
+from wake_bridge.edges.ledger_store.files import FILE_NAME, open_for_reading, open_for_writing, put_back
 from wake_bridge.edges.ledger_store.hand_over import HandingOver
 from wake_bridge.edges.ledger_store.heartbeat import HeartbeatRecord
 from wake_bridge.edges.ledger_store.housekeeping import Upkeep
@@ -66,7 +66,30 @@ class LedgerStore(
         if read_only:
             return cls(Database(open_for_reading(state_dir, migrations), path))
         connection, set_aside = open_for_writing(state_dir, migrations)
-        return cls(Database(connection, path), set_aside)
+        database = Database(connection, path)
+        database.stay_at(path, f"{path}-wal")
+        return cls(database, set_aside)
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be written now, or could not when it was tried last, one clause; empty if it can."""
+        return self._db.displaced() or self._db.trouble
+
+    @property
+    def is_displaced(self) -> bool:
+        """Whether the open file was deleted from its place, or another one lies there."""
+        return bool(self._db.displaced())
+
+    def put_back(self, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+        """Write it to its place again, with all that it knows, and go on there.
+
+        Raises:
+            LedgerDisplaced: another one lies there, which is never replaced.
+            LedgerUnwritable: the directory or the disk refuses.
+        """
+        path = Path(self._db.path)
+        self._db.reconnect(put_back(self._db.connection, path.parent, migrations, self._db.identities))
+        self._db.stay_at(str(path), f"{path}-wal")
 
     def close(self) -> None:
         """See `Ledger.close`."""

@@ -77,6 +77,13 @@ class ControlServer:
             ) from refusal
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LONGEST_REQUEST)
 
+    async def stay(self) -> None:
+        """Listen anew if the socket was deleted; raises as `start` does."""
+        if not (self._state_dir / SOCKET_NAME).exists():
+            if self._server is not None:
+                self._server.close()
+            await self.start()
+
     async def stop(self) -> None:
         """Stop listening and remove the socket."""
         if self._server is not None:

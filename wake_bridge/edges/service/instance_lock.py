@@ -6,6 +6,7 @@ The lock, not the file's text, says whether a daemon lives: the kernel drops it 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from wake_bridge.domain.errors import AlreadyRunning, LedgerUnwritable
+from wake_bridge.domain.errors import AlreadyRunning, DiskFull, LedgerUnwritable
 from wake_bridge.edges.own_files import open_own_file, read_own_file
 from wake_bridge.edges.timestamps import timestamp_now
 
@@ -69,11 +70,7 @@ class InstanceLock:
         try:
             descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT)
         except OSError as refusal:
-            raise LedgerUnwritable(
-                f"the state directory cannot be written ({refusal.strerror})",
-                str(self._state_dir),
-                hint="let this user write there, or set daemon.state_dir to another directory",
-            ) from refusal
+            raise self._unwritable(refusal) from refusal
         give_up = time.monotonic() + PATIENCE
         while not is_locked_now(descriptor):
             if time.monotonic() >= give_up:
@@ -84,8 +81,35 @@ class InstanceLock:
                     hint="stop it first; one for another graph needs its own daemon.state_dir",
                 )
             time.sleep(0.02)
+        try:
+            sign(descriptor)
+        except OSError as refusal:
+            os.close(descriptor)
+            raise self._unwritable(refusal) from refusal
         self._descriptor = descriptor
-        sign(descriptor)
+
+    def stay(self) -> None:
+        """Take the lock anew if its file was deleted; raises as `acquire` does."""
+        if self._descriptor is None or _identity(self._descriptor) == self._there():
+            return
+        lost, self._descriptor = self._descriptor, None
+        os.close(lost)
+        self.acquire()
+
+    def _there(self) -> tuple[int, int] | None:
+        try:
+            found = (self._state_dir / LOCK_NAME).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _unwritable(self, refusal: OSError) -> LedgerUnwritable:
+        kind = DiskFull if refusal.errno in {errno.ENOSPC, errno.EDQUOT} else LedgerUnwritable
+        return kind(
+            f"the state directory cannot be written ({refusal.strerror})",
+            str(self._state_dir),
+            hint="free some space, let this user write there, or set daemon.state_dir to another directory",
+        )
 
     def release(self) -> None:
         """Give the lock up; without effect if it is not held."""
@@ -156,6 +180,11 @@ def is_locked_now(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    held = os.fstat(descriptor)
+    return held.st_dev, held.st_ino
 
 
 def sign(descriptor: int, **besides: str) -> None:

@@ -18,7 +18,7 @@ from wake_bridge.domain.delivery import (
     Step,
     progress_of,
 )
-from wake_bridge.domain.errors import StaleLease
+from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.engine.settings import Current
@@ -96,7 +96,8 @@ class Attempt:
                 return await adapter.deliver(place, route.address, wake, journal)
         except TimeoutError:
             return Failed(retryable=True, reason="the attempt outlasted its lease")
-        except StaleLease:
+        except (StaleLease, LedgerUnwritable):
+            # no fault of the adapter's: no key follows a step that cannot be written down
             raise
         except Exception as broken:  # noqa: BLE001 - it broke its promise; what it may have typed, the journal tells
             self._log.exception("adapter_broke_promise", delivery=delivery.id, adapter=route.adapter)

@@ -16,6 +16,7 @@ from wake_bridge.domain.notices import (
     about_end,
     about_hold,
     about_no_routes,
+    about_state,
     calls_for_a_person,
     held_since,
 )
@@ -43,6 +44,7 @@ class Notices:
         active_routes: how many subscriptions can wake somebody; None while nobody knows.
         nudged: how many identities the heartbeat serves instead: as long as there are any, somebody can be woken.
         known: the identities of the graph.
+        trouble: why nothing can be written down now, empty if it can.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Notices:
         active_routes: Callable[[], int | None],
         nudged: Callable[[], int],
         known: Callable[[], Container[Identity]],
+        trouble: Callable[[], str] = str,
     ) -> None:
         self._ledger = ledger
         self._human = human
@@ -63,6 +66,8 @@ class Notices:
         self._active_routes = active_routes
         self._nudged = nudged
         self._known = known
+        self._trouble = trouble
+        self._told_trouble = False
         self._silent_since: Instant | None = None
         self._has_failed = False
         self._sending: set[asyncio.Task[None]] = set()
@@ -71,6 +76,13 @@ class Notices:
 
     def tick(self, now: Instant) -> None:
         """Tell what is due now."""
+        if trouble := self._trouble():
+            # nothing can be noted down, this word least of all: it is said once, until it is over
+            if not self._told_trouble:
+                self.about_state(trouble)
+            self._told_trouble = True
+            return
+        self._told_trouble = False
         routes = self._about_routes(now)
         if self._is_quiet():
             return
@@ -84,6 +96,12 @@ class Notices:
                     where=notice.where or None,
                 )
                 self._send(notice)
+
+    def about_state(self, trouble: str) -> None:
+        """Tell what is the matter with the state directory, at any hour, without a note of it there."""
+        notice = about_state(trouble, self._clock.now())
+        self._log.warning("notice_given", reason=notice.reason, subject=notice.subject, detail=trouble)
+        self._send(notice)
 
     async def drain(self) -> None:
         """Wait for what is going out."""

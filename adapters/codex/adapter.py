@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, Final
 
@@ -12,6 +12,7 @@ from adapters.codex.app_server import AppServer
 from adapters.codex.attempt import Attempt, fence_of, peer_in
 from adapters.codex.connection import NOT_INSTALLED, Connection, Declined, Lost, NotThere
 from adapters.codex.doctor import checks
+from adapters.codex.find import HOLDS, Finder
 from adapters.codex.queue import QueueCommand
 from adapters.codex.search import Search, Sent, trace
 from adapters.codex.socket_path import codex_home
@@ -19,30 +20,28 @@ from adapters.codex.threads import (
     HARNESS,
     Thread,
     active_turn,
-    is_same_directory,
-    loaded_threads,
-    named_threads,
-    own_directory,
-    read_thread,
 )
 from wake_bridge.domain.delivery import HoldReason, Progress
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
-from wake_bridge.domain.sessions import NOBODY
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,
     Check,
+    HarnessAdapter,
     Journal,
     Nowhere,
     Place,
+    Refused,
     Trace,
     Wake,
 )
 from wake_bridge.ports.sessions import Sessions
 
 _SENT: Final = frozenset({Progress.MAYBE_SUBMITTED, Progress.SUBMITTED})
+
+_LEFT: Final = "and no program is known to show it"
 
 
 class CodexConfig(BaseModel):
@@ -70,7 +69,7 @@ class CodexAdapter:
         home = codex_home(config.home, context.environment)
         self._server = AppServer(home, config.versions, context.timeout, context.clock)
         self._queue = QueueCommand(home, context.timeout, context.environment)
-        self._sessions: Sessions | None = None
+        self._finder = Finder(home, context.clock)
         self._searched_since: dict[str, int] = {}
 
     @classmethod
@@ -81,23 +80,20 @@ class CodexAdapter:
 
     def serve_sessions(self, sessions: Sessions) -> None:
         """See `SessionServed.serve_sessions`; whose thread one is, they know better than a directory does."""
-        self._sessions = sessions
+        self._finder.sessions = sessions
+
+    def see_through(self, screen_of: Callable[[Identity], HarnessAdapter | None]) -> None:
+        """See `ScreenServed.see_through`."""
+        self._finder.screen_of = screen_of
 
     async def resolve(self, address: Address) -> Place | Nowhere:
-        """The identity's thread: as a session recorded it, as a subscription names it, or the only one in its directory."""
-        names, directory = named_threads(address), own_directory(address)
-        if not names and not directory:
-            return Nowhere(HoldReason.UNREACHABLE, "nothing says which thread of Codex it is")
+        """The thread that the identity's program shows; a recorded one that none shows can be told of, and not be woken."""
         try:
             connection = await self._server.connection()
-            found = await self._find(connection, address, names, directory)
+            found = await self._finder.find(connection, address)
         except (NotThere, Lost, Declined) as gone:
             return Nowhere(HoldReason.UNREACHABLE, str(gone))
-        if isinstance(found, Nowhere):
-            return found
-        home = str(self._server.home)
-        label = f"codex thread {found.id}"
-        return Place(f"{HARNESS}:{home}:{found.id}", label, fence_of(home, found.id, connection.server))
+        return found if isinstance(found, Nowhere) else self._place(connection, found.thread.id)
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
         """What the server told by itself; it is asked nothing."""
@@ -110,23 +106,25 @@ class CodexAdapter:
         return {key: f"{peer.pid} {peer.started} {sign}" for key, sign in told.items()}
 
     async def observe(self, place: Place, address: Address) -> Observation:
-        """One question to the server, and while a turn runs another one for its id."""
-        del address
-        turn_id = None
+        """Who shows which thread, how it stands, and while a turn runs its id; at rest also what the screen says against it."""
         try:
             connection = await self._server.connection()
-            thread = await read_thread(connection, _thread_of(place))
-            if thread is not None and not thread.is_at_rest:
-                turn_id = await active_turn(connection, thread.id)
-        except (NotThere, Lost) as gone:
+            found = await self._finder.find(connection, address)
+            if isinstance(found, Nowhere):
+                return self._observation(place, _unseen(found.detail, found.reason))
+            thread = found.thread
+            if thread.id != _thread_of(place):
+                return self._observation(place, _unseen("another conversation is shown by now"))
+            if not found.is_shown:
+                return self._observation(place, _left(thread))
+            turn_id = None if thread.is_at_rest else await active_turn(connection, thread.id)
+        except (NotThere, Lost, Declined) as gone:
             return self._observation(place, _unseen(str(gone)))
-        if thread is None:
-            return self._observation(place, _unseen("the app-server knows no such thread"))
-        return self._observation(place, thread.evidence, turn_id)
+        in_the_way = await self._finder.in_the_way(found, address)
+        return self._observation(place, in_the_way or thread.evidence, turn_id)
 
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
-        """One attempt; what may have been sent is only looked for."""
-        del address
+        """One attempt on a thread that is shown; what may have been sent is only looked for."""
         thread_id, clock = _thread_of(place), self._context.clock
         was_sent = wake.progress in _SENT
         if was_sent and wake.fence is not None:
@@ -144,6 +142,8 @@ class CodexAdapter:
         )
         if was_sent:
             return await search.run(Sent(peer_in(wake.fence)))
+        if refused := await self._refused(place, address, may_start_thread=wake.may_start_thread):
+            return refused
         return await Attempt(self._server, thread_id, place, wake, journal, self._queue, search).make()
 
     async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
@@ -156,31 +156,25 @@ class CodexAdapter:
         """Checks for `doctor`: the socket, the version, the threads."""
         return await checks(self._server)
 
-    async def _find(
-        self, connection: Connection, address: Address, names: Sequence[str], directory: str
-    ) -> Thread | Nowhere:
-        # a sub-agent works in its agent's directory, and its hooks call in as well
-        known = [one for name in names if (one := await read_thread(connection, name)) is not None and one.is_a_persons]
-        for thread in known:
-            if thread.is_loaded:
-                return thread
-        may_be = [one for one in await loaded_threads(connection) if self._may_be_its(one, address, directory)]
-        if len(may_be) > 1:
-            return Nowhere(HoldReason.AMBIGUOUS, f"{len(may_be)} threads of Codex are open in {directory}", directory)
-        # its hooks have called, and it was not to be told whose it is
-        there = [one for one in may_be if self._whose(one) != NOBODY]
-        if there or known:
-            return (there or known)[0]
-        where = f" in {directory}" if directory else ""
-        return Nowhere(HoldReason.UNREACHABLE, f"no thread of Codex is open{where}", directory)
+    async def _refused(self, place: Place, address: Address, *, may_start_thread: bool) -> Refused | None:
+        """Why nothing may be begun in the place's thread now; None if it may: a look may be seconds old."""
+        try:
+            found = await self._finder.find(await self._server.connection(), address)
+        except (NotThere, Lost, Declined) as gone:
+            return Refused(HoldReason.UNREACHABLE, str(gone), place.label)
+        if isinstance(found, Nowhere):
+            return Refused(found.reason, found.detail, place.label)
+        if found.thread.id != _thread_of(place):
+            return Refused(HoldReason.UNREACHABLE, "another conversation is shown by now", place.label)
+        if not found.is_shown:
+            return None if may_start_thread else Refused(HoldReason.NOT_LOADED, _LEFT, place.label)
+        seen = await self._finder.in_the_way(found, address)
+        return Refused(HOLDS.get(seen.vote, HoldReason.UNKNOWN), seen.told, place.label) if seen else None
 
-    def _may_be_its(self, thread: Thread, address: Address, directory: str) -> bool:
-        is_somebody_elses = self._whose(thread) not in {None, NOBODY, address.identity}
-        return thread.is_a_persons and is_same_directory(thread.directory, directory) and not is_somebody_elses
-
-    def _whose(self, thread: Thread) -> Identity | None:
-        session = self._sessions.session(thread.id) if self._sessions else None
-        return None if session is None else session.identity
+    def _place(self, connection: Connection, thread_id: str) -> Place:
+        home = str(self._server.home)
+        label = f"codex thread {thread_id}"
+        return Place(f"{HARNESS}:{home}:{thread_id}", label, fence_of(home, thread_id, connection.server))
 
     def _observation(self, place: Place, evidence: Evidence, turn_id: str | None = None) -> Observation:
         return Observation(
@@ -198,12 +192,24 @@ def _thread_of(place: Place) -> str:
     return place.key.rpartition(":")[2]
 
 
-def _unseen(why: str) -> Evidence:
+def _unseen(why: str, hold: HoldReason = HoldReason.UNREACHABLE) -> Evidence:
     return Evidence(
         "no-answer",
         PresenceState.UNKNOWN,
         saw=why,
         region="app-server",
         source=PresenceSource.CODEX_APP_SERVER,
-        hold=HoldReason.UNREACHABLE,
+        hold=hold,
+    )
+
+
+def _left(thread: Thread) -> Evidence:
+    """The server keeps a thread for a minute after its terminal has gone: a turn there would be seen by nobody."""
+    return Evidence(
+        "not-shown",
+        PresenceState.UNKNOWN,
+        saw=f"{thread.status}, {_LEFT}",
+        region="thread",
+        source=PresenceSource.CODEX_APP_SERVER,
+        hold=HoldReason.NOT_LOADED,
     )

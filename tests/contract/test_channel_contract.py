@@ -63,6 +63,7 @@ class CodexStage:
         self.address = Address(AGENT, sessions=(Session("codex", self.THREAD, AGENT),))
         self.nowhere = Address(AGENT, sessions=(Session("codex", "01a220c2-0000-7000-8000-000000000000", AGENT),))
         self._changes: list[str] = []
+        server.opens_terminal(server.home, self.THREAD)
 
     def shows(self, scene: ChannelScene) -> None:
         if scene == "gone":

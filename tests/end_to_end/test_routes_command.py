@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,6 +18,7 @@ from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.testing.agent_pane import AgentPane
 from wake_bridge.testing.fake_app_server import FakeAppServer
+from wake_bridge.testing.fake_app_server.server import SOCKET
 from wake_bridge.testing.playground import Playground
 
 DUO = "@duo"
@@ -50,7 +52,7 @@ class House:
 def house(tmp_path: Path) -> Iterator[House]:
     with Playground(tmp_path) as world, FakeAppServer(world.sandbox.home / ".codex") as server:
         world.sandbox.run("init")
-        pane = world.enlisted("duo")
+        pane = world.enlisted("duo", "--client-of", os.path.realpath(server.home / SOCKET))
         server.thread(THREAD, cwd=str(tmp_path), loaded=True, scene="idle")
         with closing(LedgerStore.open(world.sandbox.state_dir)) as ledger:
             ledger.meet_session(
@@ -144,7 +146,7 @@ def test_a_route_that_is_set_aside_is_told_of_and_comes_back(house: House) -> No
     sandbox = house.world.sandbox
     with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
         ledger.degrade(Identity(DUO), "codex", "the server hung up", Instant(1_800_000_000_000))
-    house.pane.fake.shows("busy")
+    house.pane.fake.shows("draft", "half a thought")
     message = sandbox.send(DUO, "for the pane")
     sandbox.run("run", "--once")
 

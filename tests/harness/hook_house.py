@@ -53,7 +53,7 @@ class HookHouse(House):
 
     def opens_another(self, work: Path) -> str:
         """The same program of the same person in another pane and directory; answers the pane."""
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         start = f"exec {shlex.join(self._shell(Setting(self.model.url, work)))}"
         pane = self.tmux.run("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", str(work), start).strip()
         socket = self.tmux.run("display-message", "-p", "-t", pane, "#{socket_path},#{pid},0").strip()
@@ -66,3 +66,25 @@ class HookHouse(House):
     def requests_with(self, text: str) -> list[Request]:
         """What the model was asked that has this text anywhere, oldest first."""
         return [one for one in self.model.requests() if text in one.body]
+
+
+class SharedHouse(HookHouse):
+    """Codex as most people have it: hooks trusted once, conversations in a server that all terminals share.
+
+    Args:
+        directory: an empty directory.
+        command: what starts wake-bridge.
+    """
+
+    def __init__(self, directory: Path, command: Sequence[str]) -> None:
+        super().__init__("codex", directory, command, ())
+        self.codex_home = self.home / ".codex"
+        self._is_trusted = False
+
+    def starts(self) -> None:
+        """Type its command line; the first time say that the hooks are trusted."""
+        super().starts()
+        if not self._is_trusted:
+            self.waits_until(lambda look: "Trust all and continue" in look.text, what="the question about the hooks")
+            self.presses("2", "Enter")
+            self._is_trusted = True

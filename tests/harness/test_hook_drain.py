@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.hook_house import HookHouse
+from tests.harness.hook_house import HookHouse, SharedHouse
 from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.manners import MANNERS
@@ -102,22 +102,13 @@ def test_what_arrives_while_the_model_speaks_prolongs_its_turn_once(house: HookH
     assert "[WAKE]" not in last.body
 
 
-class SharedHouse(HookHouse):
-    """Codex as most people have it: hooks trusted once, conversations in a server that all terminals share."""
-
-    def starts(self) -> None:
-        super().starts()
-        self.waits_until(lambda look: "Trust all and continue" in look.text, what="the question about the hooks")
-        self.presses("2", "Enter")
-
-
 def test_a_shared_server_hands_nothing_of_one_terminal_to_another(
     tmp_path: Path,
     program: tuple[str, ...],
     tmux_program: str,  # noqa: ARG001 - asked for what it demands
 ) -> None:
     """Seed B13: its hooks all have the environment, pane included, of the terminal that started it first."""
-    with SharedHouse("codex", tmp_path, program, ()) as house:
+    with SharedHouse(tmp_path, program) as house:
         other = house.opens_another(house.home / "other")
         pane = house.tmux.server.panes.get(pane_id=other)
         assert pane is not None

@@ -77,6 +77,7 @@ class Line:
 def line(tmp_path: Path) -> Iterator[Line]:
     with FakeAppServer(tmp_path / "codex") as server:
         server.thread(THREAD, cwd=str(tmp_path))
+        server.opens_terminal(tmp_path, THREAD)
         yield Line(server)
 
 
@@ -472,6 +473,7 @@ def test_the_only_one_in_the_directory_is_meant(line: Line, tmp_path: Path) -> N
 def test_two_in_the_directory_are_ambiguous(line: Line, tmp_path: Path) -> None:
     """Several are a hold with a reason."""
     line.server.thread(OTHER, cwd=str(tmp_path))
+    line.server.opens_terminal(tmp_path, OTHER)
 
     found = by_directory(line, tmp_path)
 
@@ -512,6 +514,7 @@ def test_one_that_is_nobodys_is_not_taken_and_leaves_no_other_certain(line: Line
     line.adapter.serve_sessions(Sessions())  # type: ignore[arg-type]
     alone = by_directory(line, tmp_path)
     line.server.thread(OTHER, cwd=str(tmp_path))
+    line.server.opens_terminal(tmp_path, OTHER)
     both = by_directory(line, tmp_path)
 
     assert isinstance(alone, Nowhere)

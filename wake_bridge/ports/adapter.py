@@ -299,6 +299,14 @@ class Tracer(Protocol):
 
 
 @runtime_checkable
+class ScreenServed(Protocol):
+    """What an adapter offers besides, if it goes past a screen and must know which program is there and what it shows."""
+
+    def see_through(self, screen_of: Callable[[Identity], HarnessAdapter | None]) -> None:
+        """Be told, once, how to find who sees an identity's screen; None where nobody does. It is only to be looked with."""
+
+
+@runtime_checkable
 class Herald(Protocol):
     """What an adapter offers besides, if it can show a person a line where they are."""
 

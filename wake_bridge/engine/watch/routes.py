@@ -10,7 +10,7 @@ from wake_bridge.domain.routing import Address, Authority, Binding, Expected, Ro
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
-from wake_bridge.ports.adapter import Carried, HarnessAdapter, Tracer
+from wake_bridge.ports.adapter import Carried, HarnessAdapter, ScreenServed, Tracer
 
 
 class Routes:
@@ -44,6 +44,9 @@ class Routes:
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
             adapter.ride_on(self.carrier_of)
+        for other in adapters.values():
+            if isinstance(other, ScreenServed):
+                other.see_through(self.screen_of)
 
     def of(self, identity: Identity) -> list[Route]:
         """The routes that exist now; empty where nothing serves the identity.
@@ -87,6 +90,12 @@ class Routes:
         """
         name = self._carrier_name(identity)
         return None if name in self._set_aside(identity) else self._adapters.get(name)
+
+    def screen_of(self, identity: Identity) -> HarnessAdapter | None:
+        """The adapter that sees an identity's screen, also while it is set aside; None if there is none."""
+        name = self._carrier_name(identity)
+        found = self._adapters.get(self._current.settings.default_adapter if name in self._natives else name)
+        return None if found is None or found.capabilities.composer_independent else found
 
     def adapter(self, route: Route) -> HarnessAdapter:
         """The adapter of a route that `of` answered."""

@@ -15,8 +15,10 @@ Besides, it can be told what to play by the same way, without a handshake (`Fake
     fake/set {…}                    `version`, `record_ms`, `ask_ms`, `reply_ms`
     fake/ask {…}                    send every client a request of the server's own
     fake/seen                       what was asked for, and what clients answered to the server's requests
+
+`FakeAppServer.opens_terminal` starts a client as a terminal is one: what it has opened, the adapter takes to be shown.
 """
 
-from wake_bridge.testing.fake_app_server.client import FakeAppServer
+from wake_bridge.testing.fake_app_server.client import FakeAppServer, FakeTerminal
 
-__all__ = ["FakeAppServer"]
+__all__ = ["FakeAppServer", "FakeTerminal"]

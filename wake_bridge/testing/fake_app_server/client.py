@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from websockets.sync.client import unix_connect
 
+from wake_bridge.testing.fake_app_server import terminal
 from wake_bridge.testing.fake_app_server.book import Book
 from wake_bridge.testing.fake_app_server.server import SOCKET
 
@@ -20,6 +21,41 @@ READS: Final = frozenset(
     {"initialize", "thread/loaded/list", "thread/read", "thread/turns/list", "thread/items/list", "thread/queue/list"}
 )
 """What only asks."""
+
+
+class FakeTerminal:
+    """A process of the real one's name that is a client of the app-server of `home`."""
+
+    def __init__(self, home: Path, directory: Path) -> None:
+        self._home = home
+        self._folder = tempfile.TemporaryDirectory(prefix="wake-bridge-codex-")
+        program = Path(self._folder.name) / "codex"
+        program.symlink_to(Path(sys.executable).resolve())
+        command = [str(program), "-S", terminal.__file__, os.path.realpath(home / SOCKET)]
+        self._process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
+        if self._process.stdout is None or self._process.stdout.readline().strip() != "connected":
+            raise RuntimeError("the fake terminal did not connect")
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def opens(self, thread_id: str, at: float | None = None) -> None:
+        """Note, as the real one does, that it has opened a thread, now or at another time in seconds since 1970."""
+        note = self._home / "tui-thread-reference-capabilities" / thread_id
+        note.parent.mkdir(exist_ok=True)
+        note.touch()
+        if at is not None:
+            os.utime(note, (at, at))
+
+    def ends(self) -> None:
+        """End it, as by a hang-up."""
+        self._process.kill()
+        self._process.wait(timeout=20)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._folder.cleanup()
 
 
 class FakeAppServer:
@@ -31,6 +67,7 @@ class FakeAppServer:
         # the path of a socket must be short
         self._directory = tempfile.TemporaryDirectory(prefix="wake-bridge-codex-")
         self._process: subprocess.Popen[str] | None = None
+        self._terminals: list[FakeTerminal] = []
         self.starts()
 
     def __enter__(self) -> Self:
@@ -38,6 +75,8 @@ class FakeAppServer:
 
     def __exit__(self, *_: object) -> None:
         self.is_killed()
+        for one in self._terminals:
+            one.ends()
         self._directory.cleanup()
 
     @property
@@ -91,6 +130,14 @@ class FakeAppServer:
     def thread(self, thread_id: str, **told: Any) -> None:
         """Make or change a thread."""
         self.plays("thread", threadId=thread_id, **told)
+
+    def opens_terminal(self, directory: Path, *shown: str) -> FakeTerminal:
+        """Start a terminal program in `directory` that is a client, and has opened these threads."""
+        made = FakeTerminal(self.home, directory)
+        self._terminals.append(made)
+        for thread_id in shown:
+            made.opens(thread_id)
+        return made
 
     def changes_asked_for(self) -> list[str]:
         """The methods of all requests of this process's life that were more than questions."""

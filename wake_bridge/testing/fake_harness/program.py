@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import termios
+import threading
 import tty
 from collections import deque
 from collections.abc import Mapping
@@ -59,6 +60,10 @@ class Program:
         for one in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(one, self._leave, False)  # noqa: FBT003
         width, height = _size()
+        if self._start.client_of:
+            from wake_bridge.testing.fake_app_server.terminal import stay_connected  # noqa: PLC0415 - only then
+
+            threading.Thread(target=stay_connected, args=(self._start.client_of,), daemon=True).start()
         self._agent.log("started", pid=os.getpid(), argv=sys.argv, width=width, height=height)
         self._agent.show(self._start.mode, self._start.text)
         crashed = True

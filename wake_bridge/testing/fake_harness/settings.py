@@ -54,7 +54,10 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How it was started. `quiet` and `deaf` are ways to be many: see the module `quiet`."""
+    """How it was started. `quiet` and `deaf` are ways to be many: see the module `quiet`.
+
+    `client_of` is the socket of an app-server that it is a client of.
+    """
 
     name: str
     log: Path | None
@@ -64,6 +67,7 @@ class Start:
     knobs: Knobs
     quiet: bool = False
     deaf: bool = False
+    client_of: str = ""
 
 
 def parse_arguments(arguments: Sequence[str]) -> Start:
@@ -79,6 +83,7 @@ def parse_arguments(arguments: Sequence[str]) -> Start:
     parser.add_argument("--text", default="", help="the draft or ghost to start with")
     parser.add_argument("--quiet", action="store_true", help="the same mind and screen, asleep but for what it reads")
     parser.add_argument("--deaf", action="store_true", help="looks idle, and never reads a byte")
+    parser.add_argument("--client-of", default="", help="the socket of an app-server that it is a client of")
     for field in fields(Knobs):
         flag = "--" + field.name.replace("_", "-")
         if isinstance(field.default, bool):
@@ -96,4 +101,5 @@ def parse_arguments(arguments: Sequence[str]) -> Start:
         knobs,
         found["quiet"],
         found["deaf"],
+        found["client_of"],
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.harness.house import House
 from tests.harness.model.server import Request
-from tests.harness.programs import PROGRAMS, Setting
+from tests.harness.programs import PROGRAMS
 from wake_bridge.edges.agent_files.hook_settings import INTO
 from wake_bridge.edges.hook.shapes import EVENTS
 
@@ -50,18 +50,6 @@ class HookHouse(House):
         state = f"WAKE_BRIDGE_DAEMON_STATE_DIR={shlex.quote(str(self.bridge.state_dir))}"
         self.types(f"clear; {state} TMUX={socket} TMUX_PANE={self.pane_id} {self.program.line}")
         self.presses("Enter")
-
-    def opens_another(self, work: Path) -> str:
-        """The same program of the same person in another pane and directory; answers the pane."""
-        work.mkdir(exist_ok=True)
-        start = f"exec {shlex.join(self._shell(Setting(self.model.url, work)))}"
-        pane = self.tmux.run("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", str(work), start).strip()
-        socket = self.tmux.run("display-message", "-p", "-t", pane, "#{socket_path},#{pid},0").strip()
-        state = f"WAKE_BRIDGE_DAEMON_STATE_DIR={shlex.quote(str(self.bridge.state_dir))}"
-        line = f"cd {shlex.quote(str(work))}; clear; {state} TMUX={socket} TMUX_PANE={pane} {self.program.line}"
-        self.tmux.run("send-keys", "-t", pane, "-l", "--", line)
-        self.tmux.run("send-keys", "-t", pane, "Enter")
-        return pane
 
     def requests_with(self, text: str) -> list[Request]:
         """What the model was asked that has this text anywhere, oldest first."""

@@ -147,6 +147,18 @@ class House:
         self.types(f"clear; {self.program.line}")
         self.presses("Enter")
 
+    def opens_another(self, work: Path) -> str:
+        """The same program of the same person in another pane and directory; answers the pane."""
+        work.mkdir(exist_ok=True)
+        start = f"exec {shlex.join(self._shell(Setting(self.model.url, work)))}"
+        pane = self.tmux.run("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", str(work), start).strip()
+        socket = self.tmux.run("display-message", "-p", "-t", pane, "#{socket_path},#{pid},0").strip()
+        state = f"WAKE_BRIDGE_DAEMON_STATE_DIR={shlex.quote(str(self.bridge.state_dir))}"
+        line = f"cd {shlex.quote(str(work))}; clear; {state} TMUX={socket} TMUX_PANE={pane} {self.program.line}"
+        self.tmux.run("send-keys", "-t", pane, "-l", "--", line)
+        self.tmux.run("send-keys", "-t", pane, "Enter")
+        return pane
+
     def types(self, text: str) -> None:
         """Type letters."""
         self.tmux.run("send-keys", "-t", self.pane_id, "-l", "--", text)

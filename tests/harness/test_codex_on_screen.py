@@ -62,10 +62,15 @@ def is_on_the_screen(house: SharedHouse, message: str) -> dict[str, Any]:
     delivery = settled(house, message)
     mark = str(delivery["id"])
     house.waits_until(lambda look: mark in look.text, what="the wake, in the pane of the agent")
-    told = [one for one in house.requests_with(mark) if one.asked.tools]
-    assert {one.asked.mentions(mark) for one in told} == {1}
+    house.bridge.waits_for(lambda: told(house, mark) or None, PATIENCE, "the model's being asked")
+    assert set(told(house, mark)) == {1}
     house.waits_until(lambda look: COMPOSER in look.text and mark in look.text, what="the end of its turn")
     return delivery
+
+
+def told(house: SharedHouse, mark: str) -> list[int]:
+    """How often the mark stands in each request of the conversation that has it."""
+    return [one.asked.mentions(mark) for one in house.requests_with(mark) if one.asked.tools]
 
 
 def comes_onto_the_screen(house: SharedHouse, subject: str) -> dict[str, Any]:

@@ -18,10 +18,8 @@ from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Refused, Unknown
 
-APPEARS_WITHIN: Final = 10_000
-"""Milliseconds in which a paste that nobody saw land may still appear."""
-
-MOST_RETURNS: Final = 3
+APPEARS_WITHIN: Final = 30_000
+"""Milliseconds for which a paste that nobody saw land is looked for."""
 
 
 class Act(StrEnum):
@@ -85,20 +83,15 @@ Move = Do | End
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far the attempt got: whether text may stand there, how often Return was pressed, what comes next in front."""
+    """How far the attempt got: whether text may stand there, what comes next in front."""
 
     may_stand: bool = False
-    returns: int = 0
     is_front: bool = False
     will_return: bool = False
 
     def after(self, act: Act) -> Standing:
         """The standing once `act` was set out on."""
-        if act in {Act.PASTE, Act.SEND}:
-            return replace(self, may_stand=True, returns=self.returns + (act is Act.SEND))
-        if act is Act.RETURN:
-            return replace(self, returns=self.returns + 1)
-        return self
+        return replace(self, may_stand=True) if act in {Act.PASTE, Act.SEND} else self
 
 
 _THEN: Final = {
@@ -114,8 +107,7 @@ _THEN: Final = {
 
 def begin(task: Task) -> tuple[Move, Standing]:
     """The first move: always a look."""
-    already = task.progress is not Progress.UNTOUCHED
-    return Do(Act.LOOK), Standing(may_stand=already, returns=int(task.progress is Progress.MAYBE_SUBMITTED))
+    return Do(Act.LOOK), Standing(may_stand=task.progress is not Progress.UNTOUCHED)
 
 
 def follow(task: Task, standing: Standing, report: Report, votes: Sequence[Evidence] = ()) -> tuple[Move, Standing]:
@@ -137,7 +129,7 @@ def follow(task: Task, standing: Standing, report: Report, votes: Sequence[Evide
         case Act.READ_BACK:
             return _after_read_back(task, report.sight), standing
         case _:
-            return _after_return(task, standing, report.sight), standing
+            return _after_return(task, report.sight), standing
 
 
 def clean_up(acts: Sequence[Act]) -> tuple[Act, ...]:
@@ -178,10 +170,12 @@ def _approach(task: Task, looked: Act, standing: Standing) -> tuple[Move, Standi
 def _resume(
     task: Task, standing: Standing, sight: Sight | None, verdict: Evidence, *, is_clear: bool
 ) -> tuple[Move, Standing]:
-    """Our text may stand there: press Return on that very text, find that it has gone, or look again later."""
+    """Our text may stand there: press Return once on that very text, find that it has gone, or look again later."""
     if sight is None or sight.composer is None:
         return End(_held(task, verdict)), standing
     if same_text(sight.composer, task.text):
+        if task.progress is Progress.MAYBE_SUBMITTED:
+            return End(_still_there(task)), standing
         if not is_clear:
             return End(_held(task, verdict)), standing
         journal = (Step.STAGED,) if task.progress is Progress.MAYBE_STAGED else ()
@@ -200,11 +194,9 @@ def _resume(
         return End(
             Unknown({"why": "our text is gone from the composer, and nothing shows whether it was sent"})
         ), standing
-    if task.staged_ago is None or task.staged_ago < APPEARS_WITHIN:
-        return End(Refused(HoldReason.STAGED, "pasted a moment ago, and not seen yet", task.where)), standing
-    if verdict.vote is not PresenceState.IDLE:
-        return End(_held(task, verdict)), standing
-    return _approach(task, Act.LOOK, replace(standing, may_stand=False))
+    if task.staged_ago is not None and task.staged_ago < APPEARS_WITHIN:
+        return End(Refused(HoldReason.STAGED, "pasted, but not seen in the composer yet", task.where)), standing
+    return End(Unknown({"why": "our text may have been pasted, and never showed"})), standing
 
 
 def _in_front(task: Task, standing: Standing) -> Move:
@@ -225,18 +217,15 @@ def _after_read_back(task: Task, sight: Sight | None) -> Move:
     return Do(Act.RETURN, (Step.STAGED, Step.INTENT_SUBMIT))
 
 
-def _after_return(task: Task, standing: Standing, sight: Sight | None) -> Move:
+def _after_return(task: Task, sight: Sight | None) -> Move:
     if sight is None:
         return End(_lost("nothing could be seen after Return"))
     if sight.has_mark and not sight.composer:
         return End(Delivered(Proof.SUBMITTED, {"proof": "the mark stands in the transcript"}), (Step.SUBMITTED,))
     if sight.composer == "" and task.surface is not Surface.TERMINAL:
         return End(Delivered(Proof.SUBMITTED, {"proof": "Return emptied the composer"}), (Step.SUBMITTED,))
-    still_stands = sight.composer is not None and same_text(sight.composer, task.text)
-    if still_stands and not sight.has_dialog and standing.returns < MOST_RETURNS:
-        return Do(Act.RETURN, (Step.INTENT_SUBMIT,))
-    if still_stands:
-        return End(Refused(HoldReason.STAGED, f"Return was pressed {standing.returns} times in vain", task.where))
+    if sight.composer is not None and same_text(sight.composer, task.text):
+        return End(_still_there(task))
     return End(_lost("Return was pressed, and what came of it does not show"))
 
 
@@ -282,6 +271,11 @@ _HOLD_OF: Final = {
     PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
     PresenceState.USER_TYPING: HoldReason.USER_TYPING,
 }
+
+
+def _still_there(task: Task) -> Refused:
+    """A second Return is never pressed: the first may only be taken late."""
+    return Refused(HoldReason.STAGED, "Return was pressed, and our text still stands there", task.where)
 
 
 def _held(task: Task, verdict: Evidence) -> Refused:

@@ -118,6 +118,8 @@ class Paste(Strict):
 
     Attributes:
         gap_ms: milliseconds to wait between paste and Enter.
+        swallows_enter: it may ignore an Enter, and was never seen to act late on one (1,000 trials under load): then a
+            second one may follow. Anywhere else the first may only be late, and a second would answer what it began.
         max_lines: longer pastes arrive mangled or wrapped.
         max_characters: the same.
         chip: what a folded paste looks like, as a whole; groups `more` (lines beyond the first), `lines`, `characters`
@@ -137,6 +139,7 @@ class Paste(Strict):
     wraps: bool = False
     at_reads_files: bool = False
     lost_when_stopped: bool = False
+    swallows_enter: bool = False
 
 
 class Recognise(Strict):

@@ -50,6 +50,11 @@ def holds_only(screen: Screen, profile: Profile, text: str) -> bool:
     return is_chip or _bare(composer.text) == _bare(text)
 
 
+def holds_part(held: str, text: str) -> bool:
+    """Whether what a composer holds is a piece of `text`: all that a small or narrow one may show of it."""
+    return bool(_bare(held)) and _bare(held) in _bare(text)
+
+
 def mark_in_transcript(screen: Screen, profile: Profile, mark: str) -> bool:
     """Whether `mark` shows above the composer, be it wrapped.
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from adapters.tmux.attempt import Attempt, reason_of
+from adapters.tmux.attempt import Attempt
 from adapters.tmux.facts import NoPane
 from adapters.tmux.occupants import Agent
-from adapters.tmux.ours import is_in_composer, is_in_transcript, shows_composer, stands_alone
-from adapters.tmux.prove import delivered, mark_is_in_history
+from adapters.tmux.ours import Whereabouts, whereabouts
+from adapters.tmux.prove import judged, nowhere, until_it_shows
 from adapters.tmux.stage import stage
 from adapters.tmux.submit import submit
-from adapters.tmux.view import View
+from adapters.tmux.view import UNREAD_INPUT, View
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Unknown
 
-APPEARS_WITHIN: Final = 10_000
-"""Milliseconds in which a harness that has read a paste shows it, however slow it is."""
+APPEARS_WITHIN: Final = 30_000
+"""Milliseconds for which a paste that nobody saw land is looked for; programs that draw it 20 s late were tried."""
+
+_GONE: Final = {
+    Progress.MAYBE_STAGED: "our text may have been pasted, and never showed",
+    Progress.STAGED: "our text stood in the composer and is gone, and the mark is nowhere to be seen",
+    Progress.MAYBE_SUBMITTED: "Enter may have been pressed, and the mark is nowhere to be seen",
+}
+"""Why nothing can be known of a text that is nowhere."""
 
 
 async def deliver(attempt: Attempt, last_fingerprint: str) -> AttemptOutcome:
@@ -36,9 +43,7 @@ async def deliver(attempt: Attempt, last_fingerprint: str) -> AttemptOutcome:
         return _another_pane(attempt, first, breach)
     if progress is Progress.UNTOUCHED:
         return await _from_the_start(attempt, first, last_fingerprint)
-    if progress is Progress.MAYBE_SUBMITTED:
-        return await _after_enter(attempt, first)
-    return await _after_paste(attempt, first)
+    return await _go_on(attempt, first)
 
 
 async def _from_the_start(attempt: Attempt, first: View, last_fingerprint: str) -> AttemptOutcome:
@@ -49,52 +54,37 @@ async def _from_the_start(attempt: Attempt, first: View, last_fingerprint: str) 
     return await _stage_and_submit(attempt, first)
 
 
-async def _after_paste(attempt: Attempt, first: View) -> AttemptOutcome:
-    """Our text may stand there: submit that very text, or find that it is gone and stage it again."""
-    if stands_alone(first, attempt.wake):
-        if attempt.wake.progress is Progress.MAYBE_STAGED:
-            await attempt.write(Step.STAGED, found="standing there")
-        if first.obstacles:
-            return attempt.staged(first.obstacles[0].told)
-        await _rest(first)
-        return await submit(attempt, first)
-    if is_in_composer(first, attempt.wake):
-        return attempt.staged("our text stands in the composer, but not alone")
-    proof = await _found(attempt, first)
-    if isinstance(proof, NoPane):
-        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {proof.why}")
-    if proof:
-        return await delivered(attempt, proof)
-    if first.verdict.vote is not PresenceState.IDLE:
-        return attempt.refused(reason_of(first.verdict), f"our text may stand there: {first.verdict.told}")
-    if _may_still_appear(attempt):
-        return attempt.staged("pasted a moment ago, and not seen in the composer yet")
-    return await _stage_and_submit(attempt, first)
+async def _go_on(attempt: Attempt, first: View) -> AttemptOutcome:
+    """Our text may stand there, or be on its way: look on, and send nothing that may have been sent before."""
+    view = await until_it_shows(attempt, first)
+    if isinstance(view, NoPane):
+        return _no_pane(attempt, view)
+    if breach := attempt.breach(view):
+        return _another_pane(attempt, view, breach)
+    is_first_enter = attempt.wake.progress is not Progress.MAYBE_SUBMITTED
+    if is_first_enter and whereabouts(view, attempt.wake) is Whereabouts.ALONE:
+        return await _submit_what_stands(attempt, first, view)
+    return await judged(attempt, view, if_gone=_gone(attempt, view))
 
 
-def _may_still_appear(attempt: Attempt) -> bool:
-    """Whether a paste that nobody saw land may only be slow: a second one would stand behind it, and be sent with it."""
+async def _submit_what_stands(attempt: Attempt, first: View, view: View) -> AttemptOutcome:
+    if attempt.wake.progress is Progress.MAYBE_STAGED:
+        await attempt.write(Step.STAGED, found="standing there")
+    if view.obstacles:
+        return attempt.staged(view.obstacles[0].told)
+    await _rest(view)
+    return await submit(attempt, first)
+
+
+def _gone(attempt: Attempt, view: View) -> Refused | Unknown:
+    """The text is nowhere: one that may only be slow to show is waited for, and none is pasted a second time."""
     wake = attempt.wake
-    is_unseen = wake.progress is Progress.MAYBE_STAGED
-    return is_unseen and wake.staged_ago is not None and wake.staged_ago < APPEARS_WITHIN
-
-
-async def _after_enter(attempt: Attempt, first: View) -> AttemptOutcome:
-    """Enter may have gone out: never type again; look, or press once more on what provably still stands there."""
-    if stands_alone(first, attempt.wake):
-        if first.obstacles:
-            return attempt.staged(first.obstacles[0].told)
-        return await submit(attempt, first, presses=1, was_pressed=True)
-    if is_in_composer(first, attempt.wake):
-        return attempt.staged("our text stands in the composer, but not alone")
-    proof = await _found(attempt, first)
-    if isinstance(proof, NoPane):
-        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {proof.why}")
-    if proof:
-        return await delivered(attempt, proof)
-    if not shows_composer(first):
-        return attempt.refused(reason_of(first.verdict), f"Enter may have been pressed: {first.verdict.told}")
-    return attempt.unknown("Enter may have been pressed, and the mark is nowhere to be seen", rule=first.verdict.rule)
+    if wake.progress is Progress.MAYBE_STAGED:
+        if unread := next((one for one in view.evidence if one.rule == UNREAD_INPUT), None):
+            return attempt.staged(f"pasted, but not seen in the composer yet: {unread.told}")
+        if wake.staged_ago is not None and wake.staged_ago < APPEARS_WITHIN:
+            return attempt.staged("pasted, but not seen in the composer yet")
+    return nowhere(attempt, _GONE[wake.progress], view)
 
 
 async def _stage_and_submit(attempt: Attempt, first: View) -> AttemptOutcome:
@@ -109,16 +99,6 @@ async def _rest(view: View) -> None:
     """The harness's gap between paste and Enter: one that comes too early becomes a line break of the paste."""
     if isinstance(view.agent, Agent):
         await asyncio.sleep(view.agent.profile.paste.gap_ms / 1000)
-
-
-async def _found(attempt: Attempt, view: View) -> str | NoPane:
-    """Where the mark shows that the text was submitted, by whomever; empty if nowhere, or why that cannot be told."""
-    if is_in_transcript(view, attempt.wake):
-        return "the mark stands in the transcript"
-    found = await mark_is_in_history(attempt, view)
-    if isinstance(found, NoPane):
-        return found
-    return "the mark stands in the scrollback" if found else ""
 
 
 def _no_pane(attempt: Attempt, nothing: NoPane) -> AttemptOutcome:

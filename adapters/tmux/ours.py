@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
-from adapters.screens.staged import holds_only, mark_in_transcript
+from adapters.screens.staged import holds_only, holds_part, mark_in_transcript
 from adapters.tmux.condition import NotExpressible, can_be_sight
 from adapters.tmux.occupants import Agent
 from adapters.tmux.view import View
@@ -17,28 +18,40 @@ _LEAST_OF_MARK: Final = 8
 _PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ]*[A-Za-z0-9]")
 
 
-def shows_composer(view: View) -> bool:
-    """Whether the composer is to be seen; where it is not, our unsent text may stand anywhere on the screen."""
-    return view.reading is not None and view.reading.composer != "absent"
+class Whereabouts(StrEnum):
+    """Where one look shows our text.
+
+    `ALONE` is all that the composer holds, or the harness's chip for it; `AMONG` is in the composer beside something
+    else, as any chip of a paste may be; `SENT` is above the composer, or above a dialog known to have taken its place;
+    `UNCLEAR` cannot be told, since no composer is to be seen, or only a piece of the text; `GONE` is none of them.
+    """
+
+    ALONE = "alone"
+    AMONG = "among"
+    SENT = "sent"
+    UNCLEAR = "unclear"
+    GONE = "gone"
 
 
-def stands_alone(view: View, wake: Wake) -> bool:
-    """Whether the composer holds our text, or the harness's chip for it, and nothing else."""
-    return isinstance(view.agent, Agent) and holds_only(view.screen, view.agent.profile, wake.text)
+def whereabouts(view: View, wake: Wake) -> Whereabouts:
+    """Where our text is.
 
-
-def is_in_composer(view: View, wake: Wake) -> bool:
-    """Whether our text stands in the composer, be it among somebody else's; so may any chip of a paste."""
+    The composer is asked first: a pane that was made narrow may show a copy of it above.
+    """
     if view.reading is None or not isinstance(view.agent, Agent):
-        return False
-    held = view.reading.composer_text
-    chip = view.agent.profile.paste.chip
-    return is_in_text(held, wake) or bool(chip and re.search(chip, " ".join(held.split())))
-
-
-def is_in_transcript(view: View, wake: Wake) -> bool:
-    """Whether the mark stands above the composer, or above a dialog that is known to have taken its place."""
-    return isinstance(view.agent, Agent) and mark_in_transcript(view.screen, view.agent.profile, wake.mark)
+        return Whereabouts.UNCLEAR
+    profile, held = view.agent.profile, view.reading.composer_text
+    if holds_only(view.screen, profile, wake.text):
+        return Whereabouts.ALONE
+    if is_in_text(held, wake):
+        return Whereabouts.AMONG
+    if view.reading.composer == "draft" and holds_part(held, wake.text):
+        return Whereabouts.UNCLEAR
+    if mark_in_transcript(view.screen, profile, wake.mark):
+        return Whereabouts.SENT
+    if profile.paste.chip and re.search(profile.paste.chip, " ".join(held.split())):
+        return Whereabouts.AMONG
+    return Whereabouts.UNCLEAR if view.reading.composer == "absent" else Whereabouts.GONE
 
 
 def is_in_text(text: str, wake: Wake) -> bool:

@@ -1,4 +1,4 @@
-"""See that the text went (DESIGN §6.7): nothing tmux says about its own success is proof."""
+"""See what became of our text (DESIGN §6.7): nothing tmux says about its own success is proof."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from adapters.tmux.attempt import POLL, Attempt
+from adapters.tmux.attempt import POLL, Attempt, reason_of
 from adapters.tmux.facts import NoPane
-from adapters.tmux.ours import is_in_composer, is_in_text, is_in_transcript, shows_composer, stands_alone
+from adapters.tmux.occupants import Agent
+from adapters.tmux.ours import Whereabouts, is_in_text, whereabouts
 from adapters.tmux.view import View
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.ports.adapter import Delivered, Refused, Unknown
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Unknown
 
 AGAIN_AFTER: Final = 3.0
-"""Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed.
+"""Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed."""
 
-An Enter that was only taken late would be followed by ours, and approve whatever the turn it began asks first.
-"""
-
-PROVES_WITHIN: Final = 5.0
-"""Seconds for a submitted text to be seen to have left the composer."""
+SHOWS_WITHIN: Final = 5.0
+"""Seconds in which one attempt waits for what its key has done to show; later ones go on looking."""
 
 
 @dataclass(frozen=True, slots=True)
-class StillThere:
-    """The text stands where it stood: Enter was swallowed."""
+class Swallowed:
+    """The text stands where it stood, in a harness that is known to ignore an Enter and never to take one late."""
 
 
-async def prove(attempt: Attempt) -> Delivered | StillThere | Refused | Unknown:
+async def prove(attempt: Attempt) -> AttemptOutcome | Swallowed:
     """Watch the pane after Enter until it shows what became of the text."""
     start = time.monotonic()
     while True:
@@ -38,26 +36,58 @@ async def prove(attempt: Attempt) -> Delivered | StillThere | Refused | Unknown:
         waited = time.monotonic() - start
         if isinstance(view, NoPane):
             return attempt.unknown(f"after Enter: {view.why}")
-        if proof := _proof_in(attempt, view):
-            return await delivered(attempt, proof)
-        stands = stands_alone(view, attempt.wake)
-        if stands and waited >= AGAIN_AFTER and not view.obstacles:
-            return StillThere()
-        if waited >= PROVES_WITHIN:
-            return await _undecided(attempt, view, stands=stands)
+        where = whereabouts(view, attempt.wake)
+        if where is Whereabouts.SENT:
+            return await delivered(attempt, "the mark stands in the transcript")
+        if _turn_began(view):
+            return await delivered(attempt, "the composer is empty and a turn runs")
+        if where is Whereabouts.ALONE and waited >= AGAIN_AFTER and _swallows_enter(view) and not view.obstacles:
+            return Swallowed()
+        if waited >= SHOWS_WITHIN:
+            if breach := attempt.breach(view):
+                return attempt.unknown(f"after Enter {breach}")
+            why = "after Enter the mark is neither in the composer nor in the transcript"
+            return await judged(attempt, view, if_gone=nowhere(attempt, why, view))
         await asyncio.sleep(POLL)
 
 
-def _proof_in(attempt: Attempt, view: View) -> str:
-    """How this look, right after Enter, shows that the text left the composer; empty if it does not."""
-    reading = view.reading
-    if reading is None:
-        return ""
-    if is_in_transcript(view, attempt.wake):
-        return "the mark stands in the transcript"
-    is_empty = reading.composer in {"empty", "placeholder"}
-    is_busy = any(one.vote is PresenceState.ACTIVE for one in reading.evidence)
-    return "the composer is empty and a turn runs" if is_empty and is_busy else ""
+async def until_it_shows(attempt: Attempt, view: View) -> View | NoPane:
+    """Look on, for a while, until our text shows anywhere; `view` is the look that was taken already."""
+    deadline = time.monotonic() + SHOWS_WITHIN
+    while whereabouts(view, attempt.wake) is Whereabouts.GONE and time.monotonic() < deadline:
+        await asyncio.sleep(POLL)
+        after = await attempt.look()
+        if isinstance(after, NoPane):
+            return after
+        view = after
+    return view
+
+
+async def judged(attempt: Attempt, view: View, *, if_gone: Refused | Unknown) -> AttemptOutcome:
+    """What a look says of a text after which Enter may have been pressed; `if_gone` where it is nowhere."""
+    match whereabouts(view, attempt.wake):
+        case Whereabouts.ALONE:
+            seen = f": {view.obstacles[0].told}" if view.obstacles else ""
+            return attempt.staged(f"Enter was pressed, and our text still stands there{seen}")
+        case Whereabouts.AMONG:
+            return attempt.staged("our text stands in the composer, but not alone")
+        case Whereabouts.SENT:
+            return await delivered(attempt, "the mark stands in the transcript")
+        case Whereabouts.UNCLEAR:
+            return attempt.refused(reason_of(view.verdict), f"our text may stand there: {view.verdict.told}")
+        case Whereabouts.GONE:
+            text = await attempt.scrollback()
+            if isinstance(text, NoPane):
+                return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {text.why}")
+            if is_in_text(text, attempt.wake):
+                return await delivered(attempt, "the mark stands in the scrollback")
+            return if_gone
+
+
+def nowhere(attempt: Attempt, why: str, view: View) -> Unknown:
+    """The text is nowhere to be seen, and nothing tells whether it was sent."""
+    composer = view.reading.composer if view.reading else ""
+    return attempt.unknown(why, composer=composer, rule=view.verdict.rule)
 
 
 async def delivered(attempt: Attempt, proof: str) -> Delivered:
@@ -66,26 +96,13 @@ async def delivered(attempt: Attempt, proof: str) -> Delivered:
     return Delivered(Proof.SUBMITTED, {"proof": proof, "where": attempt.label, "pane": attempt.pane_id})
 
 
-async def mark_is_in_history(attempt: Attempt, view: View) -> bool | NoPane:
-    """Whether our mark stands outside the composer, what has scrolled away included; or why that cannot be told."""
-    if not shows_composer(view) or is_in_composer(view, attempt.wake):
+def _turn_began(view: View) -> bool:
+    """Whether, right after Enter, a turn runs over an empty composer."""
+    reading = view.reading
+    if reading is None or reading.composer not in {"empty", "placeholder"}:
         return False
-    text = await attempt.scrollback()
-    return text if isinstance(text, NoPane) else is_in_text(text, attempt.wake)
+    return any(one.vote is PresenceState.ACTIVE for one in reading.evidence)
 
 
-async def _undecided(attempt: Attempt, view: View, *, stands: bool) -> Delivered | Refused | Unknown:
-    if breach := attempt.breach(view):
-        return attempt.unknown(f"after Enter {breach}")
-    if stands:
-        return attempt.staged(f"Enter was pressed; the text still stands: {view.obstacles[0].told}")
-    found = await mark_is_in_history(attempt, view)
-    if isinstance(found, NoPane):
-        return attempt.refused(HoldReason.UNREACHABLE, f"after Enter the scrollback cannot be read: {found.why}")
-    if found:
-        return await delivered(attempt, "the mark stands in the scrollback")
-    return attempt.unknown(
-        "after Enter the mark is neither in the composer nor in the transcript",
-        composer=view.reading.composer if view.reading else "",
-        rule=view.verdict.rule,
-    )
+def _swallows_enter(view: View) -> bool:
+    return isinstance(view.agent, Agent) and view.agent.profile.paste.swallows_enter

@@ -12,7 +12,7 @@ from adapters.tmux.driver import Claim, DrivenElsewhere
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import spelled
 from adapters.tmux.guarded import Guarded, Verdict, if_still
-from adapters.tmux.ours import is_in_composer, placeholder_of, stands_alone
+from adapters.tmux.ours import Whereabouts, placeholder_of, whereabouts
 from adapters.tmux.text import why_unfit
 from adapters.tmux.view import View
 from wake_bridge.domain.delivery import HoldReason, Step
@@ -58,7 +58,7 @@ async def see_it_land(attempt: Attempt) -> View | Refused | Unknown:
             return _nothing_to_see(attempt, view)
         if breach := attempt.breach(view):
             return attempt.unknown(f"after the paste {breach}")
-        if stands_alone(view, attempt.wake):
+        if whereabouts(view, attempt.wake) is Whereabouts.ALONE:
             await attempt.write(Step.STAGED, composer=_shown(view))
             return view
         if time.monotonic() >= deadline:
@@ -93,7 +93,7 @@ async def _what_came_in_between(attempt: Attempt) -> Refused:
 
 
 async def _never_landed(attempt: Attempt, view: View) -> Refused:
-    if is_in_composer(view, attempt.wake):
+    if whereabouts(view, attempt.wake) is Whereabouts.AMONG:
         await attempt.write(Step.STAGED, composer=_shown(view), alone="no")
         return attempt.staged("our text stands in the composer, but not alone")
     if view.obstacles:

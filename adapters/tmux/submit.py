@@ -9,14 +9,14 @@ from adapters.tmux.condition import NotExpressible, condition
 from adapters.tmux.driver import DrivenElsewhere
 from adapters.tmux.facts import NoPane
 from adapters.tmux.guarded import Verdict, if_still
-from adapters.tmux.ours import sight_of, stands_alone
-from adapters.tmux.prove import StillThere, prove
+from adapters.tmux.ours import Whereabouts, sight_of, whereabouts
+from adapters.tmux.prove import Swallowed, prove
 from adapters.tmux.view import View
 from wake_bridge.domain.delivery import HoldReason, Step
 from wake_bridge.ports.adapter import AttemptOutcome, Refused, Unknown
 
-PRESSES: Final = 4
-"""Enter, and again at most three times."""
+AGAIN: Final = 3
+"""How often Enter is pressed again, at most, where a harness is known to ignore one."""
 
 ENTER: Final = "send-keys -t {pane} -H 0d"
 """A carriage return as it is: by its name newer tmux may encode the key in another way.
@@ -25,23 +25,25 @@ The pane comes first: behind the key it would be two more keys, and Enter would 
 """
 
 
-async def submit(attempt: Attempt, first: View, *, presses: int = PRESSES, was_pressed: bool = False) -> AttemptOutcome:
-    """Press Enter while our text stands alone, until it is seen to have gone.
+async def submit(attempt: Attempt, first: View) -> AttemptOutcome:
+    """Press Enter, for the first time, on our text that stands alone, and see what comes of it.
 
-    `first` is the look since which no key may have come in. `was_pressed` says that an earlier attempt may have pressed
-    Enter: then it is also looked for what became of that one.
+    `first` is the look since which no key may have come in.
     """
-    for _ in range(presses):
-        stopped = await _press(attempt, first)
-        if stopped is not None and not was_pressed:
-            return stopped
-        proof = await prove(attempt)
-        if not isinstance(proof, StillThere):
+    stopped = await _press(attempt, first)
+    if stopped is not None:
+        return stopped
+    proof = await prove(attempt)
+    for _ in range(AGAIN):
+        if not isinstance(proof, Swallowed):
             return proof
-        if stopped is not None:
+        stopped = await _press(attempt, first)
+        proof = await prove(attempt)
+        if stopped is not None and isinstance(proof, Swallowed):
             return stopped
-        was_pressed = True
-    return attempt.staged(f"Enter was pressed {presses} times, and the text still stands unsent")
+    if not isinstance(proof, Swallowed):
+        return proof
+    return attempt.staged(f"Enter was pressed {AGAIN + 1} times, and our text still stands there")
 
 
 async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
@@ -51,7 +53,7 @@ async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
         return _nothing_to_see(attempt, view)
     if breach := attempt.breach(view):
         return attempt.unknown(f"before Enter {breach}")
-    if not stands_alone(view, attempt.wake):
+    if whereabouts(view, attempt.wake) is not Whereabouts.ALONE:
         return attempt.staged("our text does not stand alone in the composer")
     if view.obstacles:
         return attempt.staged(view.obstacles[0].told)

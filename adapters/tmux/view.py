@@ -19,6 +19,9 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Binding
 
+UNREAD_INPUT: Final = "unread-input"
+"""The evidence for bytes that the program has not read from its terminal yet."""
+
 _RETAKES: Final = 3
 LEAST_QUIET: Final = 2
 """Seconds for which clients must have been quiet at the least: their activity is told in whole seconds (DESIGN §6.4)."""
@@ -175,4 +178,4 @@ def _motion_evidence(look: Look) -> Iterator[Evidence]:
         yield Evidence("moving", PresenceState.ACTIVE, region="pane")
     elif not look.facts.is_dead and (waiting := unread_bytes(look.facts.terminal)):
         saw = f"{waiting} bytes of input are not read yet"
-        yield Evidence("unread-input", PresenceState.ACTIVE, saw=saw, region="terminal")
+        yield Evidence(UNREAD_INPUT, PresenceState.ACTIVE, saw=saw, region="terminal")

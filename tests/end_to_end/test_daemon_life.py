@@ -92,6 +92,9 @@ def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Play
 
     agents["stubborn"].fake.turn(swallow_enter=0)
     world.sandbox.daemon()
+    # it had its Enter, and whether that is only late nobody can see: a person presses the second
+    world.sandbox.waits_for_delivery(target="@stubborn", hold_reason="staged")
+    world.tmux.run("send-keys", "-t", agents["stubborn"].id, "Enter")
     for name, agent in agents.items():
         agent.fake.waits_for("submit", timeout=20)
         one = world.sandbox.waits_for_delivery(target=f"@{name}", state="DELIVERED", outcome="submitted")

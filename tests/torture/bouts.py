@@ -18,8 +18,9 @@ from wake_bridge.testing.sandbox import DaemonProcess
 
 ONCE: Final = "submitted once"
 HELD_THEN_ONCE: Final = "held, then submitted once"
+HELPED: Final = "left staged, sent by a person"
 UNKNOWN: Final = "unknown"
-RESULTS: Final = (ONCE, HELD_THEN_ONCE, UNKNOWN, "broken rule")
+RESULTS: Final = (ONCE, HELD_THEN_ONCE, HELPED, UNKNOWN, "broken rule")
 
 
 @dataclass(slots=True)
@@ -43,9 +44,9 @@ class Bout:
             return self.rig.waits_for(self.message, lambda one: one.is_settled or one.hold == reason, timeout)
 
     def waits_for_end(self, timeout: float = 40) -> Standing | None:
-        """How it stands at its end."""
+        """How it stands at its end; what is left to a person is sent by one."""
         with going_on(self.halt):
-            return self.rig.waits_until_settled(self.message, timeout)
+            return self.rig.waits_with_help(self.message, lambda one: one.is_settled, timeout)
 
 
 Strike = Callable[[Bout], None]
@@ -111,6 +112,8 @@ def _result(bout: Bout, standing: Standing | None) -> str:
         return "still held"
     if delivery.outcome is Outcome.UNKNOWN:
         return UNKNOWN
+    if delivery.id in bout.rig.helped:
+        return HELPED
     was_held = any(
         entry.step == "held" and entry.detail.get("reason") == "staged" for entry in bout.rig.journal(delivery.id)
     )

@@ -12,6 +12,7 @@ from tests.torture import (
     hung,
     identity,
     kills,
+    late,
     lifecycle,
     operation_faults,
     races,
@@ -59,6 +60,12 @@ def people(course: Course) -> Sequence[Table]:
         typists.type_at_chosen_moments(course.directory, tmux, times=course.count(4, 48), seed=course.seed),
         typists.type_beside(course.directory, tmux, count=course.count(4, 40)),
     ]
+
+
+def lateness(course: Course) -> Sequence[Table]:
+    """Programs that are late at any step."""
+    cells = [*late.every_cell(course.count((4.0, 12.0), late.LATENESS))]
+    return [late.be_late(course.directory, course.tmux(), cells)]
 
 
 def hostile(course: Course) -> Sequence[Table]:
@@ -126,6 +133,7 @@ PLAYED: Final = (
         lambda course: [hazards.stop_tmux(course.directory, times=course.count(2, 12))],
         mostly_waits=True,
     ),
+    Run("late", ("G-T7",), "programs that are late at any step: nothing is sent twice", lateness, mostly_waits=True),
     Run(
         "no-hints",
         ("G-S2",),

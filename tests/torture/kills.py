@@ -57,14 +57,17 @@ LIFE: Final = (
 """Every step, in the order of a delivery's life."""
 
 ONCE: Final = "submitted once"
+HELPED: Final = "left staged, sent by a person"
 UNKNOWN: Final = "unknown"
-RESULTS: Final = (ONCE, UNKNOWN, "still held", "twice", "lost")
+RESULTS: Final = (ONCE, HELPED, UNKNOWN, "still held", "twice", "lost")
 
 ABOUT_STEPS: Final = (
     "A message is sent, the daemon is killed right before or right after the step is on disk, and the next daemon goes on"
     " until the delivery has ended. *submitted once*: the agent got the digest, whole and alone, exactly once, and the ledger"
-    " says so. *unknown*: the ledger says that it cannot be known, and the agent got it once at most. *lost*: the ledger has"
-    " lost the event, or says submitted and it was not. Two rows take away what could decide it: there unknown is the answer."
+    " says so. *left staged*: Enter may have been pressed and the text stands there still; no second one is sent, a person is"
+    " told and presses it. *unknown*: the ledger says that it cannot be known, and the agent got it once at most. *lost*: the"
+    " ledger has lost the event, or says submitted and it was not. Unknown is the answer where a paste may be on its way and"
+    " never shows, and in two rows that take away what could decide it."
     " (These daemons are forked from a process that has imported the program, so that a thousand of them can be started.)"
 )
 ABOUT_LOAD: Final = (
@@ -90,8 +93,10 @@ class Kill:
 
     @property
     def expected(self) -> str:
-        """What must come of it: nothing is left to find where the text was taken away after an intent to submit."""
-        return UNKNOWN if self.aftermath else ONCE
+        """What must come of it: what may have been sent is not sent again, and nothing is left to find of some."""
+        if self.aftermath or str(self.point) in {"intent_stage:after", "refused:before"}:
+            return UNKNOWN
+        return HELPED if str(self.point) == "intent_submit:after" else ONCE
 
 
 def every_kill() -> list[Kill]:
@@ -137,7 +142,7 @@ def kill_at_random(directory: Path, tmux: PrivateTmux, *, kills: int, seed: int)
                 daemon.kill()
             sent = pen.stop()
         last = rig.daemon()
-        rests = waits_until_at_rest(rig, 120)
+        rests = waits_until_at_rest(rig, 120, is_helped=True)
         table.seconds = time.monotonic() - start
         row = f"{kills} kills"
         reckon(rig, sent).into(table, row)
@@ -166,7 +171,7 @@ def _run(rig: Rig, kill: Kill) -> Verdict:
     daemon = rig.daemon()
     wants_proof = Proof.ACKNOWLEDGED if kill.point.step == "acked" else Proof.NONE
     for message in messages:
-        rig.waits_for(message, lambda one: one.is_settled and one.proof >= wants_proof, 60)
+        rig.waits_with_help(message, lambda one: one.is_settled and one.proof >= wants_proof, 60)
     exit_code = daemon.stop(60)
     verdict = judged(rig, agent, messages, start)
     violations = list(verdict.violations)
@@ -202,7 +207,9 @@ def _result(rig: Rig, agent: Agent, message: str) -> str:
         return "still held"
     if delivery.outcome is Outcome.UNKNOWN:
         return UNKNOWN
-    return ONCE if delivery.outcome is Outcome.SUBMITTED and sum(submits) == 1 else "lost"
+    if delivery.outcome is not Outcome.SUBMITTED or sum(submits) != 1:
+        return "lost"
+    return HELPED if delivery.id in rig.helped else ONCE
 
 
 def _wrongs(rig: Rig, agent: Agent, message: str) -> list[str]:

@@ -85,10 +85,15 @@ def reckon(rig: Rig, sent: Sequence[tuple[str, str]] | None = None) -> Found:
     return Found(verdicts, wrongs, len(overtaken))
 
 
-def waits_until_at_rest(rig: Rig, timeout: float) -> bool:
-    """Whether within `timeout` seconds every message of the graph is in the ledger and every delivery has ended."""
+def waits_until_at_rest(rig: Rig, timeout: float, *, is_helped: bool = False) -> bool:
+    """Whether within `timeout` seconds every message of the graph is in the ledger and every delivery has ended.
+
+    With `is_helped` a person sends what is left to them.
+    """
 
     def is_at_rest() -> bool:
+        if is_helped:
+            rig.help()
         with closing(sqlite3.connect(rig.plain.state_dir / "state.sqlite", timeout=30)) as ledger:
             known = {tuple(row) for row in ledger.execute("SELECT subject_key, identity FROM wake_event")}
             (waiting,) = ledger.execute(

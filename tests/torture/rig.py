@@ -140,6 +140,7 @@ class Rig:
         self.work = directory / "work"
         self.work.mkdir()
         self.tmux = tmux
+        self.helped: set[str] = set()
         self._height = height
         kind = NurserySandbox if is_born else Sandbox
         self.plain = kind(directory, tmux.socket_name)
@@ -252,6 +253,25 @@ class Rig:
     def waits_until_settled(self, message: str, timeout: float = 40.0) -> Standing | None:
         """How a message stands at its end, or after `timeout` seconds."""
         return self.waits_for(message, lambda standing: standing.is_settled, timeout)
+
+    def help(self) -> None:
+        """What a person does who is told of it: send what had its Enter and stands there still, once each."""
+        with closing(LedgerStore.open(self.plain.state_dir, read_only=True)) as ledger:
+            waiting = [one for one in ledger.unsettled() if one.id not in self.helped]
+        for delivery in waiting:
+            if delivery.hold is not None and "Enter was pressed" in delivery.hold.detail:
+                self.helped.add(delivery.id)
+                (agent,) = (one for one in self.agents if one.identity == delivery.identity)
+                self.tmux.run("send-keys", "-t", agent.pane_id, "Enter")
+
+    def waits_with_help(self, message: str, condition: Callable[[Standing], object], timeout: float) -> Standing | None:
+        """The same as `waits_for`, with a person there who does what they are told."""
+
+        def is_so(standing: Standing) -> object:
+            self.help()
+            return condition(standing)
+
+        return self.waits_for(message, is_so, timeout)
 
     def story(self, message: str) -> str:
         """All that is known of a message, for a person who wonders."""

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from adapters.screens.profile import BUNDLED
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, since
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 ABOUT: Final = (
-    "Each agent ignores none to four Enters, and shows paste and keys up to 1.2 s late, as chance has it. A wake that the"
+    "The profile says that the harness swallows Enters: each agent ignores none to three of them, and shows paste and keys up"
+    " to 1.2 s late, as chance has it. A wake that the"
     " ledger calls submitted must have been submitted, once and alone; one that is not must be reported as `staged` or"
     " unknown. 99.9 % must be submitted without anybody's help."
 )
@@ -42,7 +44,7 @@ def moods(count: int, chance: random.Random) -> Iterator[Mood]:
     """So many, most of them with at least one Enter ignored."""
     for _ in range(count):
         yield Mood(
-            chance.choice((0, 1, 1, 2, 2, 3, 3, 4)),
+            chance.choice((0, 1, 1, 2, 2, 3, 3)),
             chance.choice((0, 0, 300, 1200)),
             chance.choice((0, 0, 100, 400)),
         )
@@ -50,9 +52,14 @@ def moods(count: int, chance: random.Random) -> Iterator[Mood]:
 
 def swallow(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table:
     """So many wakes."""
-    rows = [str(Mood(number, 0, 0)) for number in range(5)]
+    rows = [str(Mood(number, 0, 0)) for number in range(4)]
     table = Table("Enters that are ignored", ABOUT, "what happens", RESULTS, rows)
-    with Rig(directory / "moody", tmux, [f"moody{at}" for at in range(LANES)]) as rig:
+    screens = directory / "screens"
+    screens.mkdir()
+    bundled = (BUNDLED / "fake.toml").read_text(encoding="utf-8")
+    (screens / "fake.toml").write_text(bundled.replace("[paste]\n", "[paste]\nswallows_enter = true\n", 1))
+    settings = f'[screens]\ndirectory = "{screens}"\n'
+    with Rig(directory / "moody", tmux, [f"moody{at}" for at in range(LANES)], settings=settings) as rig:
         rig.daemon()
         lanes = [(rig, agent) for agent in rig.agents]
         run_in_lanes(table, lanes, moods(count, random.Random(seed)), run_mood)

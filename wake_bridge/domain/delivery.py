@@ -107,7 +107,7 @@ def progress_of(steps: Iterable[Step]) -> Progress:
 
     A `refused` step takes back the intent right before it (tmux printed that its own condition refused) and nothing
     else: not what was seen to happen, and not an earlier intent that nobody refused. What may have been submitted is
-    never taken for less by a new intent to stage; an `absent` step, proof from the other end, takes back every intent to
+    never taken for less by a text that is staged or seen to stand there, which may only not be drawn yet; an `absent` step, proof from the other end, takes back every intent to
     submit, also across a restart.
     """
     progress = before_submit = Progress.UNTOUCHED
@@ -119,7 +119,7 @@ def progress_of(steps: Iterable[Step]) -> Progress:
                 before_intent = progress
                 if progress not in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}:
                     progress = Progress.MAYBE_STAGED
-            case Step.STAGED if progress is not Progress.SUBMITTED:
+            case Step.STAGED if progress not in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}:
                 progress = Progress.STAGED
             case Step.INTENT_SUBMIT if progress is not Progress.SUBMITTED:
                 before_intent = progress
@@ -274,6 +274,10 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     ): "`wake-bridge doctor` says what is missing to wake it there; or run `wake-bridge bind {identity}` inside its pane",
     (HoldReason.UNREACHABLE, "nothing says"): "run `wake-bridge bind {identity}` inside its pane, or subscribe it with"
     " --tmux PANE",
+    (
+        HoldReason.STAGED,
+        "staged: pasted, but not seen",
+    ): "nothing to do: {where} has not shown our text yet, and is looked at again",
     (HoldReason.NO_ADAPTER, "every route"): "{detail}",
     (HoldReason.OTHER_DRIVER, "another wake-bridge"): "stop one of the two: {detail}",
     (

@@ -148,7 +148,8 @@ class HarnessAdapter(Protocol):
 
     Contract: every external call is bounded by `adapter_timeout`; `survey` is cheap enough to be called every two
     seconds; `observe` sends nothing; `deliver` sends nothing but the digest and its submit key, each only under its own
-    condition, and `await`s the journal before either. Any method may be called concurrently for different places.
+    condition, and `await`s the journal before either. What may have been sent is never sent again because it was not seen:
+    the program may only be late. Any method may be called concurrently for different places.
     """
 
     name: ClassVar[str]

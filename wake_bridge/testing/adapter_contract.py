@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -229,6 +230,32 @@ async def a_later_look_tells_whether_it_arrived_and_sends_nothing(stage: Adapter
     assert len([text for text in stage.submitted() if MARK in text]) == 1
 
 
+async def nothing_is_sent_twice_because_nothing_was_seen(stage: AdapterStage) -> None:
+    """The port: what may only be slow to show is neither pasted nor submitted a second time."""
+    stage.shows("idle")
+    place = await _place(stage)
+    journal = NotedJournal(stage, fails_at=Step.INTENT_SUBMIT)
+    with suppress(PowerCut):
+        await stage.adapter.deliver(place, stage.address, _wake(), journal)
+    if Step.INTENT_STAGE not in journal.steps:
+        return  # nothing of it ever stands unsent
+    already = len(stage.submitted())
+
+    entered = Wake("delivery", TEXT, MARK, Progress.MAYBE_SUBMITTED, place.fence)
+    outcome = await stage.adapter.deliver(place, stage.address, entered, NotedJournal(stage))
+
+    assert isinstance(outcome, Refused | Unknown), outcome
+    assert len(stage.submitted()) == already
+
+    for progress in (Progress.MAYBE_STAGED, Progress.STAGED):
+        stage.shows("idle")
+        pasted = Wake("delivery", TEXT, MARK, progress, place.fence)
+        outcome = await stage.adapter.deliver(place, stage.address, pasted, NotedJournal(stage))
+
+        assert isinstance(outcome, Refused | Unknown), (progress, outcome)
+        assert not stage.was_touched(), progress
+
+
 Promise = Callable[[AdapterStage], Coroutine[Any, Any, None]]
 
 PROMISES: Final[tuple[Promise, ...]] = (
@@ -244,6 +271,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     what_may_have_been_submitted_is_never_typed_again,
     what_was_submitted_before_a_crash_is_recognised,
     a_later_look_tells_whether_it_arrived_and_sends_nothing,
+    nothing_is_sent_twice_because_nothing_was_seen,
 )
 """Every promise; each takes a stage and raises `AssertionError` when it is broken."""
 

@@ -87,15 +87,20 @@ class MemoryAdapter:
         """Stage and submit, each after its intent is written; go on from what the journal knew."""
         del address
         agent = self.agents[place.key]
-        if wake.progress in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}:
-            if any(wake.mark in text for text in agent.received):
-                return Delivered(Proof.SUBMITTED)
+        may_be_sent = wake.progress in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}
+        if may_be_sent and any(wake.mark in text for text in agent.received):
+            return Delivered(Proof.SUBMITTED)
+        if may_be_sent and agent.composer == wake.text:
+            return Refused(
+                HoldReason.STAGED, "Enter may have been pressed, and the text still stands there", place.label
+            )
+        if wake.progress is not Progress.UNTOUCHED and agent.composer != wake.text:
             return Unknown({"why": "the mark is nowhere"})
         if agent.state is not PresenceState.IDLE:
             return Refused(IMAGINED_HOLDS[agent.state], f"the agent is {agent.state}", place.label)
         if agent.composer not in {"", wake.text}:
             return Refused(HoldReason.USER_TYPING, "there is a draft", place.label)
-        if agent.composer != wake.text:
+        if not agent.composer:
             await journal(Step.INTENT_STAGE, {})
             agent.composer = wake.text
             agent.keys += 1

@@ -166,15 +166,16 @@ def test_a_draft_begun_behind_our_text_is_never_submitted(desk: Any) -> None:
     assert desk.desktop.read()["apps"][str(desk.pid)]["submitted"] == []
 
 
-def test_a_swallowed_return_is_pressed_again_and_submits_once(desk: Any) -> None:
-    """DESIGN §6.6: again while our own text provably still stands there."""
+def test_a_return_that_does_nothing_is_reported_and_not_pressed_again(desk: Any) -> None:
+    """Decision 10: it may only be taken late."""
     desk.desktop.change_app(desk.pid, swallows_return=1)
 
     outcome = asyncio.run(desk.deliver())
 
-    assert isinstance(outcome, Delivered)
-    assert desk.keys == ["paste", "return", "return"]
-    assert len(desk.desktop.read()["apps"][str(desk.pid)]["submitted"]) == 1
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.STAGED
+    assert desk.keys == ["paste", "return"]
+    assert desk.desktop.read()["apps"][str(desk.pid)]["submitted"] == []
 
 
 def test_a_staged_text_found_standing_is_submitted_and_one_that_is_gone_is_unknown(desk: Any) -> None:

@@ -187,13 +187,15 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_attempt_open(scene: Scene,
 
 
 def test_an_attempt_that_met_a_hanging_server_is_finished_later(scene: Scene) -> None:
-    """DESIGN §3: what may have been pasted is looked for; the composer is empty, so it is staged again."""
+    """DESIGN §3: what may have been pasted is looked for, and submitted where it stands."""
     agent = scene.resident()
     wake = scene.wake()
+    agent.fake.shows("draft", wake.text)
 
     outcome = scene.go_on(agent.id, wake, Progress.MAYBE_STAGED)
 
     assert agent.fake.submits() == [wake.text], outcome
+    assert agent.fake.events("paste") == []
 
 
 def test_what_tmux_complains_of_is_told(scene: Scene) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adapters.pane_lock import pane_lock
-from wake_bridge.domain.delivery import HoldReason, Proof, Step
+from adapters.screens.profile import BUNDLED, load_profiles
+from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
 
 if TYPE_CHECKING:
@@ -97,9 +98,21 @@ def test_a_journal_that_fails_before_enter_leaves_the_text_unsent(scene: Scene, 
     assert agent.fake.submits() == []
 
 
+@pytest.fixture
+def swallowing(scene: Scene) -> Scene:
+    """The fake harness's profile says that it is known to ignore an Enter."""
+    bundled = (BUNDLED / "fake.toml").read_text(encoding="utf-8")
+    screens = scene.directory / "screens"
+    screens.mkdir()
+    (screens / "fake.toml").write_text(bundled.replace("[paste]\n", "[paste]\nswallows_enter = true\n", 1))
+    scene.adapter = scene.new_adapter(screens_directory=str(screens))
+    return scene
+
+
 @pytest.mark.parametrize("swallowed", [1, 3])
-def test_an_enter_that_was_swallowed_is_pressed_again(scene: Scene, swallowed: int) -> None:
-    """DESIGN §6.6: again, at most three times, while our own text provably still stands there."""
+def test_where_a_harness_is_known_to_swallow_it_enter_is_pressed_again(swallowing: Scene, swallowed: int) -> None:
+    """Decision 10: then at most three times, while our own text provably still stands there."""
+    scene = swallowing
     agent = scene.resident("fake", "--swallow-enter", str(swallowed))
 
     outcome = scene.deliver(agent.id, scene.wake())
@@ -110,25 +123,38 @@ def test_an_enter_that_was_swallowed_is_pressed_again(scene: Scene, swallowed: i
     assert scene.journal.names.count("intent_submit") == swallowed + 1
 
 
-def test_an_enter_that_is_taken_late_is_not_pressed_again(scene: Scene) -> None:
-    """DESIGN §6.7: a second one would answer whatever the turn that the first began asks."""
-    agent = scene.resident("fake", "--echo-delay", "1500")
+def test_no_bundled_profile_says_that_enter_is_swallowed() -> None:
+    """Decision 10: it takes 1,000 trials on the real program under load, which were made for none."""
+    assert [name for name, profile in load_profiles().items() if profile.paste.swallows_enter] == []
+
+
+@pytest.mark.parametrize("delay", [1500, 4500])
+def test_an_enter_that_is_taken_late_is_not_pressed_again(scene: Scene, delay: int) -> None:
+    """Decision 10: a second one would answer whatever the turn that the first began asks."""
+    agent = scene.resident("fake", "--echo-delay", str(delay), "--dialog-after-submit")
 
     outcome = scene.deliver(agent.id, scene.wake())
 
     assert isinstance(outcome, Delivered)
     assert agent.enters() == 1
+    assert agent.fake.events("approved") == []
 
 
-def test_a_composer_that_swallows_every_enter_is_reported_and_left_alone(scene: Scene) -> None:
-    """DESIGN §6.6: at most three times again; what still stands there is `staged`, and a person is told."""
+def test_an_enter_that_does_nothing_is_reported_and_left_alone(scene: Scene) -> None:
+    """Decision 10: whether it was swallowed or is only late cannot be seen; the text stays `staged`, and a person is told."""
     agent = scene.resident("fake", "--swallow-enter", "99")
+    wake = scene.wake()
 
-    outcome = scene.deliver(agent.id, scene.wake())
+    outcome = scene.deliver(agent.id, wake)
+    later = scene.go_on(agent.id, wake, Progress.MAYBE_SUBMITTED)
 
-    assert isinstance(outcome, Refused)
-    assert outcome.reason is HoldReason.STAGED
-    assert agent.enters() == 4
+    for one in (outcome, later):
+        assert isinstance(one, Refused)
+        assert (one.reason, one.detail) == (
+            HoldReason.STAGED,
+            "Enter was pressed, and our text still stands there",
+        )
+    assert agent.enters() == 1
     assert agent.fake.submits() == []
 
 

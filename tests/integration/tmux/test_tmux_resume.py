@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from adapters.tmux import attempt
+from adapters.tmux.deliver import APPEARS_WITHIN
 from adapters.tmux.facts import NoPane
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown, Wake
@@ -59,28 +61,119 @@ def test_an_attempt_that_was_cut_off_is_finished_without_a_second_paste(
 
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED])
-def test_a_text_that_is_nowhere_is_staged_again(scene: Scene, progress: Progress) -> None:
-    """DESIGN §3: stage again only if the composer is provably empty and the mark is in neither screen nor scrollback."""
+@pytest.mark.parametrize("mode", ["idle", "draft", "busy"])
+def test_a_text_that_is_nowhere_is_unknown_and_never_pasted_again(scene: Scene, progress: Progress, mode: str) -> None:
+    """Decision 10: whoever has it, or cleared it, another one might be sent beside it."""
     agent = scene.resident()
-    wake = scene.wake()
+    agent.fake.shows(mode)
+    wake = replace(scene.wake(), staged_ago=APPEARS_WITHIN)
 
     outcome = scene.go_on(agent.id, wake, progress)
 
-    assert isinstance(outcome, Delivered)
-    assert agent.fake.submits() == [wake.text]
-    assert scene.journal.names == ["probed", "intent_stage", "staged", "intent_submit", "submitted"]
+    assert isinstance(outcome, Unknown)
+    assert scene.journal.names == []
+    assert agent.is_untouched()
 
 
-def test_a_paste_of_a_moment_ago_is_waited_for_and_not_made_again(scene: Scene) -> None:
-    """DESIGN §3: a harness may be slow to show it; a second one would stand behind it, and be sent with it."""
+@pytest.mark.parametrize("mode", ["idle", "draft", "busy"])
+def test_a_paste_of_a_moment_ago_is_waited_for_and_not_made_again(scene: Scene, mode: str) -> None:
+    """Decision 10: a harness may be slow to show it; a second one would stand behind it, and be sent with it."""
     agent = scene.resident()
-    wake = replace(scene.wake(), staged_ago=1_000)
+    agent.fake.shows(mode)
+    wake = replace(scene.wake(), staged_ago=APPEARS_WITHIN - 1)
 
     outcome = scene.go_on(agent.id, wake, Progress.MAYBE_STAGED)
 
     assert isinstance(outcome, Refused)
     assert outcome.reason is HoldReason.STAGED
     assert agent.is_untouched()
+
+
+def test_a_paste_that_is_drawn_late_is_submitted_when_it_stands_there(scene: Scene) -> None:
+    """Decision 10: it had no Enter yet, and all that a first one needs holds."""
+    agent = scene.resident("fake", "--paste-delay", "5000")
+    wake = scene.wake()
+    before = scene.deliver(agent.id, wake)
+
+    outcome = scene.go_on(agent.id, replace(wake, staged_ago=3_000), Progress.MAYBE_STAGED)
+
+    assert isinstance(before, Refused)
+    assert isinstance(outcome, Delivered)
+    assert agent.fake.submits() == [wake.text]
+    assert agent.enters() == 1
+
+
+def test_a_paste_that_is_not_read_yet_is_waited_for_as_long_as_that_lasts(scene: Scene) -> None:
+    """Decision 10: while its bytes lie in the terminal it is known where they are."""
+    agent = scene.resident("fake", "--paste-read-delay", "60000")
+    wake = scene.wake()
+    scene.deliver(agent.id, wake)
+
+    outcome = scene.go_on(agent.id, replace(wake, staged_ago=APPEARS_WITHIN), Progress.MAYBE_STAGED)
+
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is HoldReason.STAGED
+    assert "not read yet" in outcome.detail
+
+
+def test_an_enter_that_shows_late_is_seen_by_whoever_looks_on(scene: Scene) -> None:
+    """Decision 10: the text stays staged, and is submitted once the mark stands in the transcript."""
+    agent = scene.resident("fake", "--echo-delay", "7000", "--dialog-after-submit")
+    wake = scene.wake()
+    before = scene.deliver(agent.id, wake)
+    agent.fake.waits_for("submit")
+
+    outcome = scene.go_on(agent.id, wake, Progress.MAYBE_SUBMITTED)
+
+    assert isinstance(before, Refused)
+    assert isinstance(outcome, Delivered)
+    assert agent.enters() == 1
+    assert agent.fake.events("approved") == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 3), (12, 11), (9, 40)])
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_text_that_a_small_pane_shows_a_piece_of_is_not_taken_for_gone(
+    scene: Scene, progress: Progress, width: int, height: int
+) -> None:
+    """Issue D4: the composer may be out of sight, or show the end of the mark alone; when there is room it is seen."""
+    agent = scene.resident()
+    wake = scene.wake()
+    cut_off(scene, agent, wake, Step.INTENT_SUBMIT)
+    scene.tmux.run("resize-window", "-t", agent.id, "-x", str(width), "-y", str(height))
+    agent.tmux.waits_until(agent.pane, lambda look: (look.width, look.height) == (width, height))
+    agent.fake.waits_for("resized")
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    if progress is Progress.MAYBE_SUBMITTED:
+        assert isinstance(outcome, Refused), outcome
+        assert agent.fake.submits() == []
+    else:
+        assert isinstance(outcome, Refused | Delivered), outcome
+    assert len(agent.fake.events("paste")) == 1
+    assert agent.enters() <= 1
+
+
+def test_a_pane_made_small_after_enter_is_looked_at_again(scene: Scene) -> None:
+    """Issue D4: "neither in the composer nor in the transcript" is said only where both can be seen."""
+    agent = scene.resident("fake", "--echo-delay", "7000")
+    wake = scene.wake()
+
+    def shrinks_after_enter() -> None:
+        agent.tmux.waits_until(agent.pane, lambda _: agent.enters() == 1)
+        scene.tmux.run("resize-window", "-t", agent.id, "-x", "80", "-y", "3")
+
+    with ThreadPoolExecutor(1) as person:
+        done = person.submit(shrinks_after_enter)
+        pressed = scene.deliver(agent.id, wake)
+        done.result()
+    scene.tmux.run("resize-window", "-t", agent.id, "-x", "80", "-y", "24")
+    agent.fake.waits_for("submit")
+
+    assert isinstance(pressed, Refused), pressed
+    assert isinstance(scene.go_on(agent.id, wake, Progress.MAYBE_SUBMITTED), Delivered)
+    assert agent.enters() == 1
 
 
 def test_a_pane_that_moved_since_the_look_that_proved_it_idle_is_looked_at_again(scene: Scene) -> None:
@@ -144,22 +237,6 @@ def test_a_staged_text_waits_behind_a_dialog_or_a_turn(scene: Scene, progress: P
     assert agent.fake.events("approved") == []
 
 
-@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED])
-@pytest.mark.parametrize(("mode", "reason"), [("draft", HoldReason.USER_TYPING), ("busy", HoldReason.ACTIVE)])
-def test_a_text_that_is_gone_is_not_staged_again_into_whatever_is_there(
-    scene: Scene, progress: Progress, mode: str, reason: HoldReason
-) -> None:
-    """DESIGN §3: stage again only if the composer is provably empty."""
-    agent = scene.resident()
-    agent.fake.shows(mode)
-
-    outcome = scene.go_on(agent.id, scene.wake(), progress)
-
-    assert isinstance(outcome, Refused)
-    assert outcome.reason is reason
-    assert agent.is_untouched()
-
-
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_mark_above_a_known_dialog_was_submitted(scene: Scene, progress: Progress) -> None:
     """DESIGN §6.7: the turn that our wake began may ask for an approval at once."""
@@ -220,7 +297,7 @@ def test_a_mark_that_scrolled_away_is_found_in_the_scrollback(scene: Scene) -> N
 def test_a_scrollback_that_cannot_be_read_proves_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, progress: Progress
 ) -> None:
-    """DESIGN §3: stage again, or call it unknown, only where the mark is provably in neither screen nor scrollback."""
+    """DESIGN §3: it is called unknown only where the mark is provably in neither screen nor scrollback."""
     agent = scene.resident()
     wake = scene.wake()
     looks = []

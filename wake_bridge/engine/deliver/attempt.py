@@ -76,7 +76,7 @@ class Attempt:
             mark=delivery.id,
             progress=progress_of(entry.step for entry in journal),
             fence=self._ledger.fence_of(delivery.id),
-            staged_ago=max(0, self._clock.now() - stagings[-1]) if stagings else None,
+            staged_ago=self._since(stagings[-1]) if stagings else None,
             turn_id=turn_id,
             may_start_thread=self._routes.authority(delivery.identity).may_start_thread,
             may_begin=may_begin,
@@ -87,6 +87,10 @@ class Attempt:
         except StaleLease:
             self._log.warning("stale_lease", delivery=delivery.id)
             return self._ledger.delivery(delivery.id) or delivery
+
+    def _since(self, instant: Instant) -> int | None:
+        """Milliseconds since then; None where the clock was set back over a restart, and nobody knows."""
+        return now - instant if (now := self._clock.now()) >= instant else None
 
     async def _bounded(self, route: Route, place: Place, delivery: Delivery, wake: Wake) -> AttemptOutcome:
         adapter = self._routes.adapter(route)

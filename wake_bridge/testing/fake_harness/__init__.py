@@ -24,10 +24,15 @@ Modes (`--mode`, or `{"mode": …, "text": …, "keep": bool}` on the control ch
 
 Knobs (options at the start, `{"set": {"swallow_enter": 2}}` while it runs; milliseconds, 0 is off)
     --echo-delay, --paste-delay   keys and pastes are handled, and shown, so much later, still in order
+    --paste-read-delay, --enter-read-delay
+                                  input for an empty composer, and for one with text, is read so much later
+    --draw-delay MS               whatever changes is shown so much later
+    --ticks                       a clock in the footer goes on, whatever else is late
     --swallow-enter N             the next N Enters are ignored (event `swallowed`)
     --chip-lines N                pastes of N lines and more fold into `[Pasted text #1 +29 lines]`
     --dialog-after-paste          an approval comes up right after a paste
     --transcript-delay MS         a message that left the composer stands in the transcript so much later
+    --dialog-after-submit         the turn that a message begins asks at once
     --reply-after MS              busy for so long after a submit, then an answer
     --on-submit COMMAND           run for every submit, which it finds in `$WAKE_BRIDGE_TEST_FAKE_TEXT`
     --inbox-command COMMAND       run when a wake is submitted; its output is the answer
@@ -42,7 +47,7 @@ the terminal), `resized`, `answered`, `on-submit`, `inbox`, `exited`.
 
 Control (`--control`): a FIFO that exists, or a Unix socket it makes. Each line is a JSON object with `mode`, `set` and
 `say` (adds to the transcript), all optional; a socket answers `{"ok", "mode", "composer", "cursor", "submits"}` once
-the change is drawn. `FakeHarness` is the client.
+the change is drawn, or will be after `draw-delay`. `FakeHarness` is the client.
 """
 
 from wake_bridge.testing.fake_harness.client import FakeHarness

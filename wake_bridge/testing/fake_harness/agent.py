@@ -187,3 +187,5 @@ class Agent:
             view.editor.replace("")
             view.ghost = ""
             self._begins_turn(text)
+            if self.knobs.dialog_after_submit:
+                self.show(Mode.APPROVAL, keep=True)

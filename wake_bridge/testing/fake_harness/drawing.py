@@ -48,6 +48,7 @@ class View:
     choice: int = 0
     beat: int = 0
     elapsed: int = 0
+    ticks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,14 @@ def _composer_rows(view: View, wrapped: Wrapped, height: int) -> tuple[list[str]
 
 
 def _footer(view: View) -> str:
+    clock = f" · {view.ticks} ticks" if view.ticks else ""
     if view.is_vim_normal:
         return "  -- NORMAL --"
     if view.is_shell:
         return "  ! for shell mode"
     if view.mode is Mode.BUSY:
         return "  esc to interrupt"
-    return "  enter to send" if view.editor.text else "  ? for shortcuts"
+    return ("  enter to send" if view.editor.text else "  ? for shortcuts") + clock
 
 
 def _stacked(transcript: Sequence[str], bottom: Sequence[str], width: int, height: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from wake_bridge.testing.fake_harness.agent import Agent
 from wake_bridge.testing.fake_harness.channel import Channel
-from wake_bridge.testing.fake_harness.drawing import ENTER_SCREEN, LEAVE_SCREEN, Terminal, draw
+from wake_bridge.testing.fake_harness.drawing import ENTER_SCREEN, LEAVE_SCREEN, Picture, Terminal, draw
 from wake_bridge.testing.fake_harness.keys import Decoder, Input, Pasted
 from wake_bridge.testing.fake_harness.record import Record
 from wake_bridge.testing.fake_harness.settings import Knobs, Mode, Start
@@ -46,6 +46,7 @@ class Program:
         self._terminal = Terminal(sys.stdout.fileno())
         self._waiting: deque[tuple[float, Input]] = deque()
         self._turns: set[asyncio.Task[None]] = set()
+        self._pictures = self._shown = 0
         self._left: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> int:
@@ -86,6 +87,21 @@ class Program:
         return 0
 
     def _receive(self) -> None:
+        """There is input: read it, or leave it in the terminal for as long as is set."""
+        knobs, loop, descriptor = self._agent.knobs, asyncio.get_running_loop(), sys.stdin.fileno()
+        delay = knobs.enter_read_delay if self._agent.view.editor.text else knobs.paste_read_delay
+        if not delay:
+            self._read()
+            return
+        loop.remove_reader(descriptor)
+        loop.call_later(delay / 1000, self._read_late, descriptor)
+
+    def _read_late(self, descriptor: int) -> None:
+        if not self._left.done():
+            asyncio.get_running_loop().add_reader(descriptor, self._receive)
+            self._read()
+
+    def _read(self) -> None:
         try:
             chunk = os.read(sys.stdin.fileno(), 65536)
         except OSError:
@@ -123,9 +139,20 @@ class Program:
         self._redraw()
 
     def _redraw(self) -> None:
-        if not self._left.done():
-            self._terminal.show(draw(self._agent.view, *_size()))
-            self._agent.was_drawn()
+        self._pictures += 1
+        picture = draw(self._agent.view, *_size())
+        if delay := self._agent.knobs.draw_delay:
+            asyncio.get_running_loop().call_later(delay / 1000, self._show, self._pictures, picture)
+        else:
+            self._show(self._pictures, picture)
+
+    def _show(self, number: int, picture: Picture) -> None:
+        """Show a picture, unless a later one has overtaken it: the delay may be turned while some wait."""
+        if self._left.done() or number < self._shown:
+            return
+        self._shown = number
+        self._terminal.show(picture)
+        self._agent.was_drawn()
 
     def _resized(self) -> None:
         self._agent.log("resized", size=_size())
@@ -138,6 +165,9 @@ class Program:
         while True:
             await asyncio.sleep(BEAT)
             beats += 1
+            if self._agent.knobs.ticks:
+                view.ticks = beats
+                self._redraw()
             if view.mode not in {Mode.BUSY, Mode.STREAMING}:
                 continue
             view.beat += 1

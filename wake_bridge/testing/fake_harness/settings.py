@@ -32,10 +32,15 @@ class Knobs:
     Attributes:
         echo_delay: a key is handled, and so shown, this much after it came.
         paste_delay: the same for a paste.
+        paste_read_delay: input that comes while the composer is empty is read from the terminal so much later.
+        enter_read_delay: the same for input that comes while text stands in it.
+        draw_delay: whatever changes is shown so much later.
+        ticks: a clock in the footer goes on, whatever else is late.
         swallow_enter: so many Enters are ignored.
         chip_lines: a paste of at least so many lines folds into a chip.
         dialog_after_paste: an approval comes up right after a paste.
         transcript_delay: a submitted message leaves the composer at once, and stands in the transcript this much after.
+        dialog_after_submit: the turn that a message begins asks at once.
         reply_after: a submitted message keeps it busy for so long.
         on_submit: a shell command run for every submitted message, which it finds in `WAKE_BRIDGE_TEST_FAKE_TEXT`.
         inbox_command: a shell command run when a wake is submitted; what it prints becomes the answer.
@@ -43,10 +48,15 @@ class Knobs:
 
     echo_delay: int = 0
     paste_delay: int = 0
+    paste_read_delay: int = 0
+    enter_read_delay: int = 0
+    draw_delay: int = 0
+    ticks: bool = False
     swallow_enter: int = 0
     chip_lines: int = 0
     dialog_after_paste: bool = False
     transcript_delay: int = 0
+    dialog_after_submit: bool = False
     reply_after: int = 0
     on_submit: str = ""
     inbox_command: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from adapters.tmux.attempt import Attempt
 from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import NO_PROCESS
-from adapters.tmux.ours import is_in_composer, is_in_text, is_in_transcript, shows_composer
+from adapters.tmux.ours import Whereabouts, is_in_text, whereabouts
 from adapters.tmux.processes import started_at
 from adapters.tmux.view import View
 from wake_bridge.domain.delivery import Proof
@@ -23,11 +23,12 @@ async def trace(attempt: Attempt) -> Trace:
     if isinstance(view, NoPane):
         return _unseen(view.why, is_absent=has_ended and not view.timed_out)
     is_theirs = _program_of(view.fence) == _program_of(attempt.fence)
-    if is_theirs and is_in_transcript(view, attempt.wake):
+    where = whereabouts(view, attempt.wake)
+    if is_theirs and where is Whereabouts.SENT:
         return Trace(Proof.SUBMITTED, "the mark stands in the transcript")
-    if is_theirs and is_in_composer(view, attempt.wake):
+    if is_theirs and where in {Whereabouts.ALONE, Whereabouts.AMONG}:
         return _unseen("our text stands in the composer")
-    if not shows_composer(view) and not has_ended:
+    if where is Whereabouts.UNCLEAR and not has_ended:
         return _unseen(view.verdict.told)
     return await _trace_in_history(attempt, view, is_theirs=is_theirs, has_ended=has_ended)
 
@@ -37,9 +38,12 @@ async def _trace_in_history(attempt: Attempt, view: View, *, is_theirs: bool, ha
     if isinstance(text, NoPane):
         return _unseen(f"the scrollback cannot be read: {text.why}")
     if is_in_text(text, attempt.wake):
-        if is_theirs:
-            return Trace(Proof.SUBMITTED, "the mark stands in the scrollback")
-        return _unseen("its mark stands in what another program left there")
+        if not is_theirs:
+            return _unseen("its mark stands in what another program left there")
+        after = await attempt.look()
+        if isinstance(after, NoPane) or whereabouts(after, attempt.wake) is not Whereabouts.GONE:
+            return _unseen("our text has only just come to show")
+        return Trace(Proof.SUBMITTED, "the mark stands in the scrollback")
     if has_ended or view.verdict.vote is PresenceState.IDLE:
         return _unseen("the mark is nowhere to be seen", is_absent=True)
     return _unseen(view.verdict.told)

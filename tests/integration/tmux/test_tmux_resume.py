@@ -155,6 +155,19 @@ def test_a_text_that_a_small_pane_shows_a_piece_of_is_not_taken_for_gone(
     assert agent.enters() <= 1
 
 
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_composer_that_shows_a_piece_of_our_text_may_hold_all_of_it(scene: Scene, progress: Progress) -> None:
+    """Issue D4: what of the mark is out of sight is not gone."""
+    agent = scene.resident()
+    wake = scene.wake()
+    agent.fake.shows("draft", wake.text[-20:])
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Refused), outcome
+    assert agent.is_untouched()
+
+
 def test_a_pane_made_small_after_enter_is_looked_at_again(scene: Scene) -> None:
     """Issue D4: "neither in the composer nor in the transcript" is said only where both can be seen."""
     agent = scene.resident("fake", "--echo-delay", "7000")

@@ -76,12 +76,20 @@ async def judged(attempt: Attempt, view: View, *, if_gone: Refused | Unknown) ->
         case Whereabouts.UNCLEAR:
             return attempt.refused(reason_of(view.verdict), f"our text may stand there: {view.verdict.told}")
         case Whereabouts.GONE:
-            text = await attempt.scrollback()
-            if isinstance(text, NoPane):
-                return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {text.why}")
-            if is_in_text(text, attempt.wake):
-                return await delivered(attempt, "the mark stands in the scrollback")
-            return if_gone
+            return await _looked_for_in_scrollback(attempt, if_gone)
+
+
+async def _looked_for_in_scrollback(attempt: Attempt, if_gone: Refused | Unknown) -> AttemptOutcome:
+    """Read what has scrolled away, and the screen with it: a text that has just landed in the composer is no proof."""
+    text = await attempt.scrollback()
+    if isinstance(text, NoPane):
+        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {text.why}")
+    if not is_in_text(text, attempt.wake):
+        return if_gone
+    view = await attempt.look()
+    if isinstance(view, NoPane) or whereabouts(view, attempt.wake) is not Whereabouts.GONE:
+        return attempt.staged("our text has only just come to show")
+    return await delivered(attempt, "the mark stands in the scrollback")
 
 
 def nowhere(attempt: Attempt, why: str, view: View) -> Unknown:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Progress, Step
 from wake_bridge.domain.errors import DiskFull
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
@@ -313,6 +313,27 @@ def test_a_disk_that_fills_at_the_paste_is_not_the_adapters_fault(rig: Rig, monk
     assert locked is not None
     again = rig.takes(rig.takes(locked))
     assert (again.state, len(rig.agent.received)) == (DeliveryState.DELIVERED, 1)
+
+
+def test_text_that_goes_on_standing_there_is_told_once_and_looked_at_again(rig: Rig) -> None:
+    """Decision 10: it stays staged for as long as it takes, and each look is no news."""
+
+    async def presses_in_vain(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        if wake.progress is Progress.UNTOUCHED:
+            for step in (Step.INTENT_STAGE, Step.STAGED, Step.INTENT_SUBMIT):
+                await journal(step, {})
+        return Refused(HoldReason.STAGED, "Enter was pressed, and our text still stands there", place.label)
+
+    rig.adapter.script = presses_in_vain
+    with structlog.testing.capture_logs() as logs:
+        after = rig.takes(rig.arrives())
+        for _ in range(3):
+            after = rig.takes(after)
+
+    assert after.state is DeliveryState.LOCKED
+    assert after.hold is not None
+    assert (after.hold.reason, after.hold.next_look_at > after.created_at) == (HoldReason.STAGED, True)
+    assert [one["event"] for one in logs].count("delivery_staged") == 1
 
 
 def test_mail_that_turns_out_to_be_for_others_settles_without_a_byte(rig: Rig) -> None:

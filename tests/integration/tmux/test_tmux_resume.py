@@ -11,11 +11,12 @@ import pytest
 
 from adapters.tmux import attempt
 from adapters.tmux.deliver import APPEARS_WITHIN
-from adapters.tmux.facts import NoPane
+from adapters.tmux.facts import NoPane, scrollback_of
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown, Wake
 
 if TYPE_CHECKING:
+    from adapters.tmux.command import TmuxServer
     from tests.integration.tmux.conftest import Resident, Scene
 
 
@@ -303,6 +304,27 @@ def test_a_mark_that_scrolled_away_is_found_in_the_scrollback(scene: Scene) -> N
     outcome = scene.go_on(agent.id, wake, Progress.MAYBE_SUBMITTED)
 
     assert isinstance(outcome, Delivered)
+    assert agent.is_untouched()
+
+
+@pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
+def test_a_text_that_lands_while_the_scrollback_is_read_is_not_taken_for_sent(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, progress: Progress
+) -> None:
+    """Decision 10: the scrollback is read with the screen, on which our text may just have come to stand unsent."""
+    agent = scene.resident()
+    wake = scene.wake()
+
+    async def lands(server: TmuxServer, pane_id: str) -> str | NoPane:
+        await asyncio.to_thread(agent.fake.shows, "draft", wake.text)
+        return await scrollback_of(server, pane_id)
+
+    monkeypatch.setattr(attempt, "scrollback_of", lands)
+
+    outcome = scene.go_on(agent.id, wake, progress)
+
+    assert isinstance(outcome, Refused), outcome
+    assert scene.journal.names == []
     assert agent.is_untouched()
 
 

@@ -143,9 +143,11 @@ class Attempt:
             )
             return self._ledger.release(delivery, hold, now, is_attempt=False)
         staged = still_out(journal, hold)
-        self._log.info(
-            "delivery_staged", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
-        )
+        if delivery.hold is None or (delivery.hold.reason, delivery.hold.detail) != (staged.reason, staged.detail):
+            # it is looked at for as long as it stands there
+            self._log.info(
+                "delivery_staged", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
+            )
         return self._ledger.renew(delivery, Instant(now + self._current.settings.lease), staged, now)
 
     def _failed(self, route: Route, delivery: Delivery, reason: str, *, retryable: bool) -> Delivery:

@@ -22,6 +22,9 @@ AGAIN_AFTER: Final = 3.0
 SHOWS_WITHIN: Final = 5.0
 """Seconds in which one attempt waits for what its key has done to show; later ones go on looking."""
 
+LOOKS_ON: Final = 1.0
+"""Seconds in which a later attempt looks on before our text counts as gone: a composer may be emptied before the transcript is drawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Swallowed:
@@ -52,8 +55,8 @@ async def prove(attempt: Attempt) -> AttemptOutcome | Swallowed:
 
 
 async def until_it_shows(attempt: Attempt, view: View) -> View | NoPane:
-    """Look on, for a while, until our text shows anywhere; `view` is the look that was taken already."""
-    deadline = time.monotonic() + SHOWS_WITHIN
+    """Look on, for a moment, until our text shows anywhere; `view` is the look that was taken already."""
+    deadline = time.monotonic() + LOOKS_ON
     while whereabouts(view, attempt.wake) is Whereabouts.GONE and time.monotonic() < deadline:
         await asyncio.sleep(POLL)
         after = await attempt.look()

@@ -95,8 +95,9 @@ def test_a_paste_that_is_drawn_late_is_submitted_when_it_stands_there(scene: Sce
     agent = scene.resident("fake", "--paste-delay", "5000")
     wake = scene.wake()
     before = scene.deliver(agent.id, wake)
+    agent.fake.waits_for("paste")
 
-    outcome = scene.go_on(agent.id, replace(wake, staged_ago=3_000), Progress.MAYBE_STAGED)
+    outcome = scene.go_on(agent.id, replace(wake, staged_ago=5_000), Progress.MAYBE_STAGED)
 
     assert isinstance(before, Refused)
     assert isinstance(outcome, Delivered)

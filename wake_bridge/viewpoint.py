@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
-from wake_bridge.domain.names import Epoch, Identity, LogId
-from wake_bridge.domain.routing import Address, Route
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.routing import Address, RememberedPane, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
@@ -34,10 +34,19 @@ from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.resync import Resync, resync
 from wake_bridge.engine.tail.takeover import TakenOver, take_over
+from wake_bridge.engine.watch.memory import claims_of
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.ports.adapter import Check, LeavesMarks, Nowhere, PaneBinder, PaneLister, Place, ScreenWorkshop
+from wake_bridge.ports.adapter import (
+    Check,
+    LeavesMarks,
+    Nowhere,
+    PaneBinder,
+    PaneLister,
+    Place,
+    ScreenWorkshop,
+)
 from wake_bridge.wiring import make_adapters
 
 
@@ -65,6 +74,8 @@ class Viewpoint:
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
         self._sessions = ledger.all_sessions()
+        held = ledger.claims()
+        remembered = {one.identity: ledger.remembered(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
@@ -78,6 +89,9 @@ class Viewpoint:
             self._bindings.get,
             lambda who: {one.adapter for one in self.degraded if one.identity == who},
             sessions_of=lambda who: [one for one in self._sessions if one.identity == who],
+            remembered=remembered.get,
+            claims=lambda: claims_of(held, self._sessions),
+            everybody=self.identities,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
@@ -149,7 +163,8 @@ class Viewpoint:
 
     async def _overruled(self, route: Route, found: Place) -> str:
         address = route.address
-        if not address.suggested:
+        is_remembered = address.remembered is not None and address.binding is None and not address.pane
+        if not address.suggested or is_remembered:
             return ""
         said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
         meant = await self.bench.adapters[route.adapter].resolve(said)
@@ -211,29 +226,33 @@ async def bind(settings: Settings, identity: Identity, pane: str | None) -> Boun
 
 
 async def _bind_to_pane(settings: Settings, identity: Identity, pane: str | None, clock: SteadyClock) -> Place:
-    for adapter in make_adapters(settings, clock).adapters.values():
+    view = Viewpoint(settings)
+    for adapter in view.bench.adapters.values():
         if isinstance(adapter, PaneBinder):
             place = await adapter.binding_for(pane, os.environ)
             if place.fence is None:
                 break
-            await _require_no_other_target(settings, identity, adapter, place)
+            await _require_no_other_target(view, settings, identity, adapter, place)
             await adapter.mark_identity(place, identity)
             with closing(LedgerStore.open(settings.state_dir)) as ledger:
                 ledger.bind(identity, place.fence, clock.now())
+            remember(settings, view.routes.address(identity), place, clock.now())
             return place
     raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
 
 
-async def _require_no_other_target(settings: Settings, identity: Identity, binder: PaneBinder, place: Place) -> None:
-    """A binding that `[targets]` overrules would help nobody."""
+async def _require_no_other_target(
+    view: Viewpoint, settings: Settings, identity: Identity, binder: PaneBinder, place: Place
+) -> None:
+    """A binding that `[targets]` overrules would help nobody. What its name led to before may be said anew."""
     target = settings.config.targets.get(identity)
     if target is None or not target.pane:
         return
-    view = Viewpoint(settings)
     route = view.routes.by(identity, target.adapter)
-    found = await view.bench.adapters[target.adapter].resolve(route.address) if route is not None else None
-    if isinstance(found, Place) and found.key == place.key:
-        return
+    for address in (route.address, replace(route.address, remembered=None)) if route is not None else ():
+        found = await view.bench.adapters[target.adapter].resolve(address)
+        if isinstance(found, Place) and found.key == place.key:
+            return
     sights = (await binder.list_panes()).seen if isinstance(binder, PaneLister) else ()
     sight = next((one for one in sights if one.place.key == place.key and one.name), None)
     wanted = {"pane": sight.name if sight is not None else place.label}
@@ -253,11 +272,24 @@ async def _require_no_other_target(settings: Settings, identity: Identity, binde
     )
 
 
+def remember(settings: Settings, address: Address, place: Place, now: Instant) -> None:
+    """From now on that place is the identity's, whatever the name that is said for it leads to.
+
+    Raises:
+        LedgerError: the ledger cannot be written.
+    """
+    if place.fence is None:
+        return
+    with closing(LedgerStore.open(settings.state_dir)) as ledger:
+        was = ledger.remembered(address.identity)
+        ledger.remember(address.identity, RememberedPane(address.name, address.socket, place.fence, now, now), was)
+
+
 async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str]]:
     """Forget where an identity was bound, in the ledger and in the places themselves.
 
     Returns:
-        Whether the ledger knew of a binding or of a conversation, and the places that said they were the identity's.
+        Whether the ledger knew of a pane or of a conversation, and the places that said they were the identity's.
 
     Raises:
         OperationFailed: tmux refused.
@@ -265,6 +297,7 @@ async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str
     ledger = LedgerStore.open(settings.state_dir)
     try:
         binding = ledger.binding(identity)
+        is_known = binding is not None or ledger.remembered(identity) is not None
         said: list[str] = []
         for adapter in make_adapters(settings, SteadyClock()).adapters.values():
             if isinstance(adapter, PaneBinder):
@@ -275,7 +308,7 @@ async def unbind(settings: Settings, identity: Identity) -> tuple[bool, list[str
             ledger.part_from_session(session.session_id)
     finally:
         ledger.close()
-    return binding is not None or bool(theirs), said
+    return is_known or bool(theirs), said
 
 
 async def take_marks_back(settings: Settings) -> list[str]:

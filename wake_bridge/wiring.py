@@ -40,6 +40,7 @@ from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import Whose
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.tail import Tail
+from wake_bridge.engine.watch.memory import Memory
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
@@ -191,8 +192,17 @@ def wire(
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     sessions = Registry(ledger, clock)
+    memory = Memory(ledger)
     routes = Routes(
-        bench.adapters, current, tail.subscriptions_of, ledger.binding, ledger.degraded, sessions.sessions_of
+        bench.adapters,
+        current,
+        tail.subscriptions_of,
+        ledger.binding,
+        ledger.degraded,
+        sessions.sessions_of,
+        memory.of,
+        memory.claims,
+        lambda: tail.reachable_identities() | set(current.settings.targets),
     )
     watch = Watch(
         routes,
@@ -202,6 +212,7 @@ def wire(
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
         told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for),
+        memory=memory,
     )
     for adapter in bench.adapters.values():
         if isinstance(adapter, SessionServed):

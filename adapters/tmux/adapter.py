@@ -104,7 +104,7 @@ class TmuxAdapter:
         self._context = context
         self._servers = {}
         self._occupants = Occupants(self._profiles)
-        self._resolver = Resolver(self._server, self._socket, self._occupants)
+        self._resolver = Resolver(self._server, self._socket, self._occupants, context.clock.now)
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """Find the one pane the address means, now (DESIGN §6.1)."""

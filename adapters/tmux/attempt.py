@@ -11,7 +11,8 @@ from adapters.bounded_call import Answer
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.driver import Claim, Driver, claim
 from adapters.tmux.facts import NoPane, scrollback_of
-from adapters.tmux.fence import breach
+from adapters.tmux.fence import NO_PROCESS, breach
+from adapters.tmux.occupants import Agent
 from adapters.tmux.view import Observer, View
 from wake_bridge.domain.delivery import HoldReason, Step
 from wake_bridge.domain.presence import Evidence
@@ -65,8 +66,13 @@ class Attempt:
         await self.journal(step, {"where": self.label, "pane": self.pane_id, **detail})
 
     def breach(self, view: View) -> str:
-        """What of the fence no longer holds; empty while all of it does."""
-        return breach(self.fence, view.fence, set(view.sessions))
+        """What of the fence no longer holds; empty while all of it does.
+
+        Who has moved in since the pane was looked up was never judged to be the identity's.
+        """
+        if self.fence.agent_pid == NO_PROCESS and isinstance(view.agent, Agent):
+            return "the agent was started after the pane had been looked up"
+        return breach(self.fence, view.fence)
 
     def refused(self, reason: HoldReason, detail: str) -> Refused:
         """Nothing more is typed now."""

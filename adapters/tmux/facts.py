@@ -41,11 +41,9 @@ _SEEN_NAMES: Final = (
     "pane_mode",
     "pane_tty",
     "#{S:#{session_id}/#{window_id}/#{session_activity} }",
-    "#{S:#{W:#{session_id}/#{window_id} }}",
     "pane_title",
 )
-_SESSIONS: Final = _SEEN_NAMES[-3]
-_HOMES: Final = _SEEN_NAMES[-2]
+_SESSIONS: Final = _SEEN_NAMES[-2]
 _SERVER_TIME: Final = "%s"
 _CLIENT_NAMES: Final = ("client_activity", "window_id", "pane_id", "client_flags")
 
@@ -149,11 +147,6 @@ class PaneFacts:
             if window_id == self.window_id:
                 shown[session_id] = int(activity)
         return shown
-
-    def home_sessions(self) -> set[str]:
-        """Sessions that have the pane's window, shown or not; several for a linked window."""
-        pairs = (entry.split("/") for entry in self.values[_HOMES].split())
-        return {session_id for session_id, window_id in pairs if window_id == self.window_id}
 
 
 def _is_on(value: str) -> bool:

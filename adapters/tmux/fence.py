@@ -1,7 +1,8 @@
 """The fence: what must still be the same for a pane to be the pane it was (DESIGN §6.2).
 
 Pane ids restart with the server, names match by prefix, and an agent that quits to its shell leaves `pane_pid` as it
-was. So the fence holds the server, the session, the pane, its process and the agent's, each with its start time.
+was. So the fence holds the server, the pane, its process and the agent's, each with its start time. A pane that is moved
+to another window or session is the same pane.
 """
 
 from __future__ import annotations
@@ -37,17 +38,12 @@ def spelled(fence: Binding) -> str:
     return f"server {fence.server_pid}, pane {fence.pane_id}, process {fence.pane_pid}{agent}"
 
 
-def breach(fence: Binding, now: Binding, sessions: set[str]) -> str:
-    """What of `fence` no longer holds, one clause; empty while all of it does.
-
-    `sessions` are all that have the pane now: a linked window stays in its session while others show it as well.
-    """
+def breach(fence: Binding, now: Binding) -> str:
+    """What of `fence` no longer holds, one clause; empty while all of it does."""
     if (fence.socket, fence.server_pid) != (now.socket, now.server_pid):
         return "the tmux server is another one"
     if (fence.pane_id, fence.pane_pid, fence.pane_started) != (now.pane_id, now.pane_pid, now.pane_started):
         return f"the pane {fence.pane_id} is another one"
-    if fence.session_id not in sessions:
-        return f"the pane was moved out of its session {fence.session_id}"
-    if fence.agent_pid != NO_PROCESS and (fence.agent_pid, fence.agent_started) != (now.agent_pid, now.agent_started):
+    if fence.agent_pid != NO_PROCESS and not fence.has_agent_of(now):
         return "the agent in the pane is not the one it was"
     return ""

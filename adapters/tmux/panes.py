@@ -183,9 +183,24 @@ def panes_claimed_by(panes: Iterable[Pane], identity: str) -> list[Pane]:
     return _each_once(pane for pane in panes if identity in pane.identities)
 
 
-def sessions_with(panes: Sequence[Pane], pane_id: str) -> set[str]:
-    """The sessions that have the pane."""
-    return {pane.session_id for pane in panes if pane.pane_id == pane_id}
+def rests_on_an_index(target: str, panes: Sequence[Pane]) -> bool:
+    """Whether a name may come to mean another pane by itself: tmux gives numbers to sessions, windows and panes anew.
+
+    A name that means no pane now, or several, is judged by its words alone.
+    """
+    session, _, inside = target.removeprefix("=").partition(":")
+    if session.isdecimal():
+        return True
+    if not inside:
+        return False
+    found = panes_named(panes, target)
+    if not found:
+        return (inside.rpartition(".")[0] or inside).isdecimal()
+    if len(found) > 1:
+        return True
+    given = found[0].values["window_name"] if has_given_name(found[0].values) else ""
+    beside = {one.pane_id for one in panes if one.values["window_id"] == found[0].values["window_id"]}
+    return not given or inside not in {given, f"{given}.{found[0].values['pane_index']}"} or len(beside) > 1
 
 
 def _is_window(pane: Pane, name: str) -> bool:

@@ -8,6 +8,7 @@ import platform
 import struct
 import subprocess
 import termios
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,6 +80,18 @@ def started_at(pid: int) -> str:
         return repr(psutil.Process(pid).create_time())
     except psutil.Error:
         return ""
+
+
+def age_of(pid: int) -> float:
+    """Seconds since a process was started, whatever became of the wall clock meanwhile; 0 if it is gone."""
+    if _has_proc():
+        fields = _stat_fields(pid)
+        ticks = float(fields[_STAT_START_TIME]) if fields else None
+        return 0.0 if ticks is None else time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    try:
+        return time.time() - psutil.Process(pid).create_time()
+    except psutil.Error:
+        return 0.0
 
 
 def executable_of(pid: int) -> str:

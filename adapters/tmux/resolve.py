@@ -13,14 +13,18 @@ from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import breach, fence_around
 from adapters.tmux.listing import Listing
 from adapters.tmux.occupants import Agent, Occupants
-from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, sessions_with
+from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, rests_on_an_index
+from adapters.tmux.processes import age_of, started_at
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
-from wake_bridge.domain.names import Instant
-from wake_bridge.domain.routing import Address, Binding, Expected
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
+from wake_bridge.domain.whereabouts import SERVER_BEGAN_ANEW, Candidate, Case, Home, Move, sharers, whereabouts
 from wake_bridge.ports.adapter import Nowhere, Paper, Place
 
 ANYBODY: Final = Expected()
+
+_NONE: Final[list[Pane]] = []
 
 _LISTED: Final = 4
 """Panes that a complaint names before it says how many more there are."""
@@ -44,6 +48,10 @@ class PaneKey:
         return cls(socket, int(server_pid), pane_id)
 
 
+_Seen = Mapping[str, list[Pane] | NoPane]
+"""What each socket's server has."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Located:
     """A pane, and all panes of its server."""
@@ -53,6 +61,14 @@ class _Located:
     pane: Pane
 
 
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """How the remembered pane stands; `place` where it is there."""
+
+    state: Home
+    place: Place | None = None
+
+
 class Resolver:
     """Finds the one pane an address means, now.
 
@@ -60,29 +76,40 @@ class Resolver:
         server_of: the server behind a socket's path.
         socket_of: the socket that a target's `socket` names; the configured one for an empty text.
         occupants: who recognises the agent in a pane.
+        now: the time by which it is said when a remembered agent was last seen.
 
     `listing` is shared with whoever lists panes at the same moment.
     """
 
     def __init__(
-        self, server_of: Callable[[str], TmuxServer], socket_of: Callable[[str], str], occupants: Occupants
+        self,
+        server_of: Callable[[str], TmuxServer],
+        socket_of: Callable[[str], str],
+        occupants: Occupants,
+        now: Callable[[], Instant],
     ) -> None:
         self._server_of = server_of
         self._socket_of = socket_of
         self._occupants = occupants
+        self._now = now
         self.listing = Listing()
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """The configured target; else the pane that says so itself; else the binding; else the subscription's.
 
-        A configured id of a server that is gone says nothing; the subscription's does not stand in for it.
+        A configured id of a server that is gone says nothing; the subscription's does not stand in for it. The pane where
+        a name led to before counts in its stead while it lives.
         """
         usual = self._socket_of(address.socket)
         sockets = [usual]
         if address.binding and address.binding.socket != usual:
             sockets.append(address.binding.socket)
         seen = {socket: await self._panes(socket) for socket in sockets}
-        return await asyncio.to_thread(self._choose, address, usual, seen)
+        found, home = await asyncio.to_thread(self._choose, address, usual, seen)
+        if home is None or address.remembered is None:
+            return found
+        claims = tuple(address.claims())
+        return await asyncio.to_thread(self._judged, address, address.remembered, home, found, seen, claims)
 
     async def _panes(self, socket: str) -> list[Pane] | NoPane:
         server = self._server_of(socket)
@@ -92,31 +119,166 @@ class Resolver:
             return NoPane(why)
         return await self.listing.of(server)
 
-    def _choose(self, address: Address, usual: str, seen: Mapping[str, list[Pane] | NoPane]) -> Place | Nowhere:
+    def _choose(self, address: Address, usual: str, seen: _Seen) -> tuple[Place | Nowhere, _Home | None]:
+        """The one place, or why there is none; with the remembered pane where that is lost, and others may be meant."""
         outlived = _outlived(address.pane, address.pane_written, seen[usual])
-        if address.pane and outlived is None:
-            return self._named(address.pane, usual, seen[usual], address.harness, address.expected)
+        is_configured = bool(address.pane) and outlived is None
+        if not is_configured and (marked := self._marked(address, seen)):
+            return marked, None
+        home = self._home(address, seen)
+        if home.state is Home.LIVES and home.place is not None:
+            return home.place, None
+        if is_configured:
+            return self._named(address.pane, usual, seen[usual], address.harness, address.expected), home
+        bound = self._bound(address.binding, seen, address.harness) if address.binding else None
+        if isinstance(bound, Place):
+            return bound, None
+        if outlived is not None:
+            return outlived, home
+        if address.suggested:
+            return _outlived(address.suggested, address.suggested_written, seen[usual]) or self._named(
+                address.suggested, usual, seen[usual], address.harness
+            ), home
+        nothing = Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
+        return bound or nothing, home
+
+    def _marked(self, address: Address, seen: _Seen) -> Place | Nowhere | None:
+        """The pane that says itself that it is the identity's; None where none does."""
         claims = [
             _Located(socket, panes, pane)
             for socket, panes in seen.items()
             if not isinstance(panes, NoPane)
             for pane in panes_claimed_by(panes, address.identity)
         ]
-        if len(claims) == 1:
-            return self._place(claims[0], address.harness)
-        if claims:
+        if len(claims) > 1:
             listed = _listed([claim.pane for claim in claims])
             return Nowhere(HoldReason.AMBIGUOUS, f"{len(claims)} panes say they are {address.identity}: {listed}")
-        bound = self._bound(address.binding, seen, address.harness) if address.binding else None
-        if isinstance(bound, Place):
-            return bound
-        if outlived is not None:
-            return outlived
-        if address.suggested:
-            return _outlived(address.suggested, address.suggested_written, seen[usual]) or self._named(
-                address.suggested, usual, seen[usual], address.harness
+        return self._place(claims[0], address.harness) if claims else None
+
+    def _home(self, address: Address, seen: _Seen) -> _Home:
+        """How the remembered pane stands now; gone where its server cannot be asked."""
+        if address.remembered is None:
+            return _Home(Home.GONE)
+        fence, since = address.remembered.fence, address.remembered.since
+        panes = next((panes for socket, panes in seen.items() if os.path.realpath(socket) == fence.socket), [])
+        if isinstance(panes, NoPane) or not panes:
+            return _Home(Home.GONE)
+        pane = next(iter(panes_named(panes, fence.pane_id)), None)
+        is_same_process = pane is not None and (pane.pane_pid, started_at(pane.pane_pid)) == (
+            fence.pane_pid,
+            fence.pane_started,
+        )
+        # a pid may come again after a boot, and the first panes always have the same ids
+        is_same_server = panes[0].server_pid == fence.server_pid and (
+            is_same_process or panes[0].server_started * 1000 <= since
+        )
+        if not is_same_server:
+            return _Home(Home.SERVER_ENDED)
+        if pane is None:
+            return _Home(Home.GONE)
+        located = _Located(fence.socket, panes, pane)
+        place = self._place(located, address.harness)
+        is_empty = self._agent(located, address.harness) is None
+        is_stranger = bool(self._stranger(located, address.harness, address.expected))
+        return _Home(Home.EMPTY if is_empty or is_stranger else Home.LIVES, None if is_stranger else place)
+
+    def _judged(
+        self,
+        address: Address,
+        memory: RememberedPane,
+        home: _Home,
+        found: Place | Nowhere,
+        seen: _Seen,
+        claims: Sequence[Claim],
+    ) -> Place | Nowhere:
+        """Where the name leads, if that may be the identity's (see `whereabouts`)."""
+        own = self._of_conversation(address, seen)
+        place = own or found
+        verdict = whereabouts(
+            Case(
+                identity=address.identity,
+                memory=memory,
+                home=home.state,
+                candidate=self._candidate(place, seen, claims, is_own=own is not None),
+                claims=claims,
+                may_be_confused=self._may_be_confused(address, memory, seen, claims),
             )
-        return bound or Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
+        )
+        if verdict.move is Move.HOLD:
+            is_configured = bool(address.pane) and not verdict.why.startswith(SERVER_BEGAN_ANEW)
+            label = place.label if isinstance(place, Place) else ""
+            return Nowhere(HoldReason.MOVED, f"[targets] {verdict.why}" if is_configured else verdict.why, label)
+        return home.place if verdict.move is Move.STAY and home.place is not None else place
+
+    def _of_conversation(self, address: Address, seen: _Seen) -> Place | None:
+        """The pane where a conversation runs that is known to be the identity's; None where none does."""
+        for session in address.sessions:
+            for pane in panes_named(self._panes_at(session.socket, seen), session.pane) if session.pane else ():
+                located = _Located(session.socket, self._panes_at(session.socket, seen), pane)
+                agent = self._agent(located, address.harness)
+                is_it = agent is not None and (agent.process.pid, agent.process.started) == (
+                    session.pid,
+                    session.started,
+                )
+                if is_it and not self._stranger(located, address.harness, address.expected):
+                    return self._place(located, address.harness)
+        return None
+
+    def _candidate(
+        self, found: Place | Nowhere, seen: _Seen, claims: Sequence[Claim], *, is_own: bool
+    ) -> Candidate | None:
+        if not isinstance(found, Place) or found.fence is None:
+            return None
+        fence = found.fence
+        pane = next(iter(panes_named(self._panes_at(fence.socket, seen), fence.pane_id)), None)
+        began = self._now() - int(age_of(fence.agent_pid) * 1000) if fence.agent_pid else self._now()
+        return Candidate(
+            label=found.label,
+            fence=fence,
+            began=Instant(began),
+            said_to_be=frozenset(map(Identity, pane.identities)) if pane else frozenset(),
+            named_by=self._named_by(fence, seen, claims),
+            is_own=is_own,
+        )
+
+    def _named_by(self, fence: Binding, seen: _Seen, claims: Sequence[Claim]) -> frozenset[Identity]:
+        """Whose name leads to the pane; who lives in another one does not live where the name leads."""
+        panes = self._panes_at(fence.socket, seen)
+        alive = {(pane.server_pid, pane.pane_id) for pane in panes}
+        settled = {
+            one.identity
+            for one in claims
+            if one.fence is not None and one.until is None and (one.fence.server_pid, one.fence.pane_id) in alive
+        }
+        return frozenset(
+            one.identity
+            for one in claims
+            if one.name
+            and one.identity not in settled
+            and self._panes_at(self._socket_of(one.socket), seen) is panes
+            and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, one.name))
+        )
+
+    def _may_be_confused(self, address: Address, memory: RememberedPane, seen: _Seen, claims: Sequence[Claim]) -> bool:
+        """Whether the name rests on an index, beside that of another identity for which the same agent may be meant."""
+        socket = self._socket_of(address.socket)
+        panes = self._panes_at(socket, seen)
+        if not rests_on_an_index(address.name, panes):
+            return False
+        shared = sharers(memory, claims)
+        return any(
+            rests_on_an_index(one.name, panes) and _are_beside(one.name, address.name)
+            for one in claims
+            if one.name
+            and one.identity not in {address.identity, *shared}
+            and self._socket_of(one.socket) == socket
+            and _may_be_the_same(one.expected, address.expected)
+        )
+
+    @staticmethod
+    def _panes_at(socket: str, seen: _Seen) -> Sequence[Pane]:
+        panes = next((panes for one, panes in seen.items() if os.path.realpath(one) == os.path.realpath(socket)), _NONE)
+        return _NONE if isinstance(panes, NoPane) else panes
 
     def _named(
         self,
@@ -156,7 +318,7 @@ class Resolver:
             return f"{agent.profile.name} is there in {directory}, not in {expected.directory}"
         return ""
 
-    def _bound(self, binding: Binding, seen: Mapping[str, list[Pane] | NoPane], harness: str) -> Place | Nowhere:
+    def _bound(self, binding: Binding, seen: _Seen, harness: str) -> Place | Nowhere:
         """The pane of the binding while its fence is intact."""
         panes = seen[binding.socket]
         if isinstance(panes, NoPane):
@@ -165,7 +327,7 @@ class Resolver:
         if pane is None:
             return Nowhere(HoldReason.UNREACHABLE, f"the bound pane {binding.pane_id} is gone", binding.pane_id)
         located = _Located(binding.socket, panes, pane)
-        broken = breach(binding, self._fence(located, harness), sessions_with(panes, pane.pane_id))
+        broken = breach(binding, self._fence(located, harness))
         if broken:
             return Nowhere(HoldReason.UNREACHABLE, f"it was bound to {pane.label}, but {broken}", pane.label)
         return self._place(located, harness)
@@ -196,6 +358,18 @@ class Resolver:
         pane = located.pane
         occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
         return occupant if isinstance(occupant, Agent) else None
+
+
+def _are_beside(one: str, other: str) -> bool:
+    """Whether two names speak of the same session, or of sessions that tmux itself has numbered."""
+    sessions = [name.removeprefix("=").partition(":")[0] for name in (one, other)]
+    return sessions[0] == sessions[1] or all(name.isdecimal() for name in sessions)
+
+
+def _may_be_the_same(one: Expected, other: Expected) -> bool:
+    """Whether nothing that is expected of two agents tells them apart."""
+    pairs = ((one.agent, other.agent), (one.directory, other.directory))
+    return all(not mine or not theirs or mine == theirs for mine, theirs in pairs)
 
 
 def _outlived(target: str, written: Instant | None, panes: Sequence[Pane] | NoPane) -> Nowhere | None:

@@ -29,7 +29,7 @@ LEAST_QUIET: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look, understood. `fence` is the pane as it is now; `sessions` are all that have it."""
+    """One look, understood. `fence` is the pane as it is now."""
 
     look: Look
     agent: Agent | NoAgent
@@ -37,7 +37,6 @@ class View:
     reading: Reading | None
     evidence: tuple[Evidence, ...]
     fence: Binding
-    sessions: frozenset[str]
 
     @property
     def verdict(self) -> Evidence:
@@ -118,7 +117,6 @@ class Observer:
                 pane_pid=facts.pane_pid,
                 agent=agent.process if isinstance(agent, Agent) else None,
             ),
-            sessions=frozenset(facts.home_sessions()),
         )
 
 

@@ -64,12 +64,14 @@ def _moves_in_again(_: Playground, agent: AgentPane) -> None:
     agent.moves_in()
 
 
-def _is_called_otherwise(world: Playground, agent: AgentPane) -> None:
-    world.tmux.run("rename-session", "-t", f"={agent.session}", f"{agent.session}-2")
+def _moves_to_a_longer_name(world: Playground, agent: AgentPane) -> None:
+    world.tmux.run("kill-pane", "-t", agent.id)
+    agent.session += "-2"
+    agent.moves_in()
 
 
 def _has_its_name_again(world: Playground, agent: AgentPane) -> None:
-    world.tmux.run("rename-session", "-t", f"={agent.session}-2", agent.session)
+    world.tmux.run("rename-session", "-t", f"={agent.session}", agent.session.removesuffix("-2"))
 
 
 OBSTACLES: Final = {
@@ -90,7 +92,7 @@ OBSTACLES: Final = {
     "dead": Obstacle(_dies, _comes_again, "pane_dead", "the program in {where} has ended"),
     "shell": Obstacle(_leaves_to_its_shell, _comes_again, "no_agent", "start the agent in {where}", under_shell=True),
     "gone": Obstacle(_goes_for_good, _moves_in_again, "unreachable", "open gone again"),
-    "prefix": Obstacle(_is_called_otherwise, _has_its_name_again, "unreachable", "open prefix again"),
+    "prefix": Obstacle(_moves_to_a_longer_name, _has_its_name_again, "unreachable", "open prefix again"),
     "deaf": Obstacle(
         _tmux("select-pane", "-d", "-t", "{pane}"),
         _tmux("select-pane", "-e", "-t", "{pane}"),

@@ -27,7 +27,6 @@ VALUES = {
     "pane_height": "24",
     "pane_current_command": "claude",
     "#{S:#{session_id}/#{window_id}/#{session_activity} }": "$1/@2/1700000000 $3/@9/1700000050 ",
-    "#{S:#{W:#{session_id}/#{window_id} }}": "$1/@2 $3/@2 $3/@9 ",
     "pane_title": "#{pid} } , title",
 }
 
@@ -103,7 +102,6 @@ def test_only_letters_digits_and_blanks_are_searched_for(sight: str) -> None:
         condition(look(), look(), sight, driver="")
 
 
-def test_a_linked_window_belongs_to_all_sessions_that_have_it() -> None:
-    """DESIGN §6.2: the session in the fence is one of those that have the pane's window."""
-    assert look().facts.home_sessions() == {"$1", "$3"}
+def test_only_sessions_that_show_the_window_can_type_into_it() -> None:
+    """DESIGN §6.4: a session whose current window is another one sends it no key."""
     assert look().facts.sessions_showing_it() == {"$1": 1700000000}

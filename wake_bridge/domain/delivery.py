@@ -150,6 +150,7 @@ class HoldReason(StrEnum):
     NOT_LOADED = "not_loaded"
     UNREACHABLE = "unreachable"
     AMBIGUOUS = "ambiguous"
+    MOVED = "moved"
     STAGED = "staged"
     WINDOW = "window"
     BUSY_PANE = "busy_pane"
@@ -181,6 +182,7 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     " table lets wake-bridge start it",
     HoldReason.UNREACHABLE: "open {where} again, or run `wake-bridge bind {identity}` inside the right pane",
     HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
+    HoldReason.MOVED: "run `wake-bridge bind {identity}` inside the right pane, or `wake-bridge setup --rebind`",
     HoldReason.STAGED: "our wake text stands unsent in {where}: send it or clear it there",
     HoldReason.WINDOW: "nothing to do: what else arrives within the window is told along with it",
     HoldReason.BUSY_PANE: "nothing to do: another writer holds {where} for the moment",
@@ -278,6 +280,14 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         HoldReason.STAGED,
         "staged: pasted, but not seen",
     ): "nothing to do: {where} has not shown our text yet, and is looked at again",
+    (
+        HoldReason.MOVED,
+        "the tmux server began anew",
+    ): "run `wake-bridge setup --rebind`: it asks once for all who lives where",
+    (
+        HoldReason.MOVED,
+        "[targets]",
+    ): "correct `pane` in the [targets] table of {identity}, or run `wake-bridge setup --rebind`",
     (HoldReason.NO_ADAPTER, "every route"): "{detail}",
     (HoldReason.OTHER_DRIVER, "another wake-bridge"): "stop one of the two: {detail}",
     (

@@ -15,6 +15,7 @@ from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.phrases import grouped, phrase
 from wake_bridge.domain.text import harmless, name
+from wake_bridge.domain.whereabouts import SERVER_BEGAN_ANEW
 
 AT_ONCE: Final = frozenset({HoldReason.BUDGET, HoldReason.LOOP})
 """Holds that a person hears of as soon as they begin."""
@@ -31,6 +32,7 @@ WHEN_IT_LASTS: Final = frozenset(
         HoldReason.NOT_LOADED,
         HoldReason.UNREACHABLE,
         HoldReason.AMBIGUOUS,
+        HoldReason.MOVED,
         HoldReason.STAGED,
         HoldReason.OTHER_DRIVER,
         HoldReason.NO_ADAPTER,
@@ -46,6 +48,12 @@ NO_ROUTES: Final = "no_active_routes"
 STATE: Final = "state_directory"
 """The subject, and the reason, of the notice that nothing can be written down, or that a ledger was put back."""
 
+WHO_LIVES_WHERE: Final = "who_lives_where"
+"""The subject of the one notice for all whose pane nobody can tell since the server began anew."""
+
+_NAMED: Final = 4
+"""Identities that a notice names before it says how many more there are."""
+
 _MINUTE: Final = 60_000
 _HOUR: Final = 60 * _MINUTE
 _SUBJECT: Final = 80
@@ -56,7 +64,7 @@ _REMEDY: Final = 200
 class Notice:
     """One word to the human. Title and body are harmless text of one line and begin with words of ours.
 
-    `subject` is what it is about: a delivery's id, or `NO_ROUTES`. `reason` is the hold's, `failed`, `unknown` or
+    `subject` is what it is about: a delivery's id, `NO_ROUTES` or `WHO_LIVES_WHERE`. `reason` is the hold's, `failed`, `unknown` or
     `NO_ROUTES`; `since` when that began.
     """
 
@@ -145,6 +153,24 @@ def about_state(trouble: str, since: Instant) -> Notice:
         reason=STATE,
         title=f"wake-bridge: {harmless(trouble, _REMEDY)}",
         body="To do: look at the state directory and its disk; `wake-bridge doctor` says more, wakes wait meanwhile",
+        since=since,
+    )
+
+
+def is_one_question(hold: Hold) -> bool:
+    """Whether one answer ends the hold for everybody who waits so, and one notice is enough for them all."""
+    return hold.reason is HoldReason.MOVED and hold.detail.startswith(SERVER_BEGAN_ANEW)
+
+
+def about_moved(waiting: Sequence[Delivery], hold: Hold, since: Instant, now: Instant) -> Notice:
+    """The notice that nobody can tell who lives where since the server began anew."""
+    who = sorted({name(one.identity, known=True) for one in waiting})
+    more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
+    return Notice(
+        subject=WHO_LIVES_WHERE,
+        reason=HoldReason.MOVED,
+        title=f"wake-bridge: {len(who)} {'agent' if len(who) == 1 else 'agents'} cannot be woken ({HoldReason.MOVED})",
+        body=f"To do: {hold.remedy(waiting[0].identity)}. Waiting {_lasting(now - since)}: mail for {', '.join(who[:_NAMED])}{more}",
         since=since,
     )
 

@@ -24,6 +24,7 @@ HELD: Final[dict[HoldReason, str]] = {
     HoldReason.NOT_LOADED: "no harness has the conversation of {identity} open{detail}",
     HoldReason.UNREACHABLE: "{identity} cannot be found now{detail}",
     HoldReason.AMBIGUOUS: "more than one pane could be {identity}{detail}",
+    HoldReason.MOVED: "the pane of {identity} is gone, and its name may mean another agent{detail}",
     HoldReason.STAGED: "its text stands unsent in {where}{detail}",
     HoldReason.WINDOW: "its window is open and gathers what else comes",
     HoldReason.BUSY_PANE: "another writer holds {where}",

@@ -44,9 +44,11 @@ class Binding:
     agent_started: str
 
     def has_pane_of(self, other: Binding) -> bool:
-        """Whether it is the same pane, whatever it is called, wherever it was moved to and whoever runs in it."""
-        mine = (self.socket, self.server_pid, self.pane_id, self.pane_pid, self.pane_started)
-        return mine == (other.socket, other.server_pid, other.pane_id, other.pane_pid, other.pane_started)
+        """Whether it is the same pane, whatever it is called, wherever it was moved to and whatever runs in it.
+
+        A server never gives a pane's id again; whether it is the same server, its pid alone does not tell for ever.
+        """
+        return (self.socket, self.server_pid, self.pane_id) == (other.socket, other.server_pid, other.pane_id)
 
     def has_agent_of(self, other: Binding) -> bool:
         """Whether it is the same agent, in whichever pane; nobody is not."""

@@ -163,21 +163,18 @@ def test_a_binding_does_not_survive_its_agent(scene: Scene) -> None:
     assert "agent" in found.detail
 
 
-def test_a_binding_does_not_follow_a_pane_into_another_session_but_the_mark_does(scene: Scene) -> None:
-    """DESIGN §6.2: the session is part of the fence; the pane option moves with the pane."""
+def test_a_binding_follows_a_pane_into_another_session(scene: Scene) -> None:
+    """Issue 12 A1: a pane that is moved is the same pane."""
     agent = scene.resident()
     scene.resident("other", session="team")
     place = scene.place(agent.id)
     scene.tmux.run("move-window", "-s", agent.id, "-t", "=team:5")
 
     moved = scene.resolve(scene.address(binding=place.fence))
-    asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity("@agent")))
-    marked = scene.resolve(scene.address(binding=place.fence))
 
-    assert isinstance(moved, Nowhere)
-    assert "session" in moved.detail
-    assert isinstance(marked, Place)
-    assert marked.label == "team:5.0"
+    assert isinstance(moved, Place)
+    assert moved.key == place.key
+    assert moved.label == "team:5.0"
 
 
 def test_a_window_linked_into_a_second_session_is_still_the_same_pane(scene: Scene) -> None:

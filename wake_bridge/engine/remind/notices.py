@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Outcome
+from wake_bridge.domain.delivery import Delivery, Outcome
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.notices import (
     NO_ROUTES,
+    WHO_LIVES_WHERE,
     Notice,
     about_end,
     about_hold,
+    about_moved,
     about_no_routes,
     about_state,
     calls_for_a_person,
     held_since,
+    is_one_question,
 )
 from wake_bridge.engine.deliver.unknowns import looked_for_of
 from wake_bridge.engine.settings import Current
@@ -119,8 +122,10 @@ class Notices:
 
     def _about_deliveries(self, now: Instant) -> Iterator[Notice]:
         told, known = self._ledger.noticed(), self._known()
-        for delivery in self._ledger.unsettled():
-            if delivery.hold is None or delivery.id in told:
+        held = [one for one in self._ledger.unsettled() if one.hold is not None]
+        yield from self._about_moved([one for one in held if one.hold and is_one_question(one.hold)], now, told)
+        for delivery in held:
+            if delivery.hold is None or delivery.id in told or is_one_question(delivery.hold):
                 continue
             since = held_since(self._ledger.journal_of(delivery.id)) or now
             if calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after):
@@ -131,6 +136,18 @@ class Notices:
                 # it may be seen yet, and if it is not, its news may be announced once more
                 continue
             yield about_end(delivery, self._ledger.events_of(delivery.id), now, known)
+
+    def _about_moved(self, waiting: Sequence[Delivery], now: Instant, told: Container[str]) -> Iterator[Notice]:
+        """One word for all, as soon as one of them has waited long enough; when nobody waits so, it may come again."""
+        if not waiting and WHO_LIVES_WHERE in told:
+            self._ledger.withdraw_notice(WHO_LIVES_WHERE)
+        if not waiting or WHO_LIVES_WHERE in told:
+            return
+        since, longest = min(
+            ((held_since(self._ledger.journal_of(one.id)) or now, one) for one in waiting), key=lambda one: one[0]
+        )
+        if longest.hold and calls_for_a_person(longest.hold, since, now, self._current.settings.notice_after):
+            yield about_moved(waiting, longest.hold, since, now)
 
     def _about_routes(self, now: Instant) -> list[Notice]:
         """Nobody can be woken, for as long as a hold must last."""

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.routing import Address, Authority, Binding, Expected, Route
+from wake_bridge.domain.routing import (
+    Address,
+    Authority,
+    Binding,
+    Claim,
+    Expected,
+    RememberedPane,
+    Route,
+    no_claims,
+)
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import Current, TargetSettings
@@ -23,6 +33,9 @@ class Routes:
         binding_of: where the identity was bound, if it was.
         set_aside: the adapters that are degraded for an identity.
         sessions_of: the conversations of harnesses that are known to be an identity's.
+        remembered: where an identity was found before.
+        claims: who holds, or held, which pane and which agent.
+        everybody: the identities that may have a name to be found by.
     """
 
     def __init__(
@@ -33,6 +46,9 @@ class Routes:
         binding_of: Callable[[Identity], Binding | None],
         set_aside: Callable[[Identity], Container[str]] = lambda _: (),
         sessions_of: Callable[[Identity], Sequence[Session]] = lambda _: (),
+        remembered: Callable[[Identity], RememberedPane | None] = lambda _: None,
+        claims: Callable[[], Sequence[Claim]] = no_claims,
+        everybody: Callable[[], Iterable[Identity]] = tuple,
     ) -> None:
         self._adapters = adapters
         self._current = current
@@ -40,6 +56,9 @@ class Routes:
         self._binding_of = binding_of
         self._set_aside = set_aside
         self._sessions_of = sessions_of
+        self._remembered = remembered
+        self._claims = claims
+        self._everybody = everybody
         self._natives = [name for name in sorted(adapters) if adapters[name].capabilities.composer_independent]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
@@ -57,7 +76,7 @@ class Routes:
         names = [one for one in self.names(identity) if one in self._adapters]
         if not names:
             return []
-        address, aside = self._address(identity), self._set_aside(identity)
+        address, aside = self.address(identity), self._set_aside(identity)
         return [self._route(one, address, is_degraded=one in aside) for one in names]
 
     def names(self, identity: Identity) -> list[str]:
@@ -71,7 +90,7 @@ class Routes:
         """The route of one adapter to an identity, whether or not it would be chosen now; None where it is not there."""
         if adapter not in self._adapters:
             return None
-        return self._route(adapter, self._address(identity), is_degraded=adapter in self._set_aside(identity))
+        return self._route(adapter, self.address(identity), is_degraded=adapter in self._set_aside(identity))
 
     def authority(self, identity: Identity) -> Authority:
         """What the identity's target allows besides waking it when it is idle."""
@@ -145,14 +164,15 @@ class Routes:
         alike = (target.agent, target.directory)
         return [(one.agent, one.directory) for one in self._current.settings.targets.values()].count(alike) == 1
 
-    def _address(self, identity: Identity) -> Address:
+    def address(self, identity: Identity) -> Address:
+        """All that is configured or known about where an identity can be reached, whoever serves it."""
         settings = self._current.settings
         target, newest = self._target(identity), self.speaks_for(identity)
         # nobody knows when a variable of the environment was set
         suggested, suggested_written = settings.fallback_pane, EPOCH_START
         if newest is not None and newest.pane:
             suggested, suggested_written = newest.pane, _written(newest)
-        return Address(
+        address = Address(
             identity=identity,
             pane=target.pane if target else "",
             socket=target.socket if target else "",
@@ -165,6 +185,27 @@ class Routes:
             details=newest.details if newest else (),
             sessions=tuple(self._sessions_of(identity)),
             has_directory_to_itself=self._is_alone(target),
+            claims=self._all_claims,
+        )
+        found = self._remembered(identity)
+        # who changes the name means another pane
+        is_meant = found is not None and (found.name, found.socket) == (address.name, address.socket)
+        return replace(address, remembered=found) if is_meant else address
+
+    def _all_claims(self) -> list[Claim]:
+        """What is held, and the name of everybody who has one."""
+        return [
+            *self._claims(),
+            *(one for identity in self._everybody() if (one := self._claim_by_name(identity)).name),
+        ]
+
+    def _claim_by_name(self, identity: Identity) -> Claim:
+        target, newest = self._target(identity), self._newest(identity)
+        suggested = newest.pane if newest is not None else ""
+        if target is None:
+            return Claim(identity, suggested)
+        return Claim(
+            identity, target.pane or suggested, target.socket, expected=Expected(target.agent, target.directory)
         )
 
 

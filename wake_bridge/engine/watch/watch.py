@@ -13,6 +13,7 @@ from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, Pr
 from wake_bridge.domain.routing import Address, Binding, Route
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.looks import Looks
+from wake_bridge.engine.watch.memory import Memory
 from wake_bridge.engine.watch.overview import Sighted
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.track import Track, verdict_of
@@ -52,6 +53,7 @@ class Watch:
         waiting: those for which something waits; they are watched as well.
         changed: called with an identity when its place changed while something waits for it.
         told: what programs inside the harness have told of an identity's agent just now.
+        memory: where it is written down in which pane an identity was found; None for one who only looks.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Watch:
         waiting: Callable[[], set[Identity]],
         changed: Callable[[Identity], None],
         told: Callable[[Identity], Sequence[Evidence]] = lambda _: (),
+        memory: Memory | None = None,
     ) -> None:
+        self._memory = memory
         self._told = told
         self._routes = routes
         self._current = current
@@ -83,12 +87,15 @@ class Watch:
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""
+        asked_at = self._clock.now()
         found = await self._looks.resolve(self._routes.adapter(route), route.address)
         key = _key(route)
         self._turns.note_resolved(key)
         if isinstance(found, Nowhere):
             self._tracks.pop(key, None)
             return found
+        if self._memory is not None:
+            self._memory.note(route.address, found, asked_at)
         track = self._tracks.get(key)
         if track is None or track.place.key != found.key:
             self._tracks[key] = Track(route, found)
@@ -215,6 +222,7 @@ class Watch:
 
     async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[Track], waiting: set[Identity]) -> None:
         """Ask for the pulses of an adapter's places, and look at those that changed."""
+        asked_at = self._clock.now()
         pulses = await self._looks.survey(adapter, [track.place for track in tracks])
         looks: list[Awaitable[object]] = []
         unchanged: list[Track] = []
@@ -223,9 +231,12 @@ class Watch:
             if pulse is None:
                 self._tracks.pop(_key(track.route), None)
                 self._turns.forget(_key(track.route))
-            elif track.is_looked_at or not (track.route.capabilities.watchable or identity in waiting):
                 continue
-            elif pulse != track.pulse:
+            if pulse == track.pulse and track.samples:
+                self._note_agent(identity, track.samples[-1], asked_at)
+            if track.is_looked_at or not (track.route.capabilities.watchable or identity in waiting):
+                continue
+            if pulse != track.pulse:
                 track.pulse = pulse
                 looks.append(self._follow(adapter, track, waiting))
             elif not track.samples:
@@ -258,12 +269,19 @@ class Watch:
             track.is_looked_at = False
 
     async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: Track) -> Observation:
+        asked_at = self._clock.now()
         latest = await self._looks.observe(adapter, place, address)
+        self._note_agent(address.identity, latest, asked_at)
         if not latest.is_proof:
             # a control plane knows better than hooks, which an interrupted turn tells nothing
             latest = replace(latest, evidence=(*latest.evidence, *self._told(address.identity)))
         track.keep(latest)
         return latest
+
+    def _note_agent(self, identity: Identity, latest: Observation, now: Instant) -> None:
+        """Somebody's agent was there at that time, if the look saw one."""
+        if self._memory is not None and latest.capabilities:
+            self._memory.still_there(identity, now)
 
 
 def _is_native(track: Track) -> bool:

@@ -1,0 +1,333 @@
+"""Once an identity was found in a pane, the pane counts and no longer its name (issue 12 A1, DESIGN §6.1)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
+from wake_bridge.domain.sessions import Session
+from wake_bridge.ports.adapter import Nowhere, Place, Refused
+
+if TYPE_CHECKING:
+    from tests.integration.tmux.conftest import Resident, Scene
+
+ME, OTHER = Identity("@a"), Identity("@b")
+
+
+def now() -> Instant:
+    return Instant(int(time.time() * 1000))
+
+
+def fence_of(scene: Scene, agent: Resident) -> Binding:
+    fence = scene.place(agent.id).fence
+    assert fence is not None
+    return fence
+
+
+def remembers(
+    scene: Scene, name: str, agent: Resident, *, seen_at: Instant | None = None, claims: Sequence[Claim] = ()
+) -> Address:
+    """An identity whose name led to that agent, as of now; a daemon would ask for the claims of the others."""
+    found = RememberedPane(name, "", fence_of(scene, agent), now(), seen_at or now())
+    return Address(ME, suggested=name, remembered=found, claims=lambda: tuple(claims))
+
+
+def lives(scene: Scene, name: str, agent: Resident, identity: Identity = OTHER) -> list[Claim]:
+    """What another identity claims that was found there by that name."""
+    return [Claim(identity, fence=fence_of(scene, agent)), Claim(identity, name)]
+
+
+def split(scene: Scene, beside: Resident, name: str) -> Resident:
+    """One more agent in the same window."""
+    added = scene.resident(name, session=f"for-{name}")
+    scene.tmux.run("join-pane", "-d", "-s", added.id, "-t", beside.id)
+    return added
+
+
+def held(found: Place | Nowhere) -> str:
+    assert isinstance(found, Nowhere), found
+    assert found.reason is HoldReason.MOVED, found
+    return found.detail
+
+
+def is_in(found: Place | Nowhere, agent: Resident) -> bool:
+    return isinstance(found, Place) and found.key.endswith(f"|{agent.id}")
+
+
+# -- the name drifts -----------------------------------------------------------------------------------------------
+
+
+def test_the_index_of_a_pane_that_closed_does_not_lead_to_the_one_that_moved_up(scene: Scene) -> None:
+    """Issue 12 A1: B becomes index 0; A's next mail must not be B's."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    address = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
+    assert is_in(scene.resolve(address), a)
+
+    scene.tmux.run("kill-pane", "-t", a.id)
+
+    assert "'agents:0.0' leads to agents:0.0 now, which is @b's" in held(scene.resolve(address))
+    assert held(scene.resolve(replace(address, pane="agents:0.0"))).startswith("[targets] ")
+
+
+def test_windows_that_are_renumbered_lead_to_nobody_else(scene: Scene) -> None:
+    """Issue 12 A1: the same with `renumber-windows on`."""
+    a, b = scene.resident("a"), scene.resident("b")
+    scene.tmux.run("set-option", "-g", "renumber-windows", "on")
+    address = remembers(scene, "agents:0", a, claims=lives(scene, "agents:1", b))
+
+    scene.tmux.run("kill-window", "-t", a.id)
+
+    assert "@b" in held(scene.resolve(address))
+
+
+def test_an_agent_that_nobody_owns_but_was_there_before_is_not_taken(scene: Scene) -> None:
+    """Issue 12 A1: or that was already there before."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    address = remembers(scene, "agents:0.0", a)
+
+    scene.tmux.run("kill-pane", "-t", a.id)
+
+    assert "was there before" in held(scene.resolve(address))
+    assert b.is_untouched()
+
+
+def test_a_session_whose_leader_quits_to_its_shell_does_not_mean_the_teammate(scene: Scene) -> None:
+    """Issue 12 A1: with a session as target the held wake went to the teammate."""
+    leader = scene.resident("leader", shell=True)
+    address = remembers(scene, "agents", leader)
+    mate = split(scene, leader, "mate")
+    assert is_in(scene.resolve(replace(address, remembered=remembers(scene, "agents", leader).remembered)), leader)
+    address = remembers(scene, "agents", leader)
+
+    leader.fake.shows("exit")
+    scene.tmux.waits_until(leader.pane, lambda look: not look.flags["pane_current_command"].startswith("python"))
+
+    assert "was there before" in held(scene.resolve(address))
+    assert mate.is_untouched()
+
+
+def test_a_name_that_could_be_anothers_is_held(scene: Scene) -> None:
+    """Issue 12 A1: that is, was or could be another identity's: by its name, its mark, its conversation, or once."""
+    a = scene.resident("a")
+    address = remembers(scene, "agents", a)
+    scene.tmux.run("kill-pane", "-t", a.id)
+    fresh = scene.resident("fresh")
+    fence = fence_of(scene, fresh)
+
+    def claimed(*claims: Claim) -> Place | Nowhere:
+        return scene.resolve(replace(address, claims=lambda: claims))
+
+    assert is_in(claimed(), fresh)
+    assert "@b" in held(claimed(Claim(OTHER, "agents:0.0")))
+    assert "@b" in held(claimed(Claim(OTHER, fence=fence)))
+    assert "@b" in held(claimed(Claim(OTHER, fence=replace(fence, pane_id="%99"), until=Instant(0))))
+    assert is_in(claimed(Claim(OTHER, fence=replace(fence, agent_pid=1), until=Instant(0))), fresh)
+    assert is_in(claimed(Claim(OTHER, "elsewhere:0.0")), fresh)
+    scene.tmux.run("set-option", "-p", "-t", fresh.id, "@wake_identity", "@b")
+    assert "@b" in held(claimed())
+
+
+def test_who_lives_elsewhere_does_not_live_where_the_own_name_leads_now(scene: Scene) -> None:
+    """Issue 12 A1: a new agent in a pane where nobody else lives goes on, though another one's name has drifted there."""
+    a, b = scene.resident("a"), scene.resident("b", session="elsewhere")
+    address = remembers(scene, "agents", a, claims=lives(scene, "agents:0.0", b))
+    scene.tmux.run("kill-pane", "-t", a.id)
+    fresh = scene.resident("fresh")
+
+    assert is_in(scene.resolve(address), fresh)
+
+
+# -- the pane counts -----------------------------------------------------------------------------------------------
+
+
+def test_a_pane_that_is_renamed_moved_joined_swapped_or_broken_out_is_the_same_pane(scene: Scene) -> None:
+    """Issue 12 A3: whatever it is called now; renames change nothing."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    address = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
+    tmux = scene.tmux
+    for command in (
+        ("rename-window", "-t", a.id, "api"),
+        ("rename-session", "-t", "=agents", "team"),
+        ("swap-pane", "-d", "-s", a.id, "-t", b.id),
+        ("break-pane", "-d", "-s", a.id, "-n", "alone"),
+        ("move-window", "-d", "-s", a.id, "-t", "=team:9"),
+        ("new-session", "-d", "-s", "away", "cat"),
+        ("move-window", "-d", "-s", a.id, "-t", "=away:4"),
+        ("join-pane", "-d", "-s", a.id, "-t", b.id),
+    ):
+        tmux.run(*command)
+
+        assert is_in(scene.resolve(address), a), command
+        assert is_in(scene.resolve(replace(address, pane="agents:0.0")), a), command
+    assert b.is_untouched()
+
+
+def test_a_new_agent_in_the_same_pane_goes_on(scene: Scene) -> None:
+    """Issue 12 A1: a new agent that the person starts in the same pane goes on without ceremony."""
+    a = scene.resident("a", shell=True)
+    b = split(scene, a, "b")
+    address = remembers(scene, "agents", a, claims=lives(scene, "agents:0.1", b))
+    a.fake.shows("exit")
+    scene.tmux.waits_until(a.pane, lambda look: not look.flags["pane_current_command"].startswith("python"))
+    gone = scene.resolve(replace(address, suggested="agents:0.0", claims=tuple))
+
+    again = " ".join(a.fake.command())
+    scene.tmux.run("send-keys", "-t", a.id, "-l", f"exec {again}")
+    scene.tmux.run("send-keys", "-t", a.id, "Enter")
+    a.fake.waits_for("started", 2)
+
+    assert is_in(gone, a)
+    assert isinstance(gone, Place)
+    assert gone.fence is not None
+    assert gone.fence.agent_pid == 0
+    assert is_in(scene.resolve(address), a)
+
+
+def test_a_respawned_pane_is_the_same_pane(scene: Scene) -> None:
+    """Issue 12 A1: a person who respawns it starts a new agent in the same pane."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    address = remembers(scene, "agents", a, claims=lives(scene, "agents:0.1", b))
+    scene.tmux.run("respawn-pane", "-k", "-t", a.id, *a.fake.command())
+    a.fake.waits_for("started", 2)
+
+    found = scene.resolve(address)
+
+    assert is_in(found, a)
+    assert isinstance(found, Place)
+    assert found.fence is not None
+    assert found.fence.agent_pid == a.pid
+
+
+def test_another_harness_in_the_remembered_pane_is_still_not_the_expected_one(scene: Scene) -> None:
+    """CONTRACT `[targets]`: agent and directory still veto."""
+    a = scene.resident("a")
+    address = replace(remembers(scene, "agents:0.0", a), pane="agents:0.0", expected=Expected("codex", ""))
+
+    found = scene.resolve(address)
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.UNREACHABLE
+    assert "not codex" in found.detail
+
+
+def test_identities_that_share_a_pane_move_on_together(scene: Scene) -> None:
+    """DESIGN §6.1: two identities may share a pane, by one name or by two, and go on sharing it."""
+    a = scene.resident("a")
+    mine = remembers(scene, "agents", a)
+    assert mine.remembered is not None
+    fence = mine.remembered.fence
+    scene.tmux.run("kill-pane", "-t", a.id)
+    fresh = scene.resident("fresh")
+    there = fence_of(scene, fresh)
+    has_gone_before = [Claim(OTHER, fence=there), Claim(OTHER, fence=fence, until=now()), Claim(OTHER, "agents:0.0")]
+    has_the_same_name = [Claim(OTHER, fence=there), Claim(OTHER, "agents")]
+
+    assert is_in(scene.resolve(replace(mine, claims=lambda: has_gone_before)), fresh)
+    assert is_in(scene.resolve(replace(mine, claims=lambda: has_the_same_name)), fresh)
+
+
+# -- between the look and the key ----------------------------------------------------------------------------------
+
+
+def test_an_agent_that_starts_after_the_pane_was_looked_up_gets_no_byte(scene: Scene) -> None:
+    """Issue 12 A1: an empty pane was found; whoever moves in then was never judged."""
+    scene.tmux.new_pane("exec sh", session="agents")
+    place = scene.place("agents:0.0")
+    assert place.fence is not None
+    assert place.fence.agent_pid == 0
+    a = scene.resident("a", session="other")
+    pane = place.fence.pane_id
+    scene.tmux.run("send-keys", "-t", pane, "-l", " ".join(a.fake.command()).replace("/a.", "/late."))
+    late = replace(place, key=scene.place(a.id).key)
+
+    outcome = scene.deliver_at(late, scene.wake())
+
+    assert isinstance(outcome, Refused)
+    assert a.is_untouched()
+
+
+# -- after the server's end ----------------------------------------------------------------------------------------
+
+
+def restarted(scene: Scene, *names: str) -> list[Resident]:
+    """The server has ended; another one has as many agents, side by side in `agents:0`."""
+    scene.tmux.close()
+    first = scene.resident(names[0])
+    return [first, *(split(scene, first, name) for name in names[1:])]
+
+
+def test_after_the_servers_end_indexes_are_one_question(scene: Scene) -> None:
+    """Issue 12 A1: index names where two identities could be confused are held, and `setup --rebind` asks once."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    mine = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
+    expected = Claim(OTHER, "agents:0.1", expected=Expected(directory="/elsewhere"))
+    apart = replace(mine, expected=Expected(directory=str(Path.cwd())), claims=lambda: (expected,))
+    first, second = restarted(scene, "new-a", "new-b")
+    detail = held(scene.resolve(mine))
+
+    assert detail == "the tmux server began anew, and 'agents:0.0' is an index, which may mean another agent now"
+    assert is_in(scene.resolve(replace(mine, claims=tuple)), first)
+    assert is_in(scene.resolve(apart), first)
+    assert second.is_untouched()
+
+
+def test_after_the_servers_end_a_lasting_name_is_enough(scene: Scene) -> None:
+    """Issue 12 A1: lasting names count."""
+    a, b = scene.resident("a"), scene.resident("b")
+    mine = remembers(scene, "agents:api", a, claims=lives(scene, "agents:1.0", b))
+    theirs = replace(mine, suggested="agents:api.0")
+    (first,) = restarted(scene, "new-a")
+    scene.tmux.run("rename-window", "-t", first.id, "api")
+    scene.resident("new-b")
+
+    assert is_in(scene.resolve(mine), first)
+    assert is_in(scene.resolve(theirs), first)
+
+
+def test_after_the_servers_end_a_resumed_conversation_comes_first(scene: Scene) -> None:
+    """Issue 12 A1: a resumed conversation's own id counts before any name."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    mine = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
+    first, second = restarted(scene, "new-b", "new-a")
+    fence = fence_of(scene, second)
+    resumed = Session(
+        "fake", "conversation", ME, pid=fence.agent_pid, started=fence.agent_started, socket=fence.socket, pane="%1"
+    )
+    resumed = replace(resumed, pane=second.id)
+
+    assert is_in(scene.resolve(replace(mine, sessions=(resumed,))), second)
+    held(scene.resolve(replace(mine, sessions=(replace(resumed, started="0"),))))
+    bound = replace(mine, sessions=(resumed,), claims=lambda: [Claim(OTHER, fence=fence)])
+    assert "@b" in held(scene.resolve(bound))
+    assert first.is_untouched()
+
+
+@pytest.mark.parametrize("name", ["nowhere", "agents:7"])
+def test_a_name_that_leads_nowhere_is_as_unreachable_as_ever(scene: Scene, name: str) -> None:
+    """DESIGN §6.1: none is `unreachable`; where the pane is there with its shell it is `no_agent` there."""
+    a = scene.resident("a", shell=True)
+    address = remembers(scene, name, a)
+    a.fake.shows("exit")
+    scene.tmux.waits_until(a.pane, lambda look: not look.flags["pane_current_command"].startswith("python"))
+
+    assert is_in(scene.resolve(address), a)
+    scene.tmux.run("new-session", "-d", "-s", "keeps", "cat")
+    scene.tmux.run("kill-pane", "-t", a.id)
+    found = scene.resolve(address)
+
+    assert isinstance(found, Nowhere)
+    assert found.reason is HoldReason.UNREACHABLE

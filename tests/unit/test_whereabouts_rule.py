@@ -1,0 +1,124 @@
+"""Where an identity is once its remembered pane is lost: a table, row by row and at random (issue 12 A1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Binding, Claim, RememberedPane
+from wake_bridge.domain.whereabouts import Candidate, Case, Home, Move, whereabouts
+
+ME, OTHER = Identity("@me"), Identity("@other")
+HOME = Binding("/tmp/tmux-1/default", 10, "$1", "%1", 20, "111", 30, "222")
+THERE = replace(HOME, pane_id="%2", pane_pid=21, agent_pid=31)
+MEMORY = RememberedPane("work:0.0", "", HOME, Instant(1_000), Instant(5_000))
+NEW = Candidate("work:0.0", THERE, Instant(6_000))
+
+
+def case(home: Home = Home.GONE, candidate: Candidate | None = NEW, *claims: Claim, confused: bool = False) -> Case:
+    return Case(ME, MEMORY, home, candidate, claims, may_be_confused=confused)
+
+
+@pytest.mark.parametrize(
+    ("what", "move"),
+    [
+        (case(Home.LIVES, replace(NEW, said_to_be=frozenset({OTHER}))), Move.STAY),
+        (case(Home.EMPTY, None), Move.STAY),
+        (case(Home.EMPTY, replace(NEW, fence=HOME)), Move.STAY),
+        (case(Home.EMPTY, replace(NEW, fence=replace(THERE, agent_pid=0))), Move.STAY),
+        (case(Home.GONE, None), Move.GO),
+        (case(Home.GONE, replace(NEW, fence=replace(THERE, agent_pid=0))), Move.GO),
+        (case(Home.GONE), Move.GO),
+        (case(Home.EMPTY), Move.GO),
+        (case(Home.SERVER_ENDED), Move.GO),
+        (case(Home.SERVER_ENDED, confused=True), Move.HOLD),
+        (case(Home.SERVER_ENDED, replace(NEW, is_own=True), confused=True), Move.GO),
+        (case(Home.GONE, NEW, confused=True), Move.GO),
+        (case(Home.GONE, replace(NEW, began=Instant(4_999))), Move.HOLD),
+        (case(Home.GONE, replace(NEW, began=Instant(4_999), is_own=True)), Move.GO),
+        (case(Home.SERVER_ENDED, replace(NEW, began=Instant(4_999))), Move.GO),
+        (case(Home.GONE, replace(NEW, said_to_be=frozenset({OTHER}))), Move.HOLD),
+        (case(Home.GONE, replace(NEW, said_to_be=frozenset({ME}))), Move.GO),
+        (case(Home.GONE, replace(NEW, named_by=frozenset({OTHER}))), Move.HOLD),
+        (case(Home.GONE, replace(NEW, named_by=frozenset({OTHER}), is_own=True)), Move.GO),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=THERE)), Move.HOLD),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=replace(THERE, agent_pid=7))), Move.HOLD),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=replace(THERE, agent_pid=7), until=Instant(9))), Move.GO),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=replace(THERE, pane_id="%3"), until=Instant(9))), Move.HOLD),
+        (case(Home.GONE, NEW, Claim(ME, fence=THERE, until=Instant(9))), Move.GO),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, fence=HOME, until=Instant(2_000))), Move.GO),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, fence=HOME, until=Instant(999))), Move.HOLD),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, "work:0.0")), Move.GO),
+    ],
+)
+def test_each_row_of_the_table(what: Case, move: Move) -> None:
+    """Issue 12 A1: the pane counts; what is lost is looked up by its name, and held where it could be another's."""
+    verdict = whereabouts(what)
+
+    assert verdict.move is move
+    assert bool(verdict.why) is (move is Move.HOLD)
+
+
+FENCES = st.builds(
+    replace,
+    st.just(HOME),
+    pane_id=st.sampled_from(["%1", "%2", "%3"]),
+    agent_pid=st.sampled_from([0, 30, 31, 32]),
+    server_pid=st.sampled_from([10, 11]),
+)
+WHO = st.sampled_from([ME, OTHER, Identity("@third")])
+CLAIMS = st.lists(
+    st.builds(
+        Claim,
+        WHO,
+        name=st.sampled_from(["", "work:0.0", "work:0.1"]),
+        fence=st.none() | FENCES,
+        until=st.none() | st.integers(0, 9_000).map(Instant),
+    ),
+    max_size=4,
+)
+CANDIDATES = st.none() | st.builds(
+    Candidate,
+    label=st.just("work:0.0"),
+    fence=FENCES,
+    began=st.integers(0, 9_000).map(Instant),
+    said_to_be=st.frozensets(WHO),
+    named_by=st.frozensets(WHO),
+    is_own=st.booleans(),
+)
+CASES = st.builds(
+    Case, st.just(ME), st.just(MEMORY), st.sampled_from(Home), CANDIDATES, CLAIMS, may_be_confused=st.booleans()
+)
+
+
+@given(CASES)
+def test_whoever_is_held_could_have_been_somebody_else(what: Case) -> None:
+    """Issue 12 A1: nobody goes to an agent that another one owns or that was there before; nobody is held without cause."""
+    verdict, found = whereabouts(what), what.candidate
+
+    if what.home is Home.LIVES:
+        assert verdict.move is Move.STAY
+    elif verdict.move is Move.GO and what.leads_to_an_agent and found is not None:
+        assert not what.owners
+        assert found.is_own or not what.was_there_before
+    elif verdict.move is Move.HOLD:
+        assert what.leads_to_an_agent
+        assert what.owners or what.was_there_before or what.may_be_confused
+
+
+@given(CASES, CLAIMS)
+def test_what_more_is_known_of_others_never_lets_a_wake_go_where_it_was_held(what: Case, more: list[Claim]) -> None:
+    """Issue 12 A1: another claim makes nobody bolder, but for one that shows that the pane is shared."""
+    held = whereabouts(what).move is Move.HOLD
+    others = {one.identity for one in what.claims}
+    fresh = [one for one in more if one.identity not in others | {ME}]
+
+    assert (
+        not held
+        or whereabouts(replace(what, claims=[*what.claims, *fresh])).move is Move.HOLD
+        or any(one.name == MEMORY.name or (one.fence is not None and one.fence.has_pane_of(HOME)) for one in fresh)
+    )

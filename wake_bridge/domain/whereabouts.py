@@ -1,0 +1,160 @@
+"""Whether the pane that a name leads to may be the identity's, once its remembered pane is lost (DESIGN §6.1). Pure.
+
+A name is only how a pane was found: windows are renumbered, panes move up, and the name then means somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Binding, Claim, RememberedPane
+
+SERVER_BEGAN_ANEW: Final = "the tmux server began anew"
+"""How a reason begins that is one for all: no remembered pane outlives its server."""
+
+
+class Home(Enum):
+    """How a remembered pane stands."""
+
+    LIVES = "the agent is there"
+    EMPTY = "the pane is there, without an agent that may be the identity's"
+    GONE = "the pane is gone"
+    SERVER_ENDED = "its server has ended, and all panes with it"
+
+
+class Move(Enum):
+    """Where the identity is then."""
+
+    STAY = "in its remembered pane"
+    GO = "where the name leads, if anywhere"
+    HOLD = "nobody can tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The pane that the name leads to now.
+
+    `label` is what a person reads, `fence` the pane and its agent, `began` when that agent was started. `said_to_be`
+    are the identities that the pane itself names, `named_by` those who may live where their own name leads, which is
+    here. `is_own`: a conversation that is known to be the identity's runs there.
+    """
+
+    label: str
+    fence: Binding
+    began: Instant
+    said_to_be: frozenset[Identity] = frozenset()
+    named_by: frozenset[Identity] = frozenset()
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that is known when a name is looked up. `may_be_confused`: after the server's end the name could be another's."""
+
+    identity: Identity
+    memory: RememberedPane
+    home: Home
+    candidate: Candidate | None
+    claims: Sequence[Claim] = ()
+    may_be_confused: bool = False
+
+    @property
+    def leads_to_an_agent(self) -> bool:
+        """Whether the name leads to an agent in another pane than the remembered one."""
+        found = self.candidate
+        return found is not None and found.fence.agent_pid != 0 and not found.fence.has_pane_of(self.memory.fence)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the identity's own conversation runs there."""
+        return self.candidate is not None and self.candidate.is_own
+
+    @property
+    def owners(self) -> list[Identity]:
+        """The others whose pane or agent it is, was, or could be."""
+        found = self.candidate
+        if found is None:
+            return []
+        owners = {one.identity for one in self.claims if one.fence is not None and _is_theirs(one, found.fence)}
+        owners |= found.said_to_be
+        if not found.is_own:
+            owners |= found.named_by
+        return sorted(owners - sharers(self.memory, self.claims) - {self.identity})
+
+    @property
+    def was_there_before(self) -> bool:
+        """Whether the agent ran beside the identity's own: then it is not the one that was started in its stead."""
+        is_same_server = self.home is not Home.SERVER_ENDED
+        return is_same_server and self.candidate is not None and self.candidate.began < self.memory.seen_at
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: when it applies, what follows, and why, in words that begin where the name leads."""
+
+    applies: Callable[[Case], bool]
+    move: Move
+    why: Callable[[Case], str] = lambda _: ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where the identity is, and why nobody can tell."""
+
+    move: Move
+    why: str = ""
+
+
+TABLE: Final = (
+    Row(lambda case: case.home is Home.LIVES, Move.STAY),
+    Row(lambda case: not case.leads_to_an_agent and case.home is Home.EMPTY, Move.STAY),
+    Row(lambda case: not case.leads_to_an_agent, Move.GO),
+    Row(
+        lambda case: case.home is Home.SERVER_ENDED and case.may_be_confused and not case.is_own,
+        Move.HOLD,
+        lambda case: f"{SERVER_BEGAN_ANEW}, and {case.memory.name!r} is an index, which may mean another agent now",
+    ),
+    Row(lambda case: bool(case.owners), Move.HOLD, lambda case: f"{_leads(case)}, which is {case.owners[0]}'s"),
+    Row(lambda case: case.is_own, Move.GO),
+    Row(
+        lambda case: case.was_there_before,
+        Move.HOLD,
+        lambda case: f"{_leads(case)}, whose agent was there before its own was gone",
+    ),
+    Row(lambda _: True, Move.GO),
+)
+"""The first row that applies decides."""
+
+
+def whereabouts(case: Case) -> Verdict:
+    """Decide by the table."""
+    row = next(row for row in TABLE if row.applies(case))
+    return Verdict(row.move, row.why(case))
+
+
+def sharers(memory: RememberedPane, claims: Iterable[Claim]) -> set[Identity]:
+    """Those who share the place on purpose: they have the same name, or were in the same pane at the same time."""
+    return {
+        one.identity
+        for one in claims
+        if (bool(one.name) and (one.name, one.socket) == (memory.name, memory.socket))
+        or (
+            one.fence is not None
+            and one.fence.has_pane_of(memory.fence)
+            and (one.until is None or one.until >= memory.since)
+        )
+    }
+
+
+def _is_theirs(claim: Claim, now: Binding) -> bool:
+    fence = claim.fence
+    return fence is not None and (fence.has_agent_of(now) or (claim.until is None and fence.has_pane_of(now)))
+
+
+def _leads(case: Case) -> str:
+    label = case.candidate.label if case.candidate is not None else ""
+    return f"{case.memory.name!r} leads to {label} now"

@@ -1,0 +1,68 @@
+"""Remembers in which pane each identity was found: from then on the pane counts, and no longer its name (DESIGN §6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Address, Binding, Claim, RememberedPane
+from wake_bridge.domain.sessions import NOBODY, Session
+from wake_bridge.ports.adapter import Place
+from wake_bridge.ports.ledger import Ledger
+
+WRITTEN_EVERY: Final = 60_000
+"""Milliseconds after which it is written down that an agent is still there."""
+
+
+class Memory:
+    """What is remembered in the ledger, and when each agent was seen since."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._seen: dict[Identity, Instant] = {}
+
+    def of(self, identity: Identity) -> RememberedPane | None:
+        """Where the identity was found last."""
+        found = self._ledger.remembered(identity)
+        if found is None:
+            return None
+        return replace(found, seen_at=max(found.seen_at, self._seen.get(identity, found.seen_at)))
+
+    def claims(self) -> list[Claim]:
+        """Who holds, or held, which pane, which agent and which conversation."""
+        return claims_of(self._ledger.claims(), self._ledger.all_sessions())
+
+    def note(self, address: Address, place: Place, now: Instant) -> None:
+        """An identity was found there, as of `now`; a pane without an agent is no place to remember."""
+        fence = place.fence
+        if fence is None or not fence.pane_id or not fence.agent_pid:
+            return
+        was, identity = address.remembered, address.identity
+        is_same_pane = was is not None and was.fence.has_pane_of(fence)
+        is_known = is_same_pane and was is not None and was.fence.has_agent_of(fence)
+        self._seen[identity] = now
+        written = self._ledger.remembered(identity) if is_known else None
+        if written is not None and now - written.seen_at < WRITTEN_EVERY:
+            return
+        since = was.since if was is not None and is_same_pane else now
+        if not self._ledger.remember(
+            identity, RememberedPane(address.name, address.socket, fence, since, now), address.remembered
+        ):
+            self._seen.pop(identity, None)
+
+    def still_there(self, identity: Identity, now: Instant) -> None:
+        """Nothing has changed in the identity's pane since its agent was found there."""
+        if identity in self._seen:
+            self._seen[identity] = now
+
+
+def claims_of(held: Sequence[Claim], sessions: Sequence[Session]) -> list[Claim]:
+    """What is remembered, and the agents that have a conversation of somebody's."""
+    agents = [
+        Claim(one.identity, fence=Binding(one.socket, 0, "", "", 0, "", one.pid, one.started), until=one.seen_at)
+        for one in sessions
+        if one.identity != NOBODY and one.pid
+    ]
+    return [*held, *agents]

@@ -9,7 +9,8 @@ from typing import Final
 
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.names import Identity, Trigger
-from wake_bridge.domain.setup import FoundAgent, Plan, Proposal, SetTarget, Step, plan
+from wake_bridge.domain.routing import Address
+from wake_bridge.domain.setup import Finding, FoundAgent, Lost, Plan, Proposal, SetTarget, Step, find_again, plan
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.first_config import write_first_config
@@ -22,8 +23,9 @@ from wake_bridge.edges.graph.subscription_nodes import Wish, subscribe
 from wake_bridge.edges.service.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.edges.timestamps import timestamp_now
 from wake_bridge.lasting import Fragile, fragile_names
-from wake_bridge.panes import PaneReport
-from wake_bridge.viewpoint import Viewpoint
+from wake_bridge.panes import PaneReport, report_panes
+from wake_bridge.ports.adapter import PaneLister, Place, Sight
+from wake_bridge.viewpoint import Viewpoint, remember
 
 TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
 
@@ -202,3 +204,53 @@ def _is_subscribed(graph: GraphFile, identity: str) -> bool:
 def _with(record: SetupRecord, mine: SetIdentity) -> SetupRecord:
     others = [one for one in record.identities if one.identity != mine.identity]
     return replace(record, identities=tuple(sorted([*others, mine], key=lambda one: one.identity)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rebinding:
+    """Who is lost, the agents that each could be, and where these are."""
+
+    findings: Sequence[Finding]
+    sights: Mapping[FoundAgent, Sight]
+
+
+async def who_is_lost(settings: Settings) -> Rebinding:
+    """Look for every identity whose pane nobody can tell, and for the agents that are nobody's.
+
+    Raises:
+        OperationFailed: no adapter can list panes.
+    """
+    view = Viewpoint(settings)
+    addresses = [view.routes.address(one) for one in view.identities() if await view.has_moved(one)]
+    sights = {
+        FoundAgent(
+            one.sight.harness, one.sight.directory, one.sight.name or one.sight.pane_id, one.sight.server
+        ): one.sight
+        for one in (await report_panes(settings)).panes
+        if one.sight.harness and not one.identities
+    }
+    return Rebinding(find_again([_lost(one) for one in addresses], list(sights)), sights)
+
+
+def _lost(address: Address) -> Lost:
+    expected = address.expected
+    directory = Path(expected.directory).resolve() if expected.directory else None
+    return Lost(address.identity, address.name, expected.agent or address.harness, directory)
+
+
+async def rebind(settings: Settings, chosen: Mapping[Identity, Sight]) -> list[Identity]:
+    """From now on each identity lives in the pane that was chosen; answers those whose agent is gone meanwhile.
+
+    Raises:
+        LedgerError: the ledger cannot be written.
+    """
+    view, gone = Viewpoint(settings), []
+    for identity, sight in chosen.items():
+        meant = Address(Identity(""), pane=sight.pane_id, socket=sight.server)
+        adapter = next(one for one in view.bench.adapters.values() if isinstance(one, PaneLister))
+        place = await adapter.resolve(meant)
+        if isinstance(place, Place) and place.fence is not None and place.fence.agent_pid:
+            remember(settings, view.routes.address(identity), place, view.clock.now())
+        else:
+            gone.append(identity)
+    return gone

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
@@ -145,6 +145,11 @@ class Viewpoint:
                 # the pane is what a person looks for, also where another door is tried first
                 return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
         return answered or trouble
+
+    async def has_moved(self, identity: Identity) -> bool:
+        """Whether its name may mean another agent by now, so that a person has to say where it lives."""
+        found = [await self.watch.locate(route) for route in self.routes.of(identity)]
+        return any(isinstance(one, Nowhere) and one.reason is HoldReason.MOVED for one in found)
 
     async def routes_now(self, identity: Identity) -> dict[str, Any]:
         """What `routes` prints, by looks of our own."""

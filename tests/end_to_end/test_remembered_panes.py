@@ -224,7 +224,7 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
     """Issue 12 A1: remembered panes are void; index names are one question and one notice, not one for each."""
     told = world.directory / "told"
     command = json.dumps(["sh", "-c", f'echo "$1" >> {told}', "sh", "{title}"])
-    world.sandbox.configure(QUICK + f"human.command = {command}\nhuman.notice_after = 1\n")
+    world.sandbox.configure(QUICK + f"human.command = {command}\nhuman.notice_after = 10\n")
     a, b = pair(world)
     lasting = world.enlisted("lasting")
     assert is_woken(world, "lasting")
@@ -245,5 +245,5 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
     assert new_a.fake.bytes_received() == new_b.fake.bytes_received() == b""
     assert len(a.fake.submits()) == len(b.fake.submits()) == 1
     world.sandbox.daemons[0].waits_for_log("notice_given")
-    world.sandbox.waits_for(told.exists, 20, "the notice")
+    world.sandbox.waits_for(told.exists, 60, "the notice")
     assert told.read_text() == "wake-bridge: 2 agents cannot be woken (moved)\n"

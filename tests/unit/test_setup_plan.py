@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wake_bridge.domain.names import is_identity
-from wake_bridge.domain.setup import FoundAgent, Plan, SetTarget, Step, plan
+from wake_bridge.domain.setup import FoundAgent, Lost, Plan, SetTarget, Step, find_again, plan
 
 HOME = Path("/home/ada")
 API, WEB = HOME / "api", HOME / "web"
@@ -203,3 +203,22 @@ def test_names_are_identities_and_unique_and_a_repeated_run_changes_nothing(
     assert names(second)[:at_first] == names(first)
     assert names(third) == names(second)
     assert not third.changes
+
+
+def test_a_lost_identity_is_offered_the_agents_that_are_nobodys_its_own_name_first() -> None:
+    """Issue 12 A1: `setup --rebind` proposes; only what is expected of one alone is certain."""
+    free = [agent("claude", API, "work:0.0"), agent("claude", API, "work:0.1"), agent("codex", WEB, "work:1.0")]
+    a, b = Lost("@a", "work:0.1", "claude", API), Lost("@b", "work", "claude", API)
+    c, d = Lost("@c", "work:1.0", "codex", WEB), Lost("@d", "gone:0.0")
+
+    twins = find_again([a, b], free)
+    alone = find_again([c], free)
+
+    assert [[one.pane for one in finding.agents] for finding in twins] == [
+        ["work:0.1", "work:0.0"],
+        ["work:0.0", "work:0.1"],
+    ]
+    assert [finding.is_certain for finding in (*twins, *alone)] == [False, False, True]
+    assert [finding.is_certain for finding in find_again([c, d], free)] == [False, False]
+    assert [finding.is_certain for finding in find_again([d], free[:1])] == [False]
+    assert find_again([c], free[:2])[0].agents == ()

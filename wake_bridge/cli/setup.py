@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 @click.option(
     "--write-instructions", is_flag=True, help="Tell the agents in their own files how mail is read, and allow it."
 )
+@click.option("--rebind", is_flag=True, help="Say who lives where, for all whose pane nobody can tell (`moved`).")
 @foreign_option
 @pass_run
-def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: bool, foreign: bool) -> None:
+def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: bool, rebind: bool, foreign: bool) -> None:
     """Give every agent that is found an identity, wake it for mail, tasks and rights, and say where it lives.
 
     Safe to repeat: what is set up stays, by hand or not; new agents are added, and one that moved takes its identity along.
@@ -49,6 +50,11 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
         raise UsageMistake(
             "there is no terminal to ask on", "setup", hint="--yes does it, --dry-run shows what would be done"
         )
+    if rebind:
+        from wake_bridge.cli.rebind import ask_who_lives_where
+
+        ask_who_lives_where(run, yes=yes, dry_run=dry_run)
+        return
     # a file that `--config` names is made, as by `init`
     settings = load_settings_at(ConfigPlace(locate_config(run.config_option, os.environ).path), os.environ)
     now = standing(settings)

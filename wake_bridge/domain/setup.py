@@ -195,3 +195,46 @@ def _names_for(agent: FoundAgent, home: Path | None, *, is_alone: bool) -> Itera
 
 def _slug(name: str) -> str:
     return _NOT_IN_NAMES.sub("-", name.lower()).strip("-")[:_LONGEST_SLUG].strip("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """One identity of which nobody can tell in which pane it is: the name it was found by, and who is expected there."""
+
+    identity: str
+    name: str
+    harness: str = ""
+    directory: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The agents that a lost identity could be, the one that its name leads to first.
+
+    `is_certain` where what is expected fits one agent alone, and this one fits nobody else who is lost.
+    """
+
+    lost: Lost
+    agents: tuple[FoundAgent, ...]
+    is_certain: bool = False
+
+
+def find_again(lost: Sequence[Lost], free: Sequence[FoundAgent]) -> list[Finding]:
+    """Propose for every lost identity which of the agents that are nobody's it could be. Never raises."""
+    fitting = {one: [agent for agent in free if _is_expected(one, agent)] for one in lost}
+    wanted = Counter(agent for agents in fitting.values() for agent in agents)
+    found: list[Finding] = []
+    for one, agents in fitting.items():
+        named = [agent for agent in agents if _is_named(agent, one.name)]
+        others = [agent for agent in agents if agent not in named]
+        is_told_apart = bool(one.harness or one.directory) and len(agents) == 1 and wanted[agents[0]] == 1
+        found.append(Finding(one, (*named, *others), is_certain=is_told_apart))
+    return found
+
+
+def _is_expected(lost: Lost, agent: FoundAgent) -> bool:
+    return lost.harness in {"", agent.harness} and lost.directory in {None, agent.directory}
+
+
+def _is_named(agent: FoundAgent, name: str) -> bool:
+    return bool(name) and (agent.pane == name or agent.pane.startswith((f"{name}:", f"{name}.")))

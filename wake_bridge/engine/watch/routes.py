@@ -200,7 +200,7 @@ class Routes:
         ]
 
     def _claim_by_name(self, identity: Identity) -> Claim:
-        target, newest = self._target(identity), self._newest(identity)
+        target, newest = self._target(identity), self.speaks_for(identity)
         suggested = newest.pane if newest is not None else ""
         if target is None:
             return Claim(identity, suggested)

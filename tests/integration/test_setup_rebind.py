@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def world(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterator[Playground]:  # noqa: ARG001
-    """`@a` and `@b`, found side by side by the index of their pane; then the server ends, and both start again."""
-    with Playground(tmp_path, program) as made:
-        made.sandbox.run("init")
-        yield made
+    """A graph, and a tmux directory that nobody else uses."""
+    with tempfile.TemporaryDirectory(prefix="wbt-") as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMUX_TMPDIR", directory)
+        with Playground(tmp_path, program) as made:
+            made.sandbox.run("init")
+            yield made
 
 
 def settled(world: Playground, *targets: str) -> None:

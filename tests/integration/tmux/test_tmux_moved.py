@@ -242,19 +242,16 @@ def test_identities_that_share_a_pane_move_on_together(scene: Scene) -> None:
 
 
 def test_an_agent_that_starts_after_the_pane_was_looked_up_gets_no_byte(scene: Scene) -> None:
-    """Issue 12 A1: an empty pane was found; whoever moves in then was never judged."""
-    scene.tmux.new_pane("exec sh", session="agents")
-    place = scene.place("agents:0.0")
+    """Issue 12 A1: an empty pane was found; whoever moves in then was never judged to be the identity's."""
+    a = scene.resident("a")
+    place = scene.place(a.id)
     assert place.fence is not None
-    assert place.fence.agent_pid == 0
-    a = scene.resident("a", session="other")
-    pane = place.fence.pane_id
-    scene.tmux.run("send-keys", "-t", pane, "-l", " ".join(a.fake.command()).replace("/a.", "/late."))
-    late = replace(place, key=scene.place(a.id).key)
+    was_empty = replace(place, fence=replace(place.fence, agent_pid=0, agent_started=""))
 
-    outcome = scene.deliver_at(late, scene.wake())
+    outcome = scene.deliver_at(was_empty, scene.wake())
 
     assert isinstance(outcome, Refused)
+    assert "started after" in outcome.detail
     assert a.is_untouched()
 
 

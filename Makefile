@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # the stamp is newer than the files that decide what is installed
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test torture mutants harnesses test-harness bench lint fmt types floors package clean
+.PHONY: demo test quick torture mutants harnesses test-harness bench lint fmt types floors package clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -16,8 +16,11 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before your eyes
 	$(BIN)/wake-bridge demo
 
-test: $(STAMP)        ## quick: unit, contract, integration, end to end; most of it waits for panes, so three at a time
+test: $(STAMP)        ## unit, contract, integration, end to end; most of it waits for panes, so three at a time
 	$(BIN)/pytest -n 3 --dist loadfile
+
+quick: $(STAMP)       ## the inner loop: what waits for no pane
+	$(BIN)/pytest -q -n 3 --dist worksteal tests/unit
 
 torture: $(STAMP)     ## kills, typists, hostile text and all else that goes wrong, one table; LONG=1 ONLY=kills SEED=7
 	$(BIN)/python -m tests.torture $(if $(LONG),--long) $(if $(SEED),--seed $(SEED)) $(ONLY)

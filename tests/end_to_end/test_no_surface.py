@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.sandbox import Sandbox
 
 NO_PATH = {"PATH": "/nonexistent"}
@@ -47,7 +49,7 @@ def test_without_a_server_the_remedy_is_to_start_the_agent_in_one(sandbox: Sandb
     reason, remedy = _told(sandbox)
 
     assert reason == "unreachable"
-    assert remedy.startswith("start the agent in tmux, or name its server in [adapters.tmux], then run")
+    assert remedy.startswith("start the agent in tmux, then run `wake-bridge bind @agent` inside its pane")
 
 
 def test_without_an_adapter_the_remedy_is_to_enable_one(sandbox: Sandbox) -> None:
@@ -59,6 +61,27 @@ def test_without_an_adapter_the_remedy_is_to_enable_one(sandbox: Sandbox) -> Non
     reason, remedy = _told(sandbox)
 
     assert reason == "no_adapter"
-    assert remedy.startswith(
-        "no adapter serves @agent: enable one (`wake-bridge adapters`), or give it a target in its"
-    )
+    assert remedy.startswith("no adapter serves @agent: name one that `wake-bridge adapters` lists")
+
+
+def test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally(
+    playground: Playground,
+) -> None:
+    """Issue 12, A3: a PATH with tmux ends the first hold; an agent in tmux, and `bind` inside its pane, the second."""
+    sandbox = playground.sandbox
+    sandbox.run("init")
+    sandbox.enlist("@agent", "agents:1.0")
+    sandbox.send("@agent", "mail")
+    assert _told(sandbox, NO_PATH)[1].endswith("or start wake-bridge with a PATH that has it")
+
+    reason, remedy = _told(sandbox)
+    assert (reason, remedy.partition(",")[0]) == ("unreachable", "start the agent in tmux")
+    agent = playground.agent("elsewhere")
+    tmux = playground.tmux
+    inside = {"TMUX": f"{tmux.socket_path},{tmux.server_pid},0", "TMUX_PANE": agent.id}
+    (command,) = re.findall(r"`wake-bridge ([^`]+)`", remedy)
+    sandbox.run(*command.split(), environment=inside)
+    sandbox.run("run", "--once")
+
+    (delivered,) = sandbox.deliveries()
+    assert (delivered["outcome"], len(agent.fake.submits())) == ("submitted", 1)

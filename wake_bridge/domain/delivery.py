@@ -171,31 +171,34 @@ class HoldReason(StrEnum):
 REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.ACTIVE: "nothing to do: the agent in {where} is working and will be woken when its turn ends",
     HoldReason.WAITING_ON_APPROVAL: "answer the dialog in {where}",
-    HoldReason.USER_TYPING: "send or clear the text in the composer of {where}",
+    HoldReason.USER_TYPING: "send or clear the text in the composer of {where}; if nobody typed it:"
+    " `wake-bridge screens trust {target}`",
     HoldReason.UNKNOWN: "{where} does not show an agent at rest: close what is open there; `wake-bridge presence {identity}"
     " --explain` says what was seen",
     HoldReason.COPY_MODE: "{where} is in copy mode: press q there",
-    HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again (`tmux respawn-pane`)",
-    HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {target}`",
+    HoldReason.PANE_DEAD: "the program in {where} has ended: start the agent again: `tmux respawn-pane -t {target}`, typed in that tmux",
+    HoldReason.INPUT_OFF: "input to {where} is switched off: `tmux select-pane -e -t {target}`, typed in that tmux",
     HoldReason.NO_AGENT: "start the agent in {where}; its shell or another program has the terminal now",
     HoldReason.NOT_LOADED: "open the conversation of {identity} in its harness; `may_start_thread = true` in its [targets]"
     " table lets wake-bridge start it",
-    HoldReason.UNREACHABLE: "open {where} again, or run `wake-bridge bind {identity}` inside the right pane",
-    HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane",
+    HoldReason.UNREACHABLE: "open {where} again, or run `wake-bridge bind {identity}` inside the right pane, which"
+    " binds it or says what to change in [targets]",
+    HoldReason.AMBIGUOUS: "run `wake-bridge bind {identity}` inside the right pane, which binds it or says what to change in"
+    " [targets]",
     HoldReason.MOVED: "run `wake-bridge bind {identity}` inside the right pane, or `wake-bridge setup --rebind`",
     HoldReason.STAGED: "our wake text stands unsent in {where}: send it or clear it there",
     HoldReason.WINDOW: "nothing to do: what else arrives within the window is told along with it",
     HoldReason.BUSY_PANE: "nothing to do: another writer holds {where} for the moment",
     HoldReason.REFRACTORY: "nothing to do: the pane rests after its last wake",
-    HoldReason.STORM: "nothing to do: the pane was woken too often within a minute",
+    HoldReason.STORM: "nothing to do: the pane rests after many wakes ({detail})",
     HoldReason.BUDGET: "the hourly or daily budget is spent: `wake-bridge resume {identity}` lifts it",
     HoldReason.LOOP: "agents are waking each other without a person: `wake-bridge resume {identity}` lets them go on",
     HoldReason.QUIET_HOURS: "nothing to do: quiet hours end by themselves",
     HoldReason.PAUSED: "`wake-bridge resume {identity}`",
     HoldReason.BENCHED: "the identity's participationStatus is not active: its owner changes that in the graph",
     HoldReason.OTHER_DRIVER: "an upstream wake daemon serves this directory: stop it, or give wake-bridge its own state_dir",
-    HoldReason.NO_ADAPTER: "no adapter serves {identity}: enable one (`wake-bridge adapters`), or give it a target in its"
-    " subscription or in [targets]",
+    HoldReason.NO_ADAPTER: "no adapter serves {identity}: name one that `wake-bridge adapters` lists in its [targets] entry or"
+    " its subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon",
     HoldReason.ADAPTER_FAILED: "nothing to do: the attempt in {where} failed before anything was typed ({detail}) and is"
     " made again",
     HoldReason.DRY_RUN: "nothing to do: a dry run types nothing",
@@ -205,7 +208,8 @@ REMEDIES: Final[dict[HoldReason, str]] = {
 
 WITH_REASON: Final[dict[HoldReason, str]] = {
     HoldReason.WAITING_ON_APPROVAL: "approval waiting in {where}: answer the dialog there",
-    HoldReason.USER_TYPING: "unsent text in the composer of {where}: send it or clear it there",
+    HoldReason.USER_TYPING: "unsent text in the composer of {where}: send it or clear it there; if nobody typed it:"
+    " `wake-bridge screens trust {target}`",
 }
 """For who does not hear the reason besides: the remedies that do not name it, with it. The others do."""
 
@@ -219,7 +223,10 @@ _TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {targ
 EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     (HoldReason.ACTIVE, "something moved between"): "nothing to do: {where} still moves and is looked at again soon",
     (HoldReason.ACTIVE, "moving"): "nothing to do: {where} still moves and is looked at again soon",
-    (HoldReason.ACTIVE, "unread-input"): "the program in {where} does not read its input: see whether it hangs",
+    (
+        HoldReason.ACTIVE,
+        "unread-input",
+    ): "the program in {where} does not read its input: if that lasts, end it there and start it again",
     (HoldReason.USER_TYPING, "client-key"): "somebody is typing in {where}: leave its keyboard alone for a moment",
     (HoldReason.USER_TYPING, "session-touched"): "somebody is typing in {where}: leave its keyboard alone for a moment",
     (
@@ -242,7 +249,7 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     (
         HoldReason.UNKNOWN,
         "synchronized",
-    ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes off`",
+    ): "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes off`, typed in that tmux",
     (HoldReason.UNKNOWN, "it may have been sent"): "nothing to do: whether {where} took it is looked for again",
     (
         HoldReason.UNKNOWN,
@@ -268,8 +275,8 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     (
         HoldReason.UNREACHABLE,
         "no tmux server",
-    ): "start the agent in tmux, or name its server in [adapters.tmux], then run"
-    " `wake-bridge bind {identity}` inside its pane",
+    ): "start the agent in tmux, then run `wake-bridge bind {identity}` inside its pane; where it is in another tmux, name"
+    " that in [adapters.tmux] and restart the daemon",
     (
         HoldReason.UNREACHABLE,
         "it is only seen",
@@ -288,7 +295,6 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         HoldReason.MOVED,
         "[targets]",
     ): "correct `pane` in the [targets] table of {identity}, or run `wake-bridge setup --rebind`",
-    (HoldReason.NO_ADAPTER, "every route"): "{detail}",
     (HoldReason.OTHER_DRIVER, "another wake-bridge"): "stop one of the two: {detail}",
     (
         HoldReason.OTHER_DRIVER,
@@ -298,6 +304,16 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         HoldReason.OTHER_DRIVER,
         "the graph cannot be locked",
     ): "see what is the matter with the directory of locks: {detail}",
+    (
+        HoldReason.NO_ADAPTER,
+        "every route",
+    ): "nothing to do: each is asked again by itself; `wake-bridge doctor` says what failed",
+    (
+        HoldReason.NO_ADAPTER,
+        "begun by",
+    ): "the adapter that has begun it must look for it: enable it again and restart the daemon ({detail})",
+    (HoldReason.PAUSED, "everybody is"): "`wake-bridge resume --all`",
+    (HoldReason.PAUSED, "by itself"): "`wake-bridge resume {identity}` and `wake-bridge resume --all`",
 }
 """More exact remedies, where the detail begins like that: with the name of what was seen, or the words for it."""
 

@@ -24,6 +24,9 @@ _ID_LIMIT: Final = 64
 LOOK_AGAIN: Final = 30_000
 """Milliseconds to the next look where only somebody's act ends the hold; that act brings the look forward anyway."""
 
+EVERYBODY: Final = "everybody is"
+"""How the detail of a pause of all begins."""
+
 _SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
@@ -92,11 +95,14 @@ class QuietHours:
 class Switches:
     """What people have switched off. `participation` is the identity's own `participationStatus`.
 
-    `paused_until` None means until resumed; `other_driver` names what else drives the same agents, empty if nothing.
+    `paused_until` None means until resumed; `all_are_paused` is the pause of everybody, beside the identity's own.
+    `other_driver` names what else drives the same agents, empty if nothing.
     """
 
     is_paused: bool = False
     paused_until: Instant | None = None
+    all_are_paused: bool = False
+    all_paused_until: Instant | None = None
     participation: str = "active"
     quiet_hours: QuietHours | None = None
     other_driver: str = ""
@@ -215,10 +221,7 @@ def every_hold(
 
 def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Iterator[Hold]:
     by_hand = Instant(now + LOOK_AGAIN)
-    if switches.is_paused and switches.paused_until is None:
-        yield Hold(HoldReason.PAUSED, "until resumed", next_look_at=by_hand)
-    if switches.is_paused and switches.paused_until is not None and switches.paused_until > now:
-        yield Hold(HoldReason.PAUSED, next_look_at=switches.paused_until)
+    yield from _pauses(switches, now)
     if switches.participation != "active":
         detail = f"participationStatus is {harmless(switches.participation, _ID_LIMIT)}"
         yield Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
@@ -227,6 +230,22 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
         yield Hold(HoldReason.QUIET_HOURS, next_look_at=Instant(now - now % _MINUTE + left * _MINUTE))
+
+
+def _pauses(switches: Switches, now: Instant) -> Iterator[Hold]:
+    """One hold for the identity's own pause and that of everybody: the longer one says when it ends by itself."""
+    both = [
+        ("", switches.is_paused, switches.paused_until),
+        (EVERYBODY, switches.all_are_paused, switches.all_paused_until),
+    ]
+    lasting = [(whose, until) for whose, is_on, until in both if is_on and (until is None or until > now)]
+    if not lasting:
+        return
+    ends = [until for _, until in lasting if until is not None]
+    is_by_hand = len(ends) < len(lasting)
+    whose = lasting[0][0] if len(lasting) == 1 else f"by itself, and {EVERYBODY}"
+    detail = ", ".join(filter(None, (whose, "until resumed" if is_by_hand else "")))
+    yield Hold(HoldReason.PAUSED, detail, next_look_at=Instant(now + LOOK_AGAIN) if is_by_hand else max(ends))
 
 
 def _limits_reached(

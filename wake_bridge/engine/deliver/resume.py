@@ -77,7 +77,7 @@ class Resume:
         # where another adapter might find no trace of it and send it again
         route = self._routes.by(delivery.identity, delivery.adapter)
         if route is None:
-            gone = Nowhere(HoldReason.NO_ADAPTER, f"{delivery.adapter} has begun it, and no adapter can look for it")
+            gone = Nowhere(HoldReason.NO_ADAPTER, f"begun by {delivery.adapter}, and no adapter can look for it")
             return self._without_a_place(delivery, progress, gone)
         place = await self._watch.locate(route)
         if isinstance(place, Nowhere):

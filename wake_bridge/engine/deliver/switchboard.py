@@ -28,10 +28,12 @@ class Switchboard:
     def of(self, identity: Identity, participation: str = "active") -> Switches:
         """All switches; `participation` is the identity's own, as its node has it."""
         pauses = {one.identity: one for one in self._ledger.pauses(self._clock.now())}
-        pause = pauses.get(identity) or pauses.get("*")
+        own, all_of_them = pauses.get(identity), pauses.get("*")
         return Switches(
-            is_paused=pause is not None,
-            paused_until=pause.until if pause else None,
+            is_paused=own is not None,
+            paused_until=own.until if own else None,
+            all_are_paused=all_of_them is not None,
+            all_paused_until=all_of_them.until if all_of_them else None,
             participation=participation,
             quiet_hours=self._current.settings.quiet_hours,
             other_driver=self._other_driver(),

@@ -1,0 +1,357 @@
+"""Issue 12, A3: every remedy of a hold in a real pane is taken literally, and the hold ends.
+
+What stands between back-quotes is run as it is printed, in a shell within the same tmux; what a person is asked to do in
+the pane is done with keys. All are held at the same time by one daemon; each test judges what was seen of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from wake_bridge.domain.delivery import Hold, HoldReason, Step
+from wake_bridge.domain.names import Identity
+from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.testing.agent_pane import AgentPane
+from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.testing.playground import Playground
+from wake_bridge.testing.sandbox import QUICK
+
+CONFIG: Final = f"""{QUICK}
+limits.wakes_per_hour = 1
+
+[targets."@misnamed"]
+pane = "misnamed"
+harness = "nonesuch"
+
+[targets."@unserved"]
+adapter = "claude"
+pane = "unserved"
+
+[adapters]
+claude.enabled = false
+codex.enabled = false
+"""
+
+
+@dataclass
+class Room:
+    """All of it: the world, its agents, and a graph that is written to like the services do."""
+
+    world: Playground
+    core: MemoryCore
+
+    def agent(self, name: str) -> AgentPane:
+        """The agent of that name."""
+        return self.world.agents[name]
+
+    def keys(self, pane: str, *keys: str) -> None:
+        """What a person presses in a pane."""
+        self.world.tmux.run("send-keys", "-t", pane, *keys)
+
+    def shell(self, command: str, pane: str = "") -> None:
+        """A command as it was printed, in a shell of the same tmux; `pane` is where that shell runs."""
+        tmux, sandbox = self.world.tmux, self.world.sandbox
+        environment = {
+            **sandbox.environment,
+            "PATH": f"{Path(sandbox.command[0]).parent}:{os.environ['PATH']}",
+            "TMUX": f"{tmux.socket_path},{tmux.server_pid},0",
+            **({"TMUX_PANE": pane} if pane else {}),
+        }
+        subprocess.run(["sh", "-c", command], check=True, env=environment, cwd=sandbox.home, capture_output=True)
+
+    def reconfigure(self, old: str, new: str) -> None:
+        """A person changes the configuration, and has the daemon read it."""
+        file = self.world.sandbox.config_file
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+        self.world.sandbox.daemons[-1].reload()
+
+
+Put = Callable[[Room, AgentPane], None]
+Take = Callable[[Room, AgentPane, str], None]
+
+
+def _shows(mode: str, text: str = "") -> Put:
+    return lambda _, agent: agent.fake.shows(mode, text)
+
+
+def _presses(*keys: str) -> Take:
+    return lambda room, agent, _: room.keys(agent.id, *keys)
+
+
+def _runs_it(room: Room, _: AgentPane, remedy: str) -> None:
+    (command,) = re.findall(r"`([^`]+)`", remedy)
+    room.shell(command)
+
+
+def _runs_it_there(room: Room, agent: AgentPane, remedy: str) -> None:
+    command, *_ = re.findall(r"`(wake-bridge bind [^`]+)`", remedy)
+    room.shell(command, agent.id)
+
+
+def _runs_it_elsewhere(room: Room, agent: AgentPane, remedy: str) -> None:
+    """The right pane is a new one by now."""
+    agent.session = "moved"
+    agent.moves_in()
+    _runs_it_there(room, agent, remedy)
+
+
+def _tmux(*arguments: str) -> Put:
+    def put(room: Room, agent: AgentPane) -> None:
+        room.world.tmux.run(*(argument.replace("{pane}", agent.id) for argument in arguments))
+
+    return put
+
+
+def _in_chorus(room: Room, agent: AgentPane) -> None:
+    room.world.tmux.run("split-window", "-d", "-t", agent.id, "cat")
+    room.world.tmux.run("set-option", "-w", "-t", agent.id, "synchronize-panes", "on")
+
+
+def _dies(room: Room, agent: AgentPane) -> None:
+    room.world.tmux.run("set-option", "-p", "-t", agent.id, "remain-on-exit", "on")
+    agent.fake.shows("crash")
+
+
+def _leaves_to_its_shell(room: Room, agent: AgentPane) -> None:
+    agent.fake.shows("exit")
+    room.world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", 20, "the shell")
+
+
+def _starts_it(room: Room, agent: AgentPane, _: str) -> None:
+    room.keys(agent.id, "-l", f"exec {shlex.join(agent.fake.command())}")
+    room.keys(agent.id, "Enter")
+
+
+def _is_typed_at(room: Room, agent: AgentPane) -> None:
+    typist = room.world.tmux.attach(agent.session)
+    typist.waits_until_shown()
+    typist.types("x")
+    typist.types("\x7f")
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _has_unread_keys(room: Room, agent: AgentPane) -> None:
+    room.world.tmux.run("respawn-pane", "-k", "-t", agent.id, f"exec {shlex.join(agent.fake.command('--deaf'))}")
+    room.world.tmux.waits_until(agent.pane, lambda look: "fake harness" in look.text, 30, "its screen")
+    room.keys(agent.id, "-l", "hello")
+
+
+def _starts_another(room: Room, agent: AgentPane, _: str) -> None:
+    room.world.tmux.run("respawn-pane", "-k", "-t", agent.id, f"exec {shlex.join(agent.fake.command())}")
+
+
+def _sends_it(room: Room, agent: AgentPane, _: str) -> None:
+    """A person presses Enter until the text is gone."""
+
+    def is_gone() -> bool:
+        if not agent.fake.submits():
+            room.keys(agent.id, "Enter")
+        return bool(agent.fake.submits())
+
+    room.world.sandbox.waits_for(is_gone, 20, "the text to go")
+
+
+def _has_a_twin(room: Room, agent: AgentPane) -> None:
+    twin = FakeHarness(room.world.directory, "twin")
+    line = f"exec {shlex.join(twin.command())}"
+    room.world.tmux.run("new-window", "-d", "-t", f"{agent.session}:", line)
+    twin.control(30)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What stands in the way of one agent's mail, by reason and how the detail begins, and how its remedy is taken."""
+
+    reason: HoldReason
+    detail: str
+    put: Put
+    take: Take
+    options: tuple[str, ...] = ()
+    mails: int = 1
+    under_shell: bool = False
+    pane: str | None = None
+
+
+R = HoldReason
+ROWS: Final[Mapping[str, Row]] = {
+    "dialog": Row(R.WAITING_ON_APPROVAL, "", _shows("approval"), _presses("n")),
+    "draft": Row(R.USER_TYPING, "", _shows("draft", "half a thought"), _presses("Enter")),
+    "typist": Row(R.USER_TYPING, "client-key", _is_typed_at, _nothing),
+    "bang": Row(R.USER_TYPING, "shell-mode", _shows("shell"), _presses("Escape")),
+    "menu": Row(R.UNKNOWN, "no-composer", _shows("menu"), _presses("Escape")),
+    "copymode": Row(R.COPY_MODE, "", _tmux("copy-mode", "-t", "{pane}"), _presses("q")),
+    "dead": Row(R.PANE_DEAD, "", _dies, _runs_it),
+    "deaf": Row(R.INPUT_OFF, "", _tmux("select-pane", "-d", "-t", "{pane}"), _runs_it),
+    "chorus": Row(R.UNKNOWN, "synchronized", _in_chorus, _runs_it),
+    "shell": Row(R.NO_AGENT, "", _leaves_to_its_shell, _starts_it, under_shell=True),
+    "misnamed": Row(
+        R.NO_AGENT,
+        "no-profile",
+        _nothing,
+        lambda room, *_: room.reconfigure('harness = "nonesuch"', 'harness = "fake"'),
+    ),
+    "gone": Row(R.UNREACHABLE, "", _tmux("kill-pane", "-t", "{pane}"), _runs_it_elsewhere),
+    "unsaid": Row(R.UNREACHABLE, "nothing says", _nothing, _runs_it_there, pane=""),
+    "twins": Row(R.AMBIGUOUS, "", _has_a_twin, _runs_it_there),
+    "staged": Row(R.STAGED, "", _nothing, _sends_it, options=("--swallow-enter", "5")),
+    "unserved": Row(
+        R.NO_ADAPTER, "", _nothing, lambda room, *_: room.reconfigure('adapter = "claude"', 'adapter = "tmux"')
+    ),
+    "spent": Row(R.BUDGET, "", _nothing, _runs_it, mails=2),
+    "fenced": Row(
+        R.OTHER_DRIVER,
+        "the pane's option",
+        _tmux("set-option", "-p", "-t", "{pane}", "@wake_bridge_driver", "somebody"),
+        _runs_it,
+    ),
+    "hung": Row(R.ACTIVE, "unread-input", _has_unread_keys, _starts_another),
+}
+
+
+@dataclass
+class Seen:
+    """What was seen of one row: the hold, what it told a person, what became of it."""
+
+    hold: Hold | None = None
+    remedy: str = ""
+    ended: list[str | None] = field(default_factory=list)
+    submits: int = 0
+
+
+@pytest.fixture(scope="module")
+def seen(
+    tmp_path_factory: pytest.TempPathFactory,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001 - asked for what it demands
+) -> Iterator[dict[str, Seen]]:
+    """Hold them all, take every remedy, and look what becomes of them."""
+    with Playground(tmp_path_factory.mktemp("remedies"), program) as world:
+        world.sandbox.configure(CONFIG)
+        world.sandbox.graph.parent.mkdir(parents=True)
+        with MemoryCore.create(world.sandbox.graph, ["@me", *(f"@{name}" for name in ROWS)]) as core:
+            core.set("@me", "accountType", "human")
+            yield _course(Room(world, core))
+
+
+def _course(room: Room) -> dict[str, Seen]:
+    _move_in(room)
+    sandbox = room.world.sandbox
+    sandbox.daemon()
+    for name, row in ROWS.items():
+        row.put(room, room.agent(name))
+        for number in range(row.mails):
+            room.core.send("@me", f"@{name}", f"mail {number}")
+            if number + 1 < row.mails:
+                room.agent(name).fake.waits_for("submit", timeout=60)
+    seen = {name: Seen() for name in ROWS}
+    # each is looked at in every round
+    with suppress(TimeoutError):
+        sandbox.waits_for(lambda: sum(_held(room, name, seen[name]) for name in ROWS) == len(ROWS), 40, "every hold")
+    waiting = [name for name in ROWS if seen[name].hold is not None]
+    for name in waiting:
+        ROWS[name].take(room, room.agent(name), seen[name].remedy)
+    with suppress(TimeoutError):
+        sandbox.waits_for(
+            lambda: sum(_ended(room, name, seen[name]) for name in waiting) == len(waiting), 60, "every end"
+        )
+    for name in ROWS:
+        seen[name].submits = len(room.agent(name).fake.submits())
+    return seen
+
+
+def _move_in(room: Room) -> None:
+    world = room.world
+    world.together(lambda name: world.agent(name, *ROWS[name].options, under_shell=ROWS[name].under_shell), list(ROWS))
+    for name, row in ROWS.items():
+        pane = name if row.pane is None else row.pane
+        place = {"appName": "", "adapter": "tmux", "tmuxSession": pane, "coalesceWindow": 0}
+        room.core.subscribe(f"@{name}", harnessTargetMetadata=place)
+
+
+def _held(room: Room, name: str, seen: Seen) -> bool:
+    """Whether the row's hold was written down; it is kept the first time."""
+    if seen.hold is not None:
+        return True
+    with closing(LedgerStore.open(room.world.sandbox.state_dir, read_only=True)) as ledger:
+        deliveries = ledger.deliveries(state=None, identity=Identity(f"@{name}"), limit=10)
+        steps = [step for one in deliveries for step in ledger.journal_of(one.id) if step.step is Step.HELD]
+        now = [one.hold for one in deliveries if one.hold is not None]
+    row = ROWS[name]
+    past = [Hold(R(one.detail["reason"]), one.detail.get("detail", ""), one.detail.get("where", "")) for one in steps]
+    for hold in (*now, *past):
+        if hold.reason is row.reason and hold.detail.startswith(row.detail):
+            seen.hold, seen.remedy = hold, hold.remedy(Identity(f"@{name}"))
+            return True
+    return False
+
+
+def _ended(room: Room, name: str, seen: Seen) -> bool:
+    with closing(LedgerStore.open(room.world.sandbox.state_dir, read_only=True)) as ledger:
+        deliveries = ledger.deliveries(state=None, identity=Identity(f"@{name}"), limit=10)
+    seen.ended = [one.outcome or (f"{one.hold.reason}: {one.hold.detail}" if one.hold else None) for one in deliveries]
+    return all(one.state.is_terminal for one in deliveries)
+
+
+PAUSES: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("pause @ada",),
+    "everybody is": ("pause --all",),
+    "by itself": ("pause @ada", "pause --all --for 1h"),
+}
+"""By how the detail begins: what a person has paused."""
+
+
+@pytest.fixture(scope="module")
+def paused(
+    tmp_path_factory: pytest.TempPathFactory,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001
+) -> Iterator[Room]:
+    """One agent, and a daemon."""
+    with Playground(tmp_path_factory.mktemp("paused"), program) as world:
+        world.sandbox.run("init")
+        world.enlisted("ada")
+        world.sandbox.daemon()
+        with MemoryCore(world.sandbox.graph) as core:
+            yield Room(world, core)
+
+
+@pytest.mark.parametrize("detail", PAUSES)
+def test_the_remedy_of_a_pause_follows_whose_pause_it_is(paused: Room, detail: str) -> None:
+    """Issue 12, A3: after `pause --all` a `resume @x` changes nothing."""
+    sandbox = paused.world.sandbox
+    for command in PAUSES[detail]:
+        sandbox.run(*command.split())
+    sandbox.send("@ada", "mail")
+    held = sandbox.waits_for_delivery(hold_reason="paused")
+    assert held["hold_detail"].startswith(detail)
+
+    for command in re.findall(r"`([^`]+)`", held["remedy"]):
+        paused.shell(command)
+
+    assert sandbox.waits_for_delivery(id=held["id"], state="DELIVERED")["outcome"] == "submitted"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", list(ROWS))
+def test_a_remedy_that_is_taken_literally_ends_the_hold(seen: dict[str, Seen], name: str) -> None:
+    """Issue 12, A3: a remedy that cannot help is a kind of fault of its own."""
+    one, row = seen[name], ROWS[name]
+
+    assert one.hold is not None, f"never held by {row.reason}: {one.ended}"
+    assert one.ended == ["submitted"] * row.mails, (one.hold, one.remedy)
+    assert one.submits >= row.mails

@@ -12,8 +12,20 @@ from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.edges.change_log import sqlite_mail
-from wake_bridge.edges.change_log.sqlite_rows import RowReader, Stored, stored_or_none, text
-from wake_bridge.edges.change_log.sqlite_source import SqliteSource
+from wake_bridge.edges.change_log.sqlite_bounds import Large
+from wake_bridge.edges.change_log.sqlite_pieces import (
+    NODES,
+    keys_of,
+    message_or_none,
+    node_at,
+    node_row,
+    rows_of,
+    unless_too_large,
+    value_at,
+    walk,
+)
+from wake_bridge.edges.change_log.sqlite_rows import RowReader, Stored, stored_or_none, text, without_body
+from wake_bridge.edges.change_log.sqlite_source import Rows, SqliteSource
 from wake_bridge.ports.change_log import (
     IDENTITY_LABELS,
     BrokenRow,
@@ -75,6 +87,12 @@ _TOUCHED: Final = """
 _WITH_EVENTS: Final = _ROWS.format(events="g.event_id, g.event_payload")
 _WITHOUT_EVENTS: Final = _ROWS.format(events="NULL, NULL")
 
+_NO_NODE: Final = (None, None)
+_NO_EDGE: Final = (None,) * 5
+_EDGE_COLUMNS: Final = ("id", "source", "target", "type", "data")
+_SOURCE: Final = _EDGE_COLUMNS.index("source")
+_TYPE: Final = _EDGE_COLUMNS.index("type")
+
 _ENDS: Final = "(SELECT MIN(log_id) FROM GraphLog), (SELECT MAX(log_id) FROM GraphLog)"
 
 
@@ -100,7 +118,8 @@ class SqliteGraph:
             )
             if not examined:
                 return Page((), (), cursor, "", 0)
-            rows, are_all = self._source.query_within(PAGE_BYTES, query, cursor, last)
+            found = unless_too_large(lambda: self._source.query_within(PAGE_BYTES, query, cursor, last))
+            rows, are_all = found or (self._row_by_row(query, cursor, last), True)
             upto = LogId(last if are_all else rows[-1][0])
             fingerprint = self.fingerprint_at(upto)
         reader = RowReader()
@@ -145,12 +164,8 @@ class SqliteGraph:
         with self._source.snapshot():
             tip = self.bounds().highest
             fingerprint = self.fingerprint_at(tip)
-            rows = self._source.query(
-                "SELECT id, data FROM Nodes WHERE data GLOB '*MESSAGE*' AND data GLOB '*\"task\"*'"
-            )
-        tasks = ((text(node_id), _labelled(data, MESSAGE_LABEL)) for node_id, data in rows)
-        known = tuple((task_id, properties) for task_id, properties in tasks if properties and properties.get("task"))
-        return Census(tip, fingerprint or "", known)
+            tasks = walk(self._source, "data GLOB '*MESSAGE*' AND data GLOB '*\"task\"*'", _task)
+        return Census(tip, fingerprint or "", tuple(tasks))
 
     def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:
         """See `ChangeLog.logged_before`. No index helps: it is asked for rare edges, and walks the log once for all."""
@@ -181,20 +196,19 @@ class SqliteGraph:
         """See `ChangeLog.subscriptions`."""
         self._source.refresh()
         # GLOB walks through all nodes three times as fast as instr
-        rows = self._source.query("SELECT id, data FROM Nodes WHERE data GLOB ?", f"*{SUBSCRIPTION_LABEL}*")
-        found = ((text(node_id), _labelled(data, SUBSCRIPTION_LABEL)) for node_id, data in rows)
-        return [(node_id, properties) for node_id, properties in found if properties is not None]
+        return walk(self._source, "data GLOB ?", _subscription, f"*{SUBSCRIPTION_LABEL}*")
 
     def subscription(self, subscription_id: str) -> Json | None:
         """See `ChangeLog.subscription`."""
         node = self._node(subscription_id)
-        return node.properties if node and node.label == SUBSCRIPTION_LABEL else None
+        return node.properties if node and node.label == SUBSCRIPTION_LABEL and node.is_whole else None
 
     def identities(self) -> Mapping[Identity, IdentityRow]:
         """See `ChangeLog.identities`."""
         self._source.refresh()
         # '@' to just before 'A': a range of the primary key instead of a walk through all nodes
-        rows = self._source.query("SELECT id, data FROM Nodes WHERE id >= '@' AND id < 'A'")
+        keys = keys_of(self._source, "SELECT rowid FROM Nodes WHERE id >= '@' AND id < 'A'")
+        rows = rows_of(self._source, keys, NODES, lambda key: node_row(self._source, key))
         nodes = ((text(node_id), stored_or_none(data)) for node_id, data in rows)
         return {
             Identity(node_id): IdentityRow.from_node(node_id, node.properties)
@@ -283,10 +297,61 @@ class SqliteGraph:
 
     def _node(self, node_id: str) -> Stored | None:
         self._source.refresh()
-        rows = self._source.query("SELECT data FROM Nodes WHERE id = ?", node_id)
-        return stored_or_none(rows[0][0]) if rows else None
+        found = node_at(self._source, node_id)
+        return message_or_none(self._source, node_id, found[1]) if found else None
+
+    def _row_by_row(self, query: str, cursor: LogId, last: LogId) -> Rows:
+        """A page in which something is too large: what that is decides what becomes of its row."""
+        rows: Rows = []
+        log_ids = keys_of(self._source, "SELECT log_id FROM GraphLog WHERE log_id > ? AND log_id <= ?", cursor, last)
+        for log_id in sorted(log_ids):
+            alone = unless_too_large(lambda: self._source.query(query, log_id - 1, log_id))  # noqa: B023 - called at once
+            rows += self._described(log_id) if alone is None else alone
+        return rows
+
+    def _described(self, log_id: int) -> Rows:
+        """The row of the log that cannot be loaded with what it points at, in the form of the page; nothing if it is no news."""
+        columns = ("entity_type", "entity_id", *(("event_id", "event_payload") if self._source.has_events() else ()))
+        entity_type, entity_id, *event = (value_at(self._source, "GraphLog", log_id, name) for name in columns)
+        if isinstance(entity_id, Large):
+            return []
+        head = (log_id, entity_type, entity_id, *(event or (None, None)))
+        match entity_type:
+            case b"nodes" if _is_news(entity_id, node := node_at(self._source, entity_id)):
+                return [(*head, entity_id, node and node[1], *_NO_EDGE, *_NO_NODE)]
+            case b"edges":
+                edges = keys_of(self._source, "SELECT rowid FROM Edges WHERE id = CAST(? AS TEXT)", entity_id)
+                for rowid in edges:
+                    edge = [value_at(self._source, "Edges", rowid, name) for name in _EDGE_COLUMNS]
+                    if text(edge[_TYPE]) in EDGE_TYPES:
+                        return [(*head, *_NO_NODE, *edge, *self._message(edge[_SOURCE]))]
+            case b"task_state_changed":
+                return [(*head, *_NO_NODE, *_NO_EDGE, *self._message(entity_id))]
+        return []
+
+    def _message(self, message_id: object) -> tuple[object, object]:
+        """Id and JSON of the message that a row is about; as `Stored` where it is too large."""
+        found = None if isinstance(message_id, Large) else node_at(self._source, message_id)
+        if found is None:
+            return _NO_NODE
+        message = message_or_none(self._source, text(message_id), found[1])
+        return message_id, message if message is not None else found[1]
 
 
-def _labelled(data: object, label: str) -> Json | None:
+def _is_news(node_id: object, node: tuple[int, object] | None) -> bool:
+    """Whether a node that cannot be loaded may be a subscription or an identity; of a message, its mail edges tell."""
+    head = stored_or_none(node[1]) if node is not None else None
+    label = head.label if head is not None else ""
+    return label in {SUBSCRIPTION_LABEL, *IDENTITY_LABELS} or text(node_id).startswith(("WAKE_SUB:", "@"))
+
+
+def _subscription(node_id: object, data: object) -> tuple[str, Json] | None:
     node = stored_or_none(data)
-    return node.properties if node and node.label == label else None
+    return (text(node_id), node.properties) if node and node.label == SUBSCRIPTION_LABEL else None
+
+
+def _task(node_id: object, data: object) -> tuple[str, Json] | None:
+    node = stored_or_none(data)
+    if node is None or node.label != MESSAGE_LABEL or not node.properties.get("task"):
+        return None
+    return text(node_id), without_body(node).properties

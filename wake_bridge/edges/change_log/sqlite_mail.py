@@ -11,35 +11,52 @@ from typing import Any, Final
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import MESSAGE_LABEL, read_mark, text_of
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
-from wake_bridge.edges.change_log.sqlite_rows import Stored, edge_row, stored_or_none, text
-from wake_bridge.edges.change_log.sqlite_source import Rows, SqliteSource
+from wake_bridge.edges.change_log.sqlite_pieces import (
+    NODES,
+    Row,
+    keys_of,
+    message_or_none,
+    node_at,
+    node_row,
+    rows_of,
+    value_at,
+    walk,
+)
+from wake_bridge.edges.change_log.sqlite_rows import Stored, edge_row, stored_or_none, text, without_body
+from wake_bridge.edges.change_log.sqlite_source import SqliteSource
 from wake_bridge.ports.change_log import EdgeRow, Json, LogEntry, MailState
 
 _NO_ROW: Final = LogId(0)
 _GONE: Final = MailState(exists=False, addressed=False, is_read=False)
 
-_UNREAD: Final = """
-    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data FROM Edges e JOIN Nodes n ON n.id = e.source
+_MAIL: Final = "SELECT id, source, target, type, data FROM Edges WHERE rowid IN (SELECT value FROM json_each(?1))"
+_MAIL_OF: Final = """
+    SELECT rowid FROM Edges WHERE source IN (SELECT value FROM json_each(?)) AND type IN ('SENT_TO', 'DELIVERED_TO')
+"""
+_ADDRESSED: Final = """
+    SELECT e.rowid FROM Edges e
     WHERE e.target IN (?, 'AGENT:*') AND e.type IN ('SENT_TO', 'DELIVERED_TO')
-    AND CASE WHEN typeof(n.data) = 'text' AND json_valid(n.data) THEN
-        json_extract(n.data, '$.label') = 'MESSAGE'
-        AND (e.type = 'DELIVERED_TO' OR json_extract(n.data, '$.properties.readAt') IS NULL)
-    END
     AND NOT (e.target = 'AGENT:*' AND EXISTS (SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO'))
     ORDER BY e.rowid
 """
+_SENT: Final = """
+    SELECT e.rowid FROM json_each(?) wanted CROSS JOIN Edges e ON e.source = wanted.value
+    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO') ORDER BY wanted.key, e.rowid
+"""
+# the keys lead, in their order: a sorter would pack message and edge into one row, and refuse two that fit
+_LETTERS: Final = """
+    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
+    FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value CROSS JOIN Nodes n ON n.id = e.source
+"""
+_UNREAD: Final = f"""{_LETTERS}
+    WHERE CASE WHEN json_valid(n.data) THEN
+        e.type = 'DELIVERED_TO' OR COALESCE(json_extract(n.data, '$.properties.readAt'), '') IN ('', 0)
+    ELSE 1 END
+"""
 _RECENT: Final = """
-    SELECT id, json_extract(data, '$.properties.sentAt') FROM Nodes
-    WHERE instr(data, 'MESSAGE') AND CASE WHEN typeof(data) = 'text' AND json_valid(data) THEN
+    instr(data, 'MESSAGE') AND CASE WHEN json_valid(data) THEN
         json_extract(data, '$.label') = 'MESSAGE' AND json_extract(data, '$.properties.sentAt') >= ?
     END
-    ORDER BY rowid
-"""
-_EDGES_OF: Final = """
-    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
-    FROM json_each(?) wanted JOIN Nodes n ON n.id = wanted.value JOIN Edges e ON e.source = n.id
-    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO')
-    ORDER BY wanted.key, e.rowid
 """
 
 
@@ -49,17 +66,16 @@ def mail_states(
     """See `ChangeLog.mail_states`."""
     ids = json.dumps(sorted({message_id for message_id, _ in pairs}))
     with source.snapshot():
-        nodes = source.query("SELECT id, data FROM Nodes WHERE id IN (SELECT value FROM json_each(?))", ids)
-        edges = source.query(
-            "SELECT id, source, target, type, data FROM Edges WHERE source IN (SELECT value FROM json_each(?))"
-            " AND type IN ('SENT_TO', 'DELIVERED_TO')",
-            ids,
-        )
-    messages = {text(node_id): stored_or_none(data) for node_id, data in nodes}
-    mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
-    for row in edges:
-        edge = _edge(row)
-        mail.setdefault(edge.source, []).append(edge)
+        nodes = keys_of(source, "SELECT rowid FROM Nodes WHERE id IN (SELECT value FROM json_each(?))", ids)
+        messages = {
+            text(node_id): _read_state(message_or_none(source, text(node_id), data))
+            for node_id, data in rows_of(source, nodes, NODES, lambda key: node_row(source, key))
+        }
+        edges = keys_of(source, _MAIL_OF, ids)
+        mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
+        for row in rows_of(source, edges, _MAIL, lambda key: _edge_columns(source, key)):
+            edge = _edge(row)
+            mail.setdefault(edge.source, []).append(edge)
     return {
         (message_id, identity): _mail_state(messages[message_id], mail[message_id], identity)
         if message_id in messages
@@ -71,7 +87,7 @@ def mail_states(
 def unread_mail(source: SqliteSource, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
     """See `ChangeLog.unread_mail`."""
     unread: list[tuple[str, Json, EdgeRow]] = []
-    for message_id, message, edge in _mail_in(source.query(_UNREAD, identity)):
+    for message_id, message, edge in _letters(source, keys_of(source, _ADDRESSED, identity), _UNREAD):
         carrier = edge.properties if edge.type == "DELIVERED_TO" else message
         sent_at = parse_instant(message.get("sentAt"))
         is_own_broadcast = edge.target == BROADCAST and text_of(message.get("from")) == identity
@@ -85,8 +101,14 @@ def recent_mail(source: SqliteSource, since: Instant) -> list[str]:
     """See `ChangeLog.recent_mail`."""
     # a day of slack, for times written with an offset; the exact comparison follows
     day_before = datetime.fromtimestamp(since / 1000, UTC) - timedelta(days=1)
-    rows = source.query(_RECENT, f"{day_before:%Y-%m-%d}")
-    recent = [(parse_instant(text(sent_at)) or 0, text(message_id)) for message_id, sent_at in rows]
+
+    def sent(node_id: object, data: object) -> tuple[int, str] | None:
+        message = message_or_none(source, text(node_id), data)
+        if message is None or message.label != MESSAGE_LABEL:
+            return None
+        return parse_instant(message.properties.get("sentAt")) or 0, text(node_id)
+
+    recent = walk(source, _RECENT, sent, f"{day_before:%Y-%m-%d}", large=lambda key: sent(*node_row(source, key)))
     return [message_id for sent_at, message_id in sorted(recent, key=itemgetter(0)) if sent_at >= since]
 
 
@@ -94,22 +116,40 @@ def mail_edges(source: SqliteSource, message_ids: Sequence[str]) -> list[LogEntr
     """See `ChangeLog.mail_edges`."""
     return [
         LogEntry(_NO_ROW, "edges", edge.id, edge=edge, message=message)
-        for _, message, edge in _mail_in(source.query(_EDGES_OF, json.dumps(list(message_ids))))
+        for _, message, edge in _letters(source, keys_of(source, _SENT, json.dumps(list(message_ids))), _LETTERS)
     ]
 
 
 def edges_from(source: SqliteSource, entity_id: str) -> list[EdgeRow]:
     """The edges that start from a node, or the edge of that id; oldest first."""
-    rows = source.query("SELECT id, source, target, type, data FROM Edges WHERE source = ?1 OR id = ?1", entity_id)
-    return [_edge(row) for row in rows]
+    keys = keys_of(source, "SELECT rowid FROM Edges WHERE source = ?1 OR id = ?1", entity_id)
+    return [_edge(row) for row in rows_of(source, keys, _MAIL, lambda key: _edge_columns(source, key))]
 
 
-def _mail_in(rows: Rows) -> Iterator[tuple[str, Json, EdgeRow]]:
-    """Message id, message and edge of each row in which both can be read."""
-    for message_id, message_data, *edge_columns in rows:
-        message, edge = stored_or_none(message_data), stored_or_none(edge_columns[-1])
-        if message and edge:
-            yield text(message_id), message.properties, _edge(edge_columns)
+def _letters(source: SqliteSource, keys: Sequence[int], statement: str) -> Iterator[tuple[str, Json, EdgeRow]]:
+    """Message id, message (without its body) and edge, by the edges' rowids, where both can be read."""
+    for message_id, data, *columns in rows_of(source, keys, statement, lambda key: _letter(source, key)):
+        message, edge = message_or_none(source, text(message_id), data), stored_or_none(columns[-1])
+        if message and message.label == MESSAGE_LABEL and edge and edge.is_whole:
+            yield text(message_id), without_body(message).properties, _edge(columns)
+
+
+def _letter(source: SqliteSource, edge: int) -> Row:
+    columns = _edge_columns(source, edge)
+    found = node_at(source, columns[1])
+    return (columns[1], found[1] if found else None, *columns)
+
+
+def _edge_columns(source: SqliteSource, rowid: int) -> Row:
+    return tuple(value_at(source, "Edges", rowid, name) for name in ("id", "source", "target", "type", "data"))
+
+
+def _read_state(message: Stored | None) -> Stored | None:
+    """What is needed of a message to say whether it was read: hundreds are asked for at once."""
+    if message is None:
+        return None
+    kept = {name: message.properties.get(name) for name in ("from", "readAt", "archivedAt")}
+    return Stored(message.label, kept)
 
 
 def _edge(columns: Sequence[Any]) -> EdgeRow:

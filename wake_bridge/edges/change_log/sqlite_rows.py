@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wake_bridge.domain.facts import MAIL_EDGES
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import LogId
-from wake_bridge.ports.change_log import BrokenRow, EdgeRow, Json, LogEntry
+from wake_bridge.edges.change_log.sqlite_bounds import Large
+from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, EdgeRow, Json, LogEntry
 
 NOTHING: Final[Json] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The JSON of a node or an edge: its label (empty for an edge) and its properties."""
+    """The JSON of a node or an edge: its label (empty for an edge) and its properties, or only the first of them."""
 
     label: str
     properties: Json
+    is_whole: bool = True
 
 
 class Unreadable(ValueError):
@@ -35,7 +37,14 @@ def text(value: object) -> str:
 
 
 def stored(data: object) -> Stored:
-    """Read the JSON of a node or an edge; raises `Unreadable`."""
+    """Read the JSON of a node or an edge: the one decoder of everything that is stored. Raises `Unreadable`.
+
+    Of a value that is too large it gives what the beginning tells.
+    """
+    if isinstance(data, Stored):
+        return data
+    if isinstance(data, Large):
+        return _beginning(data)
     whole = _object(data)
     properties = whole.get("properties", NOTHING)
     if not isinstance(properties, dict):
@@ -52,13 +61,18 @@ def stored_or_none(data: object) -> Stored | None:
         return None
 
 
+def without_body(node: Stored) -> Stored:
+    """A node without the text of a message: a page of them may hold a thousand."""
+    return replace(node, properties={name: value for name, value in node.properties.items() if name != "bodyText"})
+
+
 def edge_row(edge_id: object, source: object, target: object, kind: object, properties: Json) -> EdgeRow:
     """An edge from its columns."""
     return EdgeRow(text(edge_id), text(source), text(target), text(kind), properties)
 
 
 class RowReader:
-    """Turns the rows of one page into entries; a message that many edges start from is read once."""
+    """Turns the rows of one page into entries; a message that many edges start from is read once, without its body."""
 
     def __init__(self) -> None:
         self._messages: dict[bytes, Stored] = {}
@@ -85,11 +99,16 @@ class RowReader:
         if node_id is None:
             return LogEntry(*where)
         node = stored(data)
+        if not node.is_whole and node.label not in IDENTITY_LABELS:
+            raise Unreadable(f"it is too large to read ({data})")
         return LogEntry(*where, label=node.label, node=node.properties)
 
     def _edge_entry(self, where: tuple[LogId, str, str], pointed_at: list[Any]) -> LogEntry:
         edge_id, source, target, kind, data, message_id, message = pointed_at[2:]
-        edge = edge_row(edge_id, source, target, kind, stored(data).properties)
+        link = stored(data)
+        if not link.is_whole:
+            raise Unreadable(f"it is too large to read ({data})")
+        edge = edge_row(edge_id, source, target, kind, link.properties)
         if edge.type not in MAIL_EDGES:
             return LogEntry(*where, edge=edge)
         return LogEntry(*where, edge=edge, message=self._message(message_id, message))
@@ -110,7 +129,7 @@ class RowReader:
         if message_id is None:
             return None
         if message_id not in self._messages:
-            self._messages[message_id] = stored(data)
+            self._messages[message_id] = without_body(stored(data))
         message = self._messages[message_id]
         return message.properties if message.label == MESSAGE_LABEL else None
 
@@ -118,10 +137,12 @@ class RowReader:
 def _object(data: object) -> Mapping[str, Any]:
     if data is None:
         raise Unreadable("its JSON is missing")
+    if isinstance(data, Large):
+        raise Unreadable(f"it is too large to read ({data})")
     if not isinstance(data, bytes):
         raise Unreadable("its JSON is no text")
     try:
-        whole = json.loads(data.decode())
+        whole = json.loads(data.decode(), parse_constant=_refuse)
     except UnicodeDecodeError as error:
         raise Unreadable("it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -129,3 +150,16 @@ def _object(data: object) -> Mapping[str, Any]:
     if not isinstance(whole, dict):
         raise Unreadable("its JSON is no object")
     return whole
+
+
+def _beginning(data: Large) -> Stored:
+    if not data.beginning.lstrip().startswith(b"{"):
+        raise Unreadable(f"its JSON is no object, of {data}")
+    of_node, properties = data.members()
+    label = of_node.get("label")
+    return Stored(label if isinstance(label, str) else "", properties, is_whole=False)
+
+
+def _refuse(word: str) -> None:
+    """`NaN` and `Infinity` are no JSON: what SQLite could not change afterwards is not read."""
+    raise ValueError(word)

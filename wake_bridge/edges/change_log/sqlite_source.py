@@ -11,12 +11,22 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
+from wake_bridge.edges.change_log.sqlite_bounds import (
+    Budget,
+    Large,
+    is_interrupted,
+    is_too_large,
+    large_value,
+    limit,
+    stall_told,
+    why_no_graph,
+)
 from wake_bridge.edges.change_log.sqlite_family import Family, family_of
 from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, sqlite_address
 
@@ -29,9 +39,9 @@ REOPEN_AFTER: Final = 60.0
 REOPEN_AGAIN_AFTER: Final = 0.8
 """Seconds that a connection is kept though the file was written: a writer's checkpoint does that as well."""
 
-TABLES: Final = ("Nodes", "Edges", "GraphLog")
-
-Rows = list[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Rows = list[Row]
+Answer = TypeVar("Answer")
 
 _NOT_OURS: Final = "set graph.path to the graph, or to a new place and run `wake-bridge init`"
 _READ_ONLY_DIRECTORY: Final = (
@@ -60,6 +70,7 @@ class SqliteSource:
         self._family: Family = family_of(path)
         self._family.add(self)
         self._connection: sqlite3.Connection | None = None
+        self._budget: Budget | None = None
         self._opened_file = (0, 0)
         self._opened_at = 0.0
         self._opened_as = (0, 0)
@@ -73,9 +84,28 @@ class SqliteSource:
             try:
                 return self._run(self._open_connection(), statement, values)
             except SourceError as error:
-                if not is_busy(error.__cause__):
-                    self.close()
+                self._close_after(error.__cause__)
                 raise
+
+    def each(self, read: Callable[[Row], Answer], statement: str, *values: object) -> list[Answer]:
+        """What `read` makes of each row of a query, one at a time: what it keeps of them is all that is held."""
+        with self._family.turn:
+            connection = self._open_connection()
+            try:
+                with closing(self._started(connection, statement, values)) as cursor:
+                    return [read(row) for row in cursor]
+            except sqlite3.Error as error:
+                self._close_after(error)
+                raise self._explained(error) from error
+
+    def large(self, table: str, column: str, rowid: int) -> Large:
+        """A value that is too large to load: its size, and how it begins."""
+        with self._family.turn:
+            try:
+                return large_value(self._open_connection(), table, column, rowid)
+            except sqlite3.Error as error:
+                self._close_after(error)
+                raise self._explained(error) from error
 
     def query_within(self, most_bytes: int, statement: str, *values: object) -> tuple[Rows, bool]:
         """The first rows of a query, as many as fit into `most_bytes` and one at least; whether these are all."""
@@ -84,14 +114,14 @@ class SqliteSource:
             rows: Rows = []
             size = 0
             try:
-                with closing(connection.execute(statement, values)) as cursor:
+                with closing(self._started(connection, statement, values)) as cursor:
                     for row in cursor:
                         rows.append(row)
                         size += sum(len(value) for value in row if isinstance(value, bytes))
                         if size > most_bytes:
                             return rows, False
             except sqlite3.Error as error:
-                self.close()
+                self._close_after(error)
                 raise self._explained(error) from error
             return rows, True
 
@@ -206,7 +236,8 @@ class SqliteSource:
         except sqlite3.Error as error:
             raise self._explained(error) from error
         try:
-            connection.text_factory = bytes
+            limit(connection)
+            self._budget = Budget(connection, self.path)
             self._run(connection, "PRAGMA query_only = 1", ())
             self._check(connection)
             self._require_still_there(file_before)
@@ -246,25 +277,37 @@ class SqliteSource:
             raise SourceUnavailable("the graph is being replaced", str(self.path), hint="it is looked at again")
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        found = self._run(connection, "SELECT name FROM sqlite_master WHERE type = 'table'", ())
-        names = {row[0].decode() for row in found}
-        missing = [table for table in TABLES if table not in names]
-        if missing:
-            raise SourceNotAGraph(
-                f"this database is not a graph: it has no {', '.join(missing)}", str(self.path), hint=_NOT_OURS
-            )
+        try:
+            why_not = why_no_graph(connection)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        if why_not:
+            raise SourceNotAGraph(f"this database is not a graph: {why_not}", str(self.path), hint=_NOT_OURS)
 
     def _run(self, connection: sqlite3.Connection, statement: str, values: Sequence[object]) -> Rows:
         try:
-            return connection.execute(statement, tuple(values)).fetchall()
+            return self._started(connection, statement, values).fetchall()
         except sqlite3.Error as error:
             raise self._explained(error) from error
+
+    def _started(self, connection: sqlite3.Connection, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
+        if self._budget is not None:
+            self._budget.begin()
+        return connection.execute(statement, tuple(values))
+
+    def _close_after(self, error: BaseException | None) -> None:
+        """Open anew after an error; a busy file and a large row are no fault of the connection."""
+        if not is_busy(error) and not is_too_large(error):
+            self.close()
 
     def _explained(self, error: sqlite3.Error) -> SourceError:
         """SQLite's error as one a person can act on."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             return SourceNotAGraph("this file is not a database", str(self.path), hint=_NOT_OURS)
+        if is_interrupted(error) and self._budget is not None:
+            what, hint = stall_told(self._budget.seconds)
+            return SourceUnavailable(what, str(self.path), hint=hint)
         hint = _HINTS.get(code, "it is looked at again")
         return SourceUnavailable(f"the graph cannot be read now ({error})", str(self.path), hint=hint)
 

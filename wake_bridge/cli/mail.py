@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,13 +20,15 @@ from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.identity_nodes import ensure_identity, require_identity
 from wake_bridge.edges.graph.mailbox import (
+    REPAIR,
     Draft,
     Mail,
+    SetAside,
     audience,
+    mailbox_of,
     mark_read,
     require_mail,
     require_message,
-    unread_mail_of,
 )
 from wake_bridge.edges.graph.mailbox import send as send_message
 from wake_bridge.edges.graph.task_moves import grant as give_right
@@ -34,6 +36,9 @@ from wake_bridge.edges.graph.task_moves import move_task
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.timestamps import timestamp_now
+
+if TYPE_CHECKING:
+    from wake_bridge.edges.graph.outlook import Outlook
 
 OPERATOR: Final = "@operator"
 FLOORS: Final = {
@@ -145,20 +150,32 @@ def inbox(
     """Show unread mail, oldest first. What is shown counts as announced: it wakes nobody again."""
     with run.open_mail(foreign=foreign, marking=consume) as graph:
         require_identity(graph, identity)
-        unread = unread_mail_of(graph, identity)
-        judged = list(zip(unread, _policies(run, graph, identity, unread), strict=True))
-        wanted = [(mail, policy) for mail, policy in judged if policy in FLOORS[floor]]
-        shown = [mail for mail, _ in wanted[:limit]]
-        for mail, policy in wanted[:limit]:
-            _show(run, mail, policy, with_body=bodies)
-        _count_as_announced(run, identity, shown)
+        judge = _Judge(run, graph, identity)
+        shown: list[Mail] = []
+        aside: list[SetAside] = []
+        more = 0
+        for one in mailbox_of(graph, identity):
+            if isinstance(one, SetAside):
+                aside += [one] if len(aside) < MOST_AT_ONCE else []
+                continue
+            policy = judge.policy(one)
+            if policy not in FLOORS[floor]:
+                continue
+            if len(shown) < limit:
+                _show(run, one, policy, with_body=bodies)
+                shown.append(one.without_text())
+            else:
+                more += 1
+        for row in aside:
+            run.console.warn(f"note: {row.message_id} is set aside: {row.why} ({row.row_id}); {REPAIR}")
+        _count_as_announced(run, identity, [mail.message.id for mail in shown] + [row.message_id for row in aside])
         if isinstance(graph, GraphWriter):
             mark_read(graph, shown, timestamp_now())
     run.poke_daemon()
     if not shown:
         run.console.say(f"no unread mail for {identity}" + ("" if floor == "later" else f" (floor {floor})"))
-    if len(wanted) > limit:
-        run.console.warn(f"note: {len(wanted) - limit} more; read these first, or add --limit {MOST_AT_ONCE}")
+    if more:
+        run.console.warn(f"note: {more} more; read these first, or add --limit {MOST_AT_ONCE}")
 
 
 @click.command()
@@ -172,9 +189,10 @@ def read(run: CommandContext, identity: str, message_ids: tuple[str, ...], keep:
     with run.open_mail(foreign=foreign, marking=not keep) as graph:
         require_identity(graph, identity)
         mails = [require_mail(graph, identity, message_id) for message_id in dict.fromkeys(message_ids)]
-        for mail, policy in zip(mails, _policies(run, graph, identity, mails), strict=True):
-            _show(run, mail, policy, with_body=True)
-        _count_as_announced(run, identity, mails)
+        judge = _Judge(run, graph, identity)
+        for mail in mails:
+            _show(run, mail, judge.policy(mail), with_body=True)
+        _count_as_announced(run, identity, [mail.message.id for mail in mails])
         if isinstance(graph, GraphWriter):
             mark_read(graph, mails, timestamp_now())
     run.poke_daemon()
@@ -204,15 +222,19 @@ def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draf
     return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["nobody receives it"]
 
 
-def _policies(run: CommandContext, graph: GraphFile, identity: str, mails: list[Mail]) -> list[WakePolicy]:
-    """How insistent the wake of each is."""
-    if not mails:
-        # most looks into an inbox find nothing, and need no setting to say so
-        return []
-    from wake_bridge.edges.graph.outlook import Outlook
+class _Judge:
+    """How insistent the wake of a message is. Most looks into an inbox find nothing, and need no setting to say so."""
 
-    outlook = Outlook(graph, run.settings, _now())
-    return [outlook.policy(mail.message, Identity(identity)) for mail in mails]
+    def __init__(self, run: CommandContext, graph: GraphFile, identity: str) -> None:
+        self._run, self._graph, self._identity = run, graph, Identity(identity)
+        self._outlook: Outlook | None = None
+
+    def policy(self, mail: Mail) -> WakePolicy:
+        if self._outlook is None:
+            from wake_bridge.edges.graph.outlook import Outlook
+
+            self._outlook = Outlook(self._graph, self._run.settings, _now())
+        return self._outlook.policy(mail.message, self._identity)
 
 
 def _show(run: CommandContext, mail: Mail, policy: WakePolicy, *, with_body: bool) -> None:
@@ -247,14 +269,14 @@ def _letter(message: Message, record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _count_as_announced(run: CommandContext, identity: str, mails: list[Mail]) -> None:
+def _count_as_announced(run: CommandContext, identity: str, message_ids: list[str]) -> None:
     """What was printed, and has left this process, need not be announced by a wake."""
     run.console.flush()
-    if not mails:
+    if not message_ids:
         return
     try:
         with closing(LedgerStore.open(run.settings.state_dir)) as ledger:
-            ledger.announce(Identity(identity), [mail.message.id for mail in mails], "inbox", _now())
+            ledger.announce(Identity(identity), message_ids, "inbox", _now())
     except DiskFull as full:
         run.console.warn(f"note: a wake may tell of it again, for it could not be noted: {full}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -142,7 +143,7 @@ def _object(data: object) -> Mapping[str, Any]:
     if not isinstance(data, bytes):
         raise Unreadable("its JSON is no text")
     try:
-        whole = json.loads(data.decode(), parse_constant=_refuse)
+        whole = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
     except UnicodeDecodeError as error:
         raise Unreadable("it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -158,6 +159,11 @@ def _beginning(data: Large) -> Stored:
     of_node, properties = data.members()
     label = of_node.get("label")
     return Stored(label if isinstance(label, str) else "", properties, is_whole=False)
+
+
+def _finite(digits: str) -> float:
+    """`1e999` is JSON, and would be infinity, which is none."""
+    return max(-sys.float_info.max, min(float(digits), sys.float_info.max))
 
 
 def _refuse(word: str) -> None:

@@ -6,15 +6,27 @@ For the graph commands, each a short-lived process of its own; the daemon's tail
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from wake_bridge.domain.errors import OperationFailed, SourceMissing, SourceNotAGraph, SourceUnavailable
+from wake_bridge.edges.change_log.sqlite_bounds import (
+    LARGEST_VALUE,
+    Budget,
+    Large,
+    is_interrupted,
+    is_too_large,
+    large_value,
+    limit,
+    stall_told,
+    why_no_graph,
+)
+from wake_bridge.edges.change_log.sqlite_pieces import Row, keys_of, message_in, node_at, rows_of, value_at, walk
+from wake_bridge.edges.change_log.sqlite_rows import Unreadable, edge_row, stored_or_none, text
 from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, sqlite_address
 from wake_bridge.ports.change_log import EdgeRow
 
@@ -23,23 +35,31 @@ BUSY_TIMEOUT: Final = 5.0
 
 Properties = dict[str, Any]
 Parameters = Sequence[object] | Mapping[str, object]
+Answer = TypeVar("Answer")
 
-_EDGES: Final = "SELECT id, source, target, type, data FROM Edges WHERE type = ?"
+_EDGES: Final = "SELECT rowid FROM Edges WHERE type = ?"
 _BY_ENDS: Final = {
     (True, True): f"{_EDGES} AND source = ? AND target = ? ORDER BY rowid",
     (True, False): f"{_EDGES} AND source = ? ORDER BY rowid",
     (False, True): f"{_EDGES} AND target = ? ORDER BY rowid",
     (False, False): f"{_EDGES} ORDER BY rowid",
 }
+_EDGE_COLUMNS: Final = ("id", "source", "target", "type", "data")
+# the keys lead, in their order
+_EDGES_OF: Final = """
+    SELECT e.id, e.source, e.target, e.type, e.data
+    FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as stored; `properties` is the inner object of its JSON."""
+    """A node as stored; `properties` is the inner object of its JSON, or what is known of one that is too large to load."""
 
     id: str
     label: str
     properties: Properties
+    is_whole: bool = True
 
 
 def owner_of(identity: str) -> str:
@@ -83,6 +103,8 @@ class GraphFile:
             self._connection = sqlite3.connect(
                 sqlite_address(path, self._mode), uri=True, isolation_level=None, timeout=BUSY_TIMEOUT
             )
+            limit(self._connection)
+            self._budget = Budget(self._connection, path)
         try:
             self._probe()
         except BaseException:
@@ -90,17 +112,18 @@ class GraphFile:
             raise
 
     def _probe(self) -> None:
+        with self._translating():
+            why_not = why_no_graph(self._connection)
+        if why_not:
+            raise SourceNotAGraph(
+                f"this database is not a graph: {why_not}",
+                str(self.path),
+                hint="set graph.path to the graph, or to a new place and run `wake-bridge init`",
+            )
         columns = {
             table: {str(row[1]) for row in self.query(f"PRAGMA table_info({table})")}
             for table in ("Nodes", "Edges", "GraphLog")
         }
-        if not all(columns.values()):
-            missing = ", ".join(table for table, names in columns.items() if not names)
-            raise SourceNotAGraph(
-                f"this database is not a graph: it has no {missing}",
-                str(self.path),
-                hint="set graph.path to the graph, or to a new place and run `wake-bridge init`",
-            )
         self.is_embedded = self.query("PRAGMA application_id")[0][0] == APPLICATION_ID
         self._has_owner = "user_id" in columns["Nodes"] and "user_id" in columns["Edges"]
         self.has_events = {"event_id", "event_payload"} <= columns["GraphLog"]
@@ -121,34 +144,54 @@ class GraphFile:
         Raises:
             OperationFailed: its JSON cannot be read.
         """
-        rows = self.query("SELECT id, data FROM Nodes WHERE id = ?", (node_id,))
-        if not rows:
+        found = node_at(self, node_id)
+        if found is None:
             return None
-        node = _node(*rows[0])
-        if node is None:
-            raise OperationFailed("the node's JSON cannot be read", node_id, hint="repair it in the graph")
-        return node
+        try:
+            node = message_in(self, node_id, found[1])
+        except Unreadable as why:
+            raise OperationFailed(
+                f"the node cannot be read: {why}", node_id, hint="repair or delete that row in the graph"
+            ) from why
+        return Node(node_id, node.label, dict(node.properties), is_whole=node.is_whole)
 
     def nodes(self, label: str) -> list[Node]:
         """All nodes with a label, by id; those whose JSON cannot be read are left out."""
-        rows = self.query(
-            # in the order of the file, and by GLOB first: a walk along the index of ids takes ten times as long
-            "SELECT id, data FROM Nodes WHERE CASE WHEN data GLOB ?2 AND json_valid(data)"
-            " THEN json_extract(data, '$.label') END = ?1 ORDER BY +id",
-            (label, f"*{label}*"),
-        )
-        return [node for node in (_node(*row) for row in rows) if node is not None]
+
+        def labelled(node_id: object, data: object) -> Node | None:
+            node = stored_or_none(data)
+            return Node(text(node_id), label, dict(node.properties)) if node and node.label == label else None
+
+        return sorted(walk(self, "data GLOB ?", labelled, f"*{label}*"), key=lambda node: node.id)
 
     def edges(self, kind: str, *, source: str | None = None, target: str | None = None) -> list[EdgeRow]:
-        """All edges of a type, of a source or a target if given; oldest first."""
+        """All edges of a type, of a source or a target if given; oldest first. Properties that cannot be read are none."""
         given = [end for end in (source, target) if end is not None]
-        rows = self.query(_BY_ENDS[source is not None, target is not None], (kind, *given))
-        return [EdgeRow(row[0], row[1], row[2], row[3], _properties(row[4])) for row in rows]
+        keys = keys_of(self, _BY_ENDS[source is not None, target is not None], kind, *given)
+        return [_edge(row) for row in rows_of(self, keys, _EDGES_OF, self.edge_columns)]
 
-    def query(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
-        """All rows of one question."""
+    def edge_columns(self, rowid: int) -> Row:
+        """Id, source, target, type and JSON of an edge, each by itself: `Large` where it is too large to load."""
+        return tuple(value_at(self, "Edges", rowid, name) for name in _EDGE_COLUMNS)
+
+    def query(self, statement: str, parameters: Parameters = ()) -> list[Row]:
+        """All rows of one question, texts as texts."""
         with self._translating():
-            return self._connection.execute(statement, parameters).fetchall()
+            self._budget.begin()
+            rows = self._connection.execute(statement, parameters).fetchall()
+        return [tuple(text(value) if isinstance(value, bytes) else value for value in row) for row in rows]
+
+    def each(self, read: Callable[[Row], Answer], statement: str, *values: object) -> list[Answer]:
+        """See `sqlite_pieces.GraphReader`."""
+        with self._translating():
+            self._budget.begin()
+            with contextlib.closing(self._connection.execute(statement, values)) as cursor:
+                return [read(row) for row in cursor]
+
+    def large(self, table: str, column: str, rowid: int) -> Large:
+        """See `sqlite_pieces.GraphReader`."""
+        with self._translating():
+            return large_value(self._connection, table, column, rowid)
 
     @contextlib.contextmanager
     def _translating(self) -> Iterator[None]:
@@ -156,6 +199,9 @@ class GraphFile:
         try:
             yield
         except sqlite3.OperationalError as busy:
+            if is_interrupted(busy):
+                what, hint = stall_told(self._budget.seconds)
+                raise SourceUnavailable(what, str(self.path), hint=hint) from busy
             raise SourceUnavailable(
                 f"the graph cannot be used now ({busy})",
                 str(self.path),
@@ -164,6 +210,10 @@ class GraphFile:
         except sqlite3.IntegrityError as refusal:
             raise OperationFailed(f"the graph refuses the change ({refusal})", str(self.path)) from refusal
         except sqlite3.DatabaseError as broken:
+            if is_too_large(broken):
+                raise SourceUnavailable(
+                    f"a row is larger than {LARGEST_VALUE:,} bytes", str(self.path), hint="make it smaller in the graph"
+                ) from broken
             raise SourceNotAGraph(
                 f"this file is not a graph ({broken})",
                 str(self.path),
@@ -171,20 +221,7 @@ class GraphFile:
             ) from broken
 
 
-def _node(node_id: str, data: str) -> Node | None:
-    try:
-        stored = json.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(stored, dict) or not isinstance(stored.get("properties"), dict):
-        return None
-    return Node(node_id, str(stored.get("label", "")), stored["properties"])
-
-
-def _properties(data: str) -> Properties:
-    try:
-        stored = json.loads(data)
-    except ValueError:
-        return {}
-    inner = stored.get("properties") if isinstance(stored, dict) else None
-    return inner if isinstance(inner, dict) else {}
+def _edge(row: Row) -> EdgeRow:
+    edge_id, source, target, kind, data = row
+    kept = stored_or_none(data)
+    return edge_row(edge_id, source, target, kind, kept.properties if kept else {})

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from wake_bridge.domain.errors import RefusedForSafety
+from wake_bridge.domain.errors import RefusedForSafety, UsageMistake
+from wake_bridge.edges.change_log.sqlite_bounds import LARGEST_WRITTEN
 from wake_bridge.edges.graph.graph_file import GraphFile, Parameters
 
 _HEAVIEST: Final = 5.0
@@ -52,8 +53,12 @@ class GraphWriter(GraphFile):
         )
 
     def put_node(self, node_id: str, label: str, properties: Mapping[str, Any]) -> None:
-        """Insert a node, or replace what it holds."""
-        data = as_stored({"id": node_id, "label": label, "properties": dict(properties)})
+        """Insert a node, or replace what it holds.
+
+        Raises:
+            UsageMistake: it is larger than anybody here could read.
+        """
+        data = _storable({"id": node_id, "label": label, "properties": dict(properties)})
         row = {"id": node_id, "user_id": properties.get("userId"), "data": data}
         self._upsert("Nodes", row)
 
@@ -73,7 +78,7 @@ class GraphWriter(GraphFile):
                 edge_id = str(uuid.uuid4())
                 merged = {"weight": 1, **properties}
             edge = {"id": edge_id, "source": source, "target": target, "type": kind}
-            row = {**edge, "user_id": merged.get("userId"), "data": as_stored({**edge, "properties": merged})}
+            row = {**edge, "user_id": merged.get("userId"), "data": _storable({**edge, "properties": merged})}
             self._upsert("Edges", row)
         return edge_id
 
@@ -109,6 +114,7 @@ class GraphWriter(GraphFile):
     def run(self, statement: str, parameters: Parameters = ()) -> int:
         """One statement; answers how many rows it changed."""
         with self._translating():
+            self._budget.begin()
             return self._connection.execute(statement, parameters).rowcount
 
 
@@ -116,6 +122,18 @@ def as_stored(value: Mapping[str, Any]) -> str:
     """JSON as the real services write it: compact, Unicode as it is, lone surrogates escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", text)
+
+
+def _storable(value: Mapping[str, Any]) -> str:
+    """The same, of a size that can be read again."""
+    data = as_stored(value)
+    size = len(data.encode())
+    if size > LARGEST_WRITTEN:
+        raise UsageMistake(
+            f"this is too large: {size:,} bytes with all that is stored beside its text; {LARGEST_WRITTEN:,} can be",
+            hint="put the text into a file and send where it lies",
+        )
+    return data
 
 
 def _number(value: object) -> float:

@@ -18,12 +18,16 @@ LABELS: Final = frozenset({IDENTITY_LABEL, "AGENT"})
 
 
 def find_identity(graph: GraphFile, identity: str) -> Node | None:
-    """The node of an identity; None if there is none.
+    """The node of an identity; None if there is none. One that cannot be read is an identity nevertheless, and not whole.
 
     Raises:
         OperationFailed: another kind of node has that id.
     """
-    node = graph.node(identity)
+    try:
+        node = graph.node(identity)
+    except OperationFailed:
+        # its mail is delivered, so its mailbox must open
+        return Node(identity, IDENTITY_LABEL, {}, is_whole=False)
     if node is not None and node.label not in LABELS:
         raise OperationFailed(f"{identity} is a {node.label} node, not an identity", str(graph.path))
     return node
@@ -68,8 +72,16 @@ def ensure_identity(graph: GraphWriter, identity: str, now: str, *, human: bool 
 def put_identity(
     graph: GraphWriter, identity: str, now: str, *, display_name: str | None = None, human: bool = False
 ) -> Node:
-    """Add an identity, or change the name and the kind of one that is there; all else it holds stays."""
+    """Add an identity, or change the name and the kind of one that is there; all else it holds stays.
+
+    Raises:
+        OperationFailed: the node that is there cannot be read.
+    """
     present = find_identity(graph, identity)
+    if present is not None and not present.is_whole:
+        raise OperationFailed(
+            "the node cannot be read, and is not written over", identity, hint="repair or delete that row in the graph"
+        )
     kept = present.properties if present is not None else _newcomer(identity, now, human=human)
     changed: dict[str, Any] = {"accountType": "human"} if human else {}
     if display_name is not None:

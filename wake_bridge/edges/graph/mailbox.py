@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from wake_bridge.domain.errors import NotFound
-from wake_bridge.domain.messages import MESSAGE_LABEL
+from wake_bridge.domain.errors import NotFound, OperationFailed
+from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from, read_mark
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.subscriptions import plain_tag
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY
+from wake_bridge.edges.change_log.sqlite_pieces import Row, keys_of, message_in, node_at, rows_of
+from wake_bridge.edges.change_log.sqlite_rows import Unreadable, stored, text
 from wake_bridge.edges.graph.graph_file import GraphFile, Node, owner_of
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 
+REPAIR: Final = "repair or delete that row in the graph"
+"""What to do about a row that cannot be read."""
+
+# by columns of the edge alone: nothing of what it holds is loaded for it
 _ADDRESSED: Final = """
-    SELECT n.id, n.data, e.id, e.type, e.data
-    FROM Edges e JOIN Nodes n ON n.id = e.source
-    WHERE json_valid(n.data) AND json_valid(e.data) AND (
-        (e.type = 'DELIVERED_TO' AND e.target = :identity)
-        OR (e.type = 'SENT_TO' AND e.target = :identity AND NOT EXISTS (
-            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND d.target = :identity))
+    SELECT e.rowid FROM Edges e
+    WHERE ((e.type = 'DELIVERED_TO' AND e.target = ?1)
+        OR (e.type = 'SENT_TO' AND e.target = ?1 AND NOT EXISTS (
+            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND d.target = ?1))
         OR (e.type = 'SENT_TO' AND e.target = 'AGENT:*' AND NOT EXISTS (
             SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO')))
 """
-_UNREAD: Final = f"""{_ADDRESSED}
-    AND CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
-        json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt') IS NULL
-        AND json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt') IS NULL
-    END ORDER BY e.rowid
+_ALL: Final = f"{_ADDRESSED} ORDER BY e.rowid"
+_ONE: Final = f"{_ADDRESSED} AND e.source = ?2 ORDER BY e.rowid"
+# the keys lead, in their order: a sorter would pack message and edge into one row, and refuse two that fit
+_MAIL: Final = """
+    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
+    FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value CROSS JOIN Nodes n ON n.id = e.source
 """
-_ONE: Final = f"{_ADDRESSED} AND n.id = :message ORDER BY e.rowid"
+_UNREAD: Final = f"""{_MAIL}
+    WHERE CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
+        COALESCE(json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt'), '')
+            IN ('', 0)
+        AND COALESCE(
+            json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt'), '')
+            IN ('', 0)
+    ELSE 1 END
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +70,27 @@ class Mail:
     """A message as it lies in somebody's mailbox.
 
     `table` and `row_id` say what carries its read state: the recipient's own edge for a broadcast, else the node.
+    `recipient` is whose mailbox it is.
     """
 
     message: Node
     table: Literal["Nodes", "Edges"]
     row_id: str
     is_read: bool
+    recipient: str
+
+    def without_text(self) -> Mail:
+        """The same, for whoever has shown it: many at once may not fit into memory."""
+        return replace(self, message=replace(self.message, properties={}))
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Mail that is addressed to somebody and cannot be read: the message, the row that is at fault, and why."""
+
+    message_id: str
+    row_id: str
+    why: str
 
 
 def send(graph: GraphWriter, draft: Draft, now: str) -> str:
@@ -124,13 +151,20 @@ def require_message(graph: GraphFile, message_id: str) -> Node:
     return node
 
 
+def mailbox_of(graph: GraphFile, identity: str) -> Iterator[Mail | SetAside]:
+    """What an identity has neither read nor put away, in the order it was sent; its own broadcasts are not.
+
+    A row that cannot be read is set aside, and hides none behind it. Rows are loaded a few at a time.
+    """
+    for row in _rows(graph, keys_of(graph, _ALL, identity), _UNREAD):
+        one = _mail(graph, row, identity)
+        if isinstance(one, SetAside) or (one and not one.is_read and not _is_own_broadcast(one)):
+            yield one
+
+
 def unread_mail_of(graph: GraphFile, identity: str) -> list[Mail]:
-    """What an identity has neither read nor put away, in the order it was sent; its own broadcasts are not."""
-    return [
-        mail
-        for row in graph.query(_UNREAD, {"identity": identity})
-        if (mail := _mail(row)) is not None and not _is_own_broadcast(mail, identity)
-    ]
+    """The same, of what can be read."""
+    return [one for one in mailbox_of(graph, identity) if isinstance(one, Mail)]
 
 
 def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
@@ -138,11 +172,15 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
 
     Raises:
         NotFound: there is no such message, or it is not addressed to the identity.
+        OperationFailed: it cannot be read.
     """
     require_message(graph, message_id)
-    for row in graph.query(_ONE, {"identity": identity, "message": message_id}):
-        if (mail := _mail(row)) is not None:
-            return mail
+    for row in _rows(graph, keys_of(graph, _ONE, identity, message_id), _MAIL):
+        one = _mail(graph, row, identity)
+        if isinstance(one, SetAside):
+            raise OperationFailed(f"the message cannot be read: {one.why}", one.row_id, hint=REPAIR)
+        if one is not None:
+            return one
     raise NotFound(
         f"the message is not addressed to {identity}", message_id, hint=f"try `wake-bridge inbox {identity}`"
     )
@@ -151,28 +189,55 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
 def mark_read(graph: GraphWriter, mails: Iterable[Mail], now: str) -> None:
     """Set `readAt` where each message's read state lies; one that was read before keeps its time."""
     for mail in mails:
-        if not mail.is_read:
+        if mail.is_read:
+            continue
+        if mail.table == "Nodes" and not mail.message.is_whole:
+            # what is too large to load cannot be changed: an edge of the recipient's own says it, as with a broadcast
+            receipt = {"deliveredAt": now, "readAt": now, "deliveryKind": "direct", "userId": owner_of(mail.recipient)}
+            graph.link(mail.message.id, mail.recipient, "DELIVERED_TO", receipt)
+        else:
             graph.set_property(mail.table, mail.row_id, "readAt", now)
 
 
-def _mail(row: Sequence[Any]) -> Mail | None:
-    node_id, node_data, edge_id, kind, edge_data = row
-    node, edge = json.loads(node_data), json.loads(edge_data)
-    if node.get("label") != MESSAGE_LABEL or not isinstance(node.get("properties"), dict):
+def _rows(graph: GraphFile, keys: Sequence[int], statement: str) -> Iterator[Row]:
+    def described(key: int) -> Row:
+        edge = graph.edge_columns(key)
+        found = node_at(graph, edge[1])
+        return (edge[1], found[1] if found else None, *edge)
+
+    return rows_of(graph, keys, statement, described)
+
+
+def _mail(graph: GraphFile, row: Row, identity: str) -> Mail | SetAside | None:
+    """The mail that an edge addresses; None where it starts from something else."""
+    message_id, edge_id, kind = text(row[0]), text(row[2]), text(row[5])
+    try:
+        message = message_in(graph, message_id, row[1])
+    except Unreadable as why:
+        return SetAside(message_id, message_id, str(why))
+    if message.label != MESSAGE_LABEL:
         return None
+    try:
+        edge = stored(row[6])
+    except Unreadable as why:
+        return SetAside(message_id, edge_id, str(why))
     by_edge = kind == "DELIVERED_TO"
-    carrier = (edge.get("properties") or {}) if by_edge else node["properties"]
+    if not edge.is_whole:
+        return SetAside(message_id, edge_id, f"it is too large to read ({row[6]})")
+    if isinstance(unusable := message_from(message_id, message.properties), Unusable):
+        return SetAside(message_id, message_id, unusable.why)
     return Mail(
-        Node(node_id, MESSAGE_LABEL, node["properties"]),
+        Node(message_id, MESSAGE_LABEL, dict(message.properties), is_whole=message.is_whole),
         "Edges" if by_edge else "Nodes",
-        edge_id if by_edge else node_id,
-        is_read=bool(carrier.get("readAt")),
+        edge_id if by_edge else message_id,
+        is_read=read_mark(edge.properties if by_edge else message.properties) is not None,
+        recipient=identity,
     )
 
 
-def _is_own_broadcast(mail: Mail, identity: str) -> bool:
+def _is_own_broadcast(mail: Mail) -> bool:
     properties = mail.message.properties
-    return properties.get("to") == BROADCAST and properties.get("from") == identity
+    return properties.get("to") == BROADCAST and properties.get("from") == mail.recipient
 
 
 def _message(graph: GraphFile, draft: Draft, thread: str | None, tags: tuple[str, ...], now: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wake_bridge.domain.errors import NotFound
+from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
 from wake_bridge.edges.graph.graph_file import GraphFile, Node, Properties, owner_of
@@ -115,8 +115,11 @@ def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
 
     Raises:
         NotFound: there is none, or more than one.
+        OperationFailed: it cannot be read.
     """
     node = graph.node(subscription_id)
+    if node is not None and not node.is_whole:
+        raise OperationFailed("it is too large to read", subscription_id, hint="delete or repair that row in the graph")
     if node is not None and node.label == SUBSCRIPTION_LABEL:
         return node
     beginnings = (subscription_id, ID_PREFIX + subscription_id) if subscription_id else ()
@@ -148,8 +151,8 @@ def shown_subscription(node: Node) -> dict[str, Any]:
 
 
 def _changed(properties: Properties, wish: Wish) -> Properties:
-    filters = dict(properties.get("filters") or {})
-    metadata = dict(properties.get("harnessTargetMetadata") or {})
+    filters = dict(_object(properties, "filters"))
+    metadata = dict(_object(properties, "harnessTargetMetadata"))
     lists = {"senderFilter": wish.senders, "taggedConcepts": wish.tags, "inReplyToFilter": wish.in_reply_to}
     for name, values in lists.items():
         if values is not None:
@@ -177,8 +180,7 @@ def _changed(properties: Properties, wish: Wish) -> Properties:
 
 def _route(properties: Properties) -> tuple[object, ...]:
     """What makes two subscriptions alike; window and policy do not."""
-    filters = properties.get("filters") or {}
-    metadata = properties.get("harnessTargetMetadata") or {}
+    filters, metadata = _object(properties, "filters"), _object(properties, "harnessTargetMetadata")
     judged = tuple(
         (name, tuple(sorted(map(str, value))) if isinstance(value, list) else value)
         for name, value in sorted(filters.items())
@@ -193,7 +195,13 @@ def _recovered_target(properties: Properties) -> object:
     target = properties.get("harnessTarget")
     if target != "degraded":
         return target
-    return "a2a-webhook" if "url" in properties["harnessTargetMetadata"] else BRIDGE_TARGET
+    return "a2a-webhook" if "url" in _object(properties, "harnessTargetMetadata") else BRIDGE_TARGET
+
+
+def _object(properties: Properties, name: str) -> Properties:
+    """An object that properties hold; an empty one where they hold something else."""
+    value = properties.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _is_active(node: Node) -> bool:

@@ -433,3 +433,55 @@ def test_nobody_is_made_in_a_foreign_graph(foreign: Post) -> None:
     assert foreign.run("wake", "@neo-gpt", "x", "--foreign").exit_code == 8
     assert foreign.run("wake", "@neo-gpt", "x", "--from", "@tobiu", "--foreign").exit_code == 0
     assert foreign.run("send", "@neo-gpt", "--from", "@neo-fable", "--subject", "x").exit_code == 7
+
+
+def test_an_inbox_names_the_rows_it_sets_aside_and_shows_the_rest(post: Post) -> None:
+    """Issue 12 C1: which row, why, and what to do; it counts as told, so that no wake sends the agent there again."""
+    post.send("@bob", "--subject", "first")
+    with contextlib.closing(sqlite3.connect(post.graph)) as graph, graph:
+        graph.execute("INSERT INTO Nodes(id, data) VALUES ('MESSAGE:bad', '[]')")
+        graph.execute('INSERT INTO Nodes(id, data) VALUES (\'MESSAGE:5\', \'{"label":"MESSAGE","properties":{}}\')')
+        for message in ("MESSAGE:bad", "MESSAGE:5"):
+            graph.execute(
+                "INSERT INTO Edges(id, source, target, type, data) VALUES (?1, ?1, '@bob', 'SENT_TO', '{}')", [message]
+            )
+    post.send("@bob", "--subject", "second")
+
+    seen = post.run("inbox", "@bob")
+    assert seen.exit_code == 0
+    assert "first" in seen.stdout
+    assert "second" in seen.stdout
+    assert "MESSAGE:bad is set aside: its JSON is no object (MESSAGE:bad); repair or delete that row" in seen.stderr
+    assert "MESSAGE:5 is set aside: the message names no sender" in seen.stderr
+    ledger = LedgerStore.open(post.state)
+    try:
+        assert "MESSAGE:bad" in ledger.known_subjects(Identity("@bob"), ["MESSAGE:bad"])
+    finally:
+        ledger.close()
+    assert len(post.inbox("@bob", "--consume")) == 2
+    assert post.inbox("@bob") == []
+
+
+def test_an_inbox_counts_what_it_does_not_show(post: Post) -> None:
+    """Only what is shown is held, and marked; the rest is a number."""
+    for number in range(3):
+        post.send("@bob", "--subject", f"subject {number}")
+    seen = post.run("inbox", "@bob", "--limit", "1", "--consume")
+    assert "subject 0" in seen.stdout
+    assert "subject 1" not in seen.stdout
+    assert "2 more" in seen.stderr
+    assert [one["subject"] for one in post.inbox("@bob")] == ["subject 1", "subject 2"]
+
+
+def test_what_is_printed_as_json_is_json(post: Post) -> None:
+    """A number beyond all numbers, and half a character, come from the graph as it is."""
+    data = '{"label":"MESSAGE","properties":{"from":"@ada","subject":"\\ud83d","task":{"state":"\\udc00","n":[1e999]}}}'
+    with contextlib.closing(sqlite3.connect(post.graph)) as graph, graph:
+        graph.execute("INSERT INTO Nodes(id, data) VALUES ('MESSAGE:odd', ?)", [data])
+        graph.execute(
+            "INSERT INTO Edges(id, source, target, type, data) VALUES ('e', 'MESSAGE:odd', '@bob', 'SENT_TO', '{}')"
+        )
+    (line,) = post.run("inbox", "@bob", "--json").stdout.splitlines()
+    told = json.loads(line, parse_constant=pytest.fail)
+    assert told["messageId"] == "MESSAGE:odd"
+    assert post.run("inbox", "@bob").exit_code == 0

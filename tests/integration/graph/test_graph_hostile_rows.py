@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
+from wake_bridge.edges.change_log.sqlite_bounds import LARGEST_VALUE
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_writer import GraphWriter
@@ -122,6 +123,22 @@ def test_what_is_odd_and_can_be_read_is_mail(graph: GraphWriter, path: Path, nam
     addressed(path, "MESSAGE:odd", READABLE[name])
     assert found(graph) == (["MESSAGE:odd"], [])
     mark_read(graph, unread_mail_of(graph, "@bob"), NOW)
+
+
+def test_mail_that_is_too_large_is_read_once(graph: GraphWriter, path: Path) -> None:
+    """Issue 12 C2: its node cannot be changed, so an edge of the recipient's own says that it was read, as with a broadcast."""
+    text = "x" * (LARGEST_VALUE + 1)
+    addressed(path, "MESSAGE:large", '{"label":"MESSAGE","properties":{"from":"@ada","subject":"s","bodyText":"' + text)
+    small = send(graph, Draft("@ada", "@bob", "small"), NOW)
+
+    assert found(graph) == (["MESSAGE:large", small], [])
+    mark_read(graph, unread_mail_of(graph, "@bob"), NOW)
+    assert found(graph) == ([], [])
+    assert require_mail(graph, "@bob", "MESSAGE:large").is_read
+    (receipt,) = graph.edges("DELIVERED_TO", source="MESSAGE:large", target="@bob")
+    assert receipt.properties["readAt"] == NOW
+    with pytest.raises(OperationFailed, match="too large"):
+        move_task(graph, "MESSAGE:large", "Working", "@bob", NOW)
 
 
 def test_an_identity_whose_node_cannot_be_read_has_its_mailbox(graph: GraphWriter, path: Path) -> None:

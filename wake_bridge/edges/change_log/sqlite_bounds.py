@@ -30,6 +30,9 @@ SECONDS_A_GIGABYTE: Final = 20.0
 
 _STEPS_BETWEEN_LOOKS: Final = 20_000
 _MEMBER: Final = re.compile(r'\s*[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
+_NO_MEMBERS: Final = re.compile(r"\{\s*\}")
+_END_OF_OBJECT: Final = re.compile(r"\s*\}")
+_DECODER: Final = json.JSONDecoder()
 _TABLES: Final = ("Nodes", "Edges", "GraphLog")
 _NAMES: Final = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
 
@@ -54,19 +57,16 @@ class Large:
             while found := _MEMBER.match(text, at):
                 name, at = json.loads(found[1]), found.end()
                 if into is of_node and name == "properties" and text.startswith("{", at):
-                    into = properties
-                    continue
-                into[name], at = _DECODER.raw_decode(text, at)
-                if into is properties and (end := _END_OF_OBJECT.match(text, at)):
+                    into, end = properties, _NO_MEMBERS.match(text, at)
+                else:
+                    into[name], at = _DECODER.raw_decode(text, at)
+                    end = _END_OF_OBJECT.match(text, at)
+                if into is properties and end:
                     into, at = of_node, end.end()
         except (ValueError, RecursionError):
             # here it broke off
             pass
         return of_node, properties
-
-
-_DECODER: Final = json.JSONDecoder()
-_END_OF_OBJECT: Final = re.compile(r"\s*\}")
 
 
 class Budget:

@@ -79,6 +79,7 @@ _ABOUT: Final = """
     WHERE g.entity_id = ?1 OR g.entity_id IN (SELECT id FROM Edges WHERE source = ?1)
     ORDER BY g.log_id
 """
+_THAT: Final = "WHERE g.log_id > ? AND g.log_id <= ?"
 _TOUCHED: Final = """
     SELECT entity_id FROM GraphLog WHERE log_id > ?1 AND log_id <= ?2
     UNION SELECT e.source FROM GraphLog g JOIN Edges e ON e.id = g.entity_id
@@ -119,7 +120,7 @@ class SqliteGraph:
             if not examined:
                 return Page((), (), cursor, "", 0)
             found = unless_too_large(lambda: self._source.query_within(PAGE_BYTES, query, cursor, last))
-            rows, are_all = found or (self._row_by_row(query, cursor, last), True)
+            rows, are_all = found or self._row_by_row(query, cursor, last)
             upto = LogId(last if are_all else rows[-1][0])
             fingerprint = self.fingerprint_at(upto)
         reader = RowReader()
@@ -260,7 +261,11 @@ class SqliteGraph:
         """See `ChangeLog.traces_of`."""
         node = self._node(entity_id)
         with self._source.snapshot():
-            rows = self._source.query(self._rows_with(_ABOUT), entity_id)
+            about = self._rows_with(_ABOUT)
+            rows = unless_too_large(lambda: self._source.query(about, entity_id))
+            if rows is None:
+                log_ids = keys_of(self._source, f"SELECT g.log_id FROM GraphLog g {_ABOUT}", entity_id)  # noqa: S608 - ours
+                rows, _ = self._one_by_one(self._rows_with(_THAT), log_ids)
             edges = sqlite_mail.edges_from(self._source, entity_id)
         reader = RowReader()
         read = [reader.entry(row) for row in rows]
@@ -300,14 +305,23 @@ class SqliteGraph:
         found = node_at(self._source, node_id)
         return message_or_none(self._source, node_id, found[1]) if found else None
 
-    def _row_by_row(self, query: str, cursor: LogId, last: LogId) -> Rows:
-        """A page in which something is too large: what that is decides what becomes of its row."""
+    def _row_by_row(self, query: str, cursor: LogId, last: LogId) -> tuple[Rows, bool]:
+        """A page in which something is too large, as `query_within` answers it."""
+        log_ids = "SELECT log_id FROM GraphLog WHERE log_id > ? AND log_id <= ? ORDER BY log_id"
+        return self._one_by_one(query, keys_of(self._source, log_ids, cursor, last))
+
+    def _one_by_one(self, query: str, log_ids: Sequence[int]) -> tuple[Rows, bool]:
+        """The rows of a question for those between two log ids, each asked for by itself; whether these are all."""
         rows: Rows = []
-        log_ids = keys_of(self._source, "SELECT log_id FROM GraphLog WHERE log_id > ? AND log_id <= ?", cursor, last)
-        for log_id in sorted(log_ids):
+        size = 0
+        for log_id in log_ids:
             alone = unless_too_large(lambda: self._source.query(query, log_id - 1, log_id))  # noqa: B023 - called at once
-            rows += self._described(log_id) if alone is None else alone
-        return rows
+            some = self._described(log_id) if alone is None else alone
+            rows += some
+            size += sum(len(value) for row in some for value in row if isinstance(value, bytes))
+            if size > PAGE_BYTES:
+                return rows, log_id == log_ids[-1]
+        return rows, True
 
     def _described(self, log_id: int) -> Rows:
         """The row of the log that cannot be loaded with what it points at, in the form of the page; nothing if it is no news."""

@@ -190,6 +190,7 @@ def message_in(graph: GraphReader, message_id: str, data: object) -> Stored:
             **head.properties,
             "bodyText": f"({data}: too large to show; id {message_id})",
         },
+        is_whole=False,
     )
 
 

@@ -103,6 +103,8 @@ def grant(graph: GraphWriter, scope: str, grantee: str, granter: str) -> str:
 
 def _read(graph: GraphFile, task_id: str) -> _Task:
     message = require_message(graph, task_id)
+    if not message.is_whole:
+        raise OperationFailed("the message is too large to be changed", task_id, hint="make it smaller in the graph")
     task = message.properties.get("task")
     if not isinstance(task, dict) or not isinstance(task.get("state"), str):
         raise NotFound("this message is not a task", task_id, hint="`wake-bridge send --task` makes one")

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -116,10 +116,13 @@ def matched(daemon: DaemonProcess, subject: str, timeout: float = 30) -> dict[st
     raise TimeoutError(f"{subject} was not matched:\n{daemon.log()[-4000:]}")
 
 
-def test_messages_of_a_hundred_megabytes_wake_and_are_told_without_being_loaded(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("others", [3, pytest.param(50, marks=[pytest.mark.torture, pytest.mark.timeout(400)])])
+def test_messages_of_a_hundred_megabytes_wake_and_are_told_without_being_loaded(
+    sandbox: Sandbox, others: int, record_property: Callable[[str, object], None]
+) -> None:
     """Issue 12 C2: the daemon stays below 100 MB, `inbox` below 80 MB; mail that is too large is told, once, and no wake vanishes."""
     daemon = sandbox.daemon()
-    large = stores(sandbox, 1, 100) + stores(sandbox, 3, 20)
+    large = stores(sandbox, 1, 100) + stores(sandbox, others, 20)
     stores(sandbox, 1, 20, recipient="@cyd")
     stores(sandbox, 1, 20, label="EMBEDDING")
     small = sandbox.send("@bob", "a small one", "--body", "the small text", sender="@ada")
@@ -129,14 +132,18 @@ def test_messages_of_a_hundred_megabytes_wake_and_are_told_without_being_loaded(
     assert not daemon.entries("row_quarantined")
     assert peak_of(daemon) <= MOST_OF_A_DAEMON
 
-    seen = measured(sandbox, "inbox", "@bob", "--bodies", "--consume")
-    assert seen.code == 0, seen.errors
-    assert [one for one in (*large, small) if one not in seen.output] == []
-    assert f"subject of {large[0]}" in seen.output
-    assert f"(100.0 MB: too large to show; id {large[0]})" in seen.output
-    assert "the small text" in seen.output
-    assert seen.peak <= MOST_OF_A_COMMAND
-    assert seen.seconds <= 1
+    wanted, told = {*large, small}, ""
+    while missing := {one for one in wanted if one not in told}:
+        seen = measured(sandbox, "inbox", "@bob", "--bodies", "--consume", "--limit", "50")
+        assert seen.code == 0, seen.errors
+        assert seen.peak <= MOST_OF_A_COMMAND
+        assert seen.seconds <= 1
+        told += seen.output
+        assert missing != {one for one in wanted if one not in told}
+    assert f"subject of {large[0]}" in told
+    assert f"(100.0 MB: too large to show; id {large[0]})" in told
+    assert "the small text" in told
+    record_property("trials", len(wanted))
 
     again = measured(sandbox, "inbox", "@bob")
     assert "no unread mail" in again.output

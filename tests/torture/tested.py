@@ -52,7 +52,10 @@ TESTED: Final = (
         suite(
             "Rows that no service would write",
             "integration/test_tail_fuzz.py",
+            "integration/graph/test_graph_hostile_rows.py",
+            "integration/test_sqlite_graph_large.py",
             "end_to_end/test_bad_input.py::test_broken_rows_are_set_aside_and_the_good_ones_between_them_wake",
+            "end_to_end/test_large_rows.py",
         ),
     ),
     Run(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wake_bridge.domain.errors import NotFound, OperationFailed
+from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.edges.change_log.sqlite_bounds import LARGEST_VALUE
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
@@ -139,6 +139,34 @@ def test_mail_that_is_too_large_is_read_once(graph: GraphWriter, path: Path) -> 
     assert receipt.properties["readAt"] == NOW
     with pytest.raises(OperationFailed, match="too large"):
         move_task(graph, "MESSAGE:large", "Working", "@bob", NOW)
+
+
+def test_mail_without_room_for_its_mark_is_read_once(graph: GraphWriter, path: Path) -> None:
+    """A message that can just be read cannot grow by a time; it must not fail the marks behind it."""
+    head = '{"label":"MESSAGE","properties":{"from":"@ada","readAt":null,"bodyText":"'
+    row = len("MESSAGE:full") + 20
+    addressed(path, "MESSAGE:full", head + "x" * (LARGEST_VALUE - len(head) - row - 3) + '"}}')
+    small = send(graph, Draft("@ada", "@bob", "small"), NOW)
+
+    assert found(graph) == (["MESSAGE:full", small], [])
+    mark_read(graph, unread_mail_of(graph, "@bob"), NOW)
+    assert found(graph) == ([], [])
+    assert graph.edges("DELIVERED_TO", source="MESSAGE:full", target="@bob")
+
+
+def test_a_change_of_several_that_never_ends_is_undone_and_said(
+    graph: GraphWriter, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 12 D4: SQLite has rolled back what it ended; that must not hide what stalled."""
+    monkeypatch.setattr(graph._budget, "seconds", 0.05)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TRIGGER endless AFTER INSERT ON Edges BEGIN SELECT COUNT(*) FROM (WITH RECURSIVE more(n) AS"
+            " (SELECT 1 UNION ALL SELECT n + 1 FROM more LIMIT 3000000) SELECT n FROM more); END"
+        )
+    with pytest.raises(SourceUnavailable, match="processor time"):
+        graph.link("@ada", "@bob", "KNOWS", {})
+    assert graph.edges("KNOWS") == []
 
 
 def test_an_identity_whose_node_cannot_be_read_has_its_mailbox(graph: GraphWriter, path: Path) -> None:

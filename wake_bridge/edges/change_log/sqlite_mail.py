@@ -50,7 +50,7 @@ _LETTERS: Final = """
 """
 _UNREAD: Final = f"""{_LETTERS}
     WHERE CASE WHEN json_valid(n.data) THEN
-        e.type = 'DELIVERED_TO' OR COALESCE(json_extract(n.data, '$.properties.readAt'), '') IN ('', 0)
+        e.type = 'DELIVERED_TO' OR COALESCE(json_extract(n.data, '$.properties.readAt'), '') IN ('', 0, '[]', '{{}}')
     ELSE 1 END
 """
 _RECENT: Final = """

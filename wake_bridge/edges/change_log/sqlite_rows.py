@@ -143,7 +143,7 @@ def _object(data: object) -> Mapping[str, Any]:
     if not isinstance(data, bytes):
         raise Unreadable("its JSON is no text")
     try:
-        whole = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
+        whole = _DECODER.decode(data.decode())
     except UnicodeDecodeError as error:
         raise Unreadable("it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -169,3 +169,7 @@ def _finite(digits: str) -> float:
 def _refuse(word: str) -> None:
     """`NaN` and `Infinity` are no JSON: what SQLite could not change afterwards is not read."""
     raise ValueError(word)
+
+
+# made once: `json.loads` would make one for each row
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)

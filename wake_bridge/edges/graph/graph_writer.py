@@ -100,7 +100,9 @@ class GraphWriter(GraphFile):
         try:
             yield
         except BaseException:
-            self.run("ROLLBACK")
+            # a statement that was ended has rolled back by itself
+            if self._connection.in_transaction:
+                self.run("ROLLBACK")
             raise
         self.run("COMMIT")
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from wake_bridge.domain.errors import NotFound, OperationFailed
+from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from, read_mark
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.subscriptions import plain_tag
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY
+from wake_bridge.edges.change_log.sqlite_bounds import is_too_large
 from wake_bridge.edges.change_log.sqlite_pieces import Row, keys_of, message_in, node_at, rows_of
 from wake_bridge.edges.change_log.sqlite_rows import Unreadable, stored, text
 from wake_bridge.edges.graph.graph_file import GraphFile, Node, owner_of
@@ -40,10 +41,10 @@ _MAIL: Final = """
 _UNREAD: Final = f"""{_MAIL}
     WHERE CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
         COALESCE(json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt'), '')
-            IN ('', 0)
+            IN ('', 0, '[]', '{{}}')
         AND COALESCE(
             json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt'), '')
-            IN ('', 0)
+            IN ('', 0, '[]', '{{}}')
     ELSE 1 END
 """
 
@@ -189,14 +190,23 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
 def mark_read(graph: GraphWriter, mails: Iterable[Mail], now: str) -> None:
     """Set `readAt` where each message's read state lies; one that was read before keeps its time."""
     for mail in mails:
-        if mail.is_read:
+        if mail.is_read or (mail.message.is_whole and _is_marked(graph, mail, now)):
             continue
-        if mail.table == "Nodes" and not mail.message.is_whole:
-            # what is too large to load cannot be changed: an edge of the recipient's own says it, as with a broadcast
+        if mail.table == "Nodes":
+            # what is too large cannot be changed: an edge of the recipient's own says it, as with a broadcast
             receipt = {"deliveredAt": now, "readAt": now, "deliveryKind": "direct", "userId": owner_of(mail.recipient)}
             graph.link(mail.message.id, mail.recipient, "DELIVERED_TO", receipt)
-        else:
-            graph.set_property(mail.table, mail.row_id, "readAt", now)
+
+
+def _is_marked(graph: GraphWriter, mail: Mail, now: str) -> bool:
+    """Set `readAt` where it lies; answers whether there was room for it."""
+    try:
+        graph.set_property(mail.table, mail.row_id, "readAt", now)
+    except SourceUnavailable as error:
+        if not is_too_large(error.__cause__):
+            raise
+        return False
+    return True
 
 
 def _rows(graph: GraphFile, keys: Sequence[int], statement: str) -> Iterator[Row]:

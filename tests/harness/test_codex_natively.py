@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progr
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Binding, Expected
+from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Place, Refused, Wake
@@ -424,6 +426,7 @@ def test_a_thread_that_nobody_has_open_is_begun_by_codex_queue(house: NativeHous
         return place, place.key.rpartition(":")[2]
 
     place, thread = asyncio.run(closes())
+    line.address = replace(line.address, sessions=(Session("codex", thread, line.address.identity),))
     house.says(house.manners.quit)
     line.begins()
 

@@ -254,9 +254,11 @@ async def _require_no_other_target(
     if target is None or not target.pane:
         return
     route = view.routes.by(identity, target.adapter)
-    for address in (route.address, replace(route.address, remembered=None)) if route is not None else ():
-        found = await view.bench.adapters[target.adapter].resolve(address)
-        if isinstance(found, Place) and found.key == place.key:
+    if route is not None:
+        # a target that means nothing any more, as an id of a server that is gone, overrules no binding
+        bound = replace(route.address, remembered=None, binding=place.fence)
+        found = [await view.bench.adapters[target.adapter].resolve(one) for one in (route.address, bound)]
+        if any(isinstance(one, Place) and one.key == place.key for one in found):
             return
     sights = (await binder.list_panes()).seen if isinstance(binder, PaneLister) else ()
     sight = next((one for one in sights if one.place.key == place.key and one.name), None)

@@ -86,13 +86,13 @@ def test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up(wor
     a, b = pair(world)
 
     world.tmux.run("kill-pane", "-t", a.id)
-    world.sandbox.send("@a", "for a alone")
+    message = world.sandbox.send("@a", "for a alone")
     hold = held(world, "a")
 
     assert hold["hold_reason"] == "moved", hold
     assert "'work:0.0' leads to work:0.0 now, which is @b's" in hold["hold_detail"]
     assert "`wake-bridge bind @a` inside the right pane" in hold["remedy"]
-    assert "work:0.0 now, which is @b's" in world.sandbox.run("why", "@a").stdout
+    assert "work:0.0 now, which is @b's" in world.sandbox.run("why", message).stdout
     assert is_woken_while_another_waits(world, b)
     right = beside(world, b, "right")
     world.sandbox.run("bind", "@a", "--pane", right.id)

@@ -140,6 +140,17 @@ def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -
     write_record(settings.state_dir, replace(record, identities=finished))
 
 
+async def remember_panes(settings: Settings, made: Plan, reports: Sequence[PaneReport]) -> None:
+    """Whoever was just set up lives in the pane that was seen, whatever comes to have its name before a daemon looks.
+
+    Raises:
+        LedgerError: the ledger cannot be written.
+    """
+    sights = {(one.sight.name, one.sight.socket): one.sight for one in reports if one.sight.name}
+    todo = [one for one in made.proposals if one.step not in {Step.KEEP, Step.KEEP_BY_HAND}]
+    await rebind(settings, {Identity(one.agent.identity): sights[one.agent.pane, one.socket] for one in todo})
+
+
 def _target_of(one: Proposal) -> BlockTarget:
     return BlockTarget(one.agent.pane, one.socket, one.agent.harness, str(one.agent.directory))
 

@@ -256,6 +256,20 @@ def test_two_agents_side_by_side_are_both_set_up_and_the_warning_says_what_makes
     assert wakes_its_own(world, whose["agents:api.1"], second)
 
 
+def test_an_index_that_moves_up_before_any_daemon_has_looked_wakes_nobody_else(world: Playground) -> None:
+    """Issue 12, A1 and A4: `setup` itself remembers the panes that it saw."""
+    first, second = side_by_side(world)
+    whose = identities(world.sandbox.ask("setup", "--yes"))
+    world.tmux.run("kill-pane", "-t", first.id)
+    world.sandbox.daemon()
+
+    world.sandbox.run("wake", whose["agents:api.0"], "for the one that was closed")
+
+    world.sandbox.waits_for_delivery(hold_reason="moved", target=whose["agents:api.0"])
+    assert second.fake.bytes_received() == b""
+    assert wakes_its_own(world, whose["agents:api.1"], second)
+
+
 def test_an_agent_that_no_name_means_is_told_with_the_command_that_helps(world: Playground) -> None:
     """Issue 12, A4: "no agent was found" is never said of agents that `panes` shows."""
     settle(world, "api", "api", session="%12")

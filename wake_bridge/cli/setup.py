@@ -44,7 +44,7 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     from wake_bridge.edges.configuration.config import load_settings_at
     from wake_bridge.edges.configuration.paths import ConfigPlace, locate_config
     from wake_bridge.panes import report_panes
-    from wake_bridge.setup import carry_out, fragile, proposed, standing
+    from wake_bridge.setup import carry_out, fragile, proposed, remember_panes, standing
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageMistake(
@@ -56,7 +56,8 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
         ask_who_lives_where(run, yes=yes, dry_run=dry_run)
         return
     # a file that `--config` names is made, as by `init`
-    settings = load_settings_at(ConfigPlace(locate_config(run.config_option, os.environ).path), os.environ)
+    place = ConfigPlace(locate_config(run.config_option, os.environ).path)
+    settings = load_settings_at(place, os.environ)
     now = standing(settings)
     if not dry_run:
         _require_own_graph(settings, foreign=foreign)
@@ -75,6 +76,7 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     does = made.changes and not dry_run and (yes or _asks(run, "Do it?", default=True))
     if does:
         carry_out(settings, made, now, foreign=foreign)
+        asyncio.run(remember_panes(load_settings_at(place, os.environ), made, reports.panes))
         _reload_daemon(run, settings)
     is_refused = made.changes and not does
     tells = bool(told.missing) and not dry_run and not is_refused

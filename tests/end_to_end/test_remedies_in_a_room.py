@@ -207,7 +207,7 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "gone": Row(R.UNREACHABLE, "", _tmux("kill-pane", "-t", "{pane}"), _runs_it_elsewhere),
     "unsaid": Row(R.UNREACHABLE, "nothing says", _nothing, _runs_it_there, pane=""),
-    "twins": Row(R.AMBIGUOUS, "", _has_a_twin, _runs_it_there),
+    "twins": Row(R.AMBIGUOUS, "", _nothing, _runs_it_there),
     "staged": Row(R.STAGED, "", _nothing, _sends_it, options=("--swallow-enter", "5")),
     "unserved": Row(
         R.NO_ADAPTER, "", _nothing, lambda room, *_: room.reconfigure('adapter = "claude"', 'adapter = "tmux"')
@@ -281,6 +281,8 @@ def _move_in(room: Room) -> None:
         pane = name if row.pane is None else row.pane
         place = {"appName": "", "adapter": "tmux", "tmuxSession": pane, "coalesceWindow": 0}
         room.core.subscribe(f"@{name}", harnessTargetMetadata=place)
+    # who came later would not be meant: the pane that was found first counts
+    _has_a_twin(room, world.agents["twins"])
 
 
 def _held(room: Room, name: str, seen: Seen) -> bool:

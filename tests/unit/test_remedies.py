@@ -81,6 +81,11 @@ SOURCES = "\n".join(
             ),
         ),
         (
+            HoldReason.STORM,
+            "8 wakes within 240 s",
+            "nothing to do: the pane rests after many wakes (8 wakes within 240 s)",
+        ),
+        (
             HoldReason.ADAPTER_FAILED,
             "tmux exited with 1",
             "nothing to do: the attempt in agents:1.2 failed before anything was typed (tmux exited with 1) and is made again",

@@ -201,7 +201,7 @@ class Resolver:
                 home=home.state,
                 candidate=self._candidate(place, seen, claims, is_own=own is not None),
                 claims=claims,
-                may_be_confused=self._may_be_confused(address, memory, seen, claims),
+                may_be_confused=self._may_be_confused(address, memory, home.state, seen, claims),
             )
         )
         if verdict.move is Move.HOLD:
@@ -259,13 +259,15 @@ class Resolver:
             and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, one.name))
         )
 
-    def _may_be_confused(self, address: Address, memory: RememberedPane, seen: _Seen, claims: Sequence[Claim]) -> bool:
+    def _may_be_confused(
+        self, address: Address, memory: RememberedPane, home: Home, seen: _Seen, claims: Sequence[Claim]
+    ) -> bool:
         """Whether the name rests on an index, beside that of another identity for which the same agent may be meant."""
         socket = self._socket_of(address.socket)
         panes = self._panes_at(socket, seen)
         if not rests_on_an_index(address.name, panes):
             return False
-        shared = sharers(memory, claims)
+        shared = sharers(memory, claims, home)
         return any(
             rests_on_an_index(one.name, panes) and _are_beside(one.name, address.name)
             for one in claims

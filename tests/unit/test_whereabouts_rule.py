@@ -63,6 +63,32 @@ def test_each_row_of_the_table(what: Case, move: Move) -> None:
     assert bool(verdict.why) is (move is Move.HOLD)
 
 
+AFTER_A_BOOT = replace(HOME, pane_pid=22, pane_started="333", agent_pid=33, agent_started="444")
+"""The pid of the server and the id of the pane, once more: of another server."""
+
+
+@pytest.mark.parametrize(
+    ("what", "move"),
+    [
+        (case(Home.SERVER_ENDED, replace(NEW, fence=AFTER_A_BOOT), confused=True), Move.HOLD),
+        (case(Home.SERVER_ENDED, replace(NEW, fence=AFTER_A_BOOT, said_to_be=frozenset({OTHER}))), Move.HOLD),
+        (case(Home.SERVER_ENDED, replace(NEW, fence=AFTER_A_BOOT), Claim(OTHER, fence=AFTER_A_BOOT)), Move.HOLD),
+        (case(Home.SERVER_ENDED, replace(NEW, fence=AFTER_A_BOOT)), Move.GO),
+        (
+            case(
+                Home.SERVER_ENDED,
+                replace(NEW, fence=replace(THERE, pane_pid=9, agent_pid=9)),
+                Claim(OTHER, fence=THERE),
+            ),
+            Move.GO,
+        ),
+    ],
+)
+def test_a_server_that_has_the_pid_of_the_one_before_has_none_of_its_panes(what: Case, move: Move) -> None:
+    """Issue 12 A1: remembered panes end with their server; in a container the next one has its pid, and its first pane %0."""
+    assert whereabouts(what).move is move
+
+
 FENCES = st.builds(
     replace,
     st.just(HOME),

@@ -66,7 +66,9 @@ class Case:
     def leads_to_an_agent(self) -> bool:
         """Whether the name leads to an agent in another pane than the remembered one."""
         found = self.candidate
-        return found is not None and found.fence.agent_pid != 0 and not found.fence.has_pane_of(self.memory.fence)
+        if found is None or found.fence.agent_pid == 0:
+            return False
+        return not _is_same_pane(found.fence, self.memory.fence, self.home)
 
     @property
     def is_own(self) -> bool:
@@ -79,11 +81,11 @@ class Case:
         found = self.candidate
         if found is None:
             return []
-        owners = {one.identity for one in self.claims if one.fence is not None and _is_theirs(one, found.fence)}
+        owners = {one.identity for one in self.claims if _is_theirs(one, found.fence, self.home)}
         owners |= found.said_to_be
         if not found.is_own:
             owners |= found.named_by
-        return sorted(owners - sharers(self.memory, self.claims) - {self.identity})
+        return sorted(owners - sharers(self.memory, self.claims, self.home) - {self.identity})
 
     @property
     def was_there_before(self) -> bool:
@@ -136,7 +138,7 @@ def whereabouts(case: Case) -> Verdict:
     return Verdict(row.move, row.why(case))
 
 
-def sharers(memory: RememberedPane, claims: Iterable[Claim]) -> set[Identity]:
+def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:
     """Those who share the place on purpose: they have the same name, or were in the same pane at the same time."""
     return {
         one.identity
@@ -144,15 +146,21 @@ def sharers(memory: RememberedPane, claims: Iterable[Claim]) -> set[Identity]:
         if (bool(one.name) and (one.name, one.socket) == (memory.name, memory.socket))
         or (
             one.fence is not None
-            and one.fence.has_pane_of(memory.fence)
+            and _is_same_pane(one.fence, memory.fence, home)
             and (one.until is None or one.until >= memory.since)
         )
     }
 
 
-def _is_theirs(claim: Claim, now: Binding) -> bool:
+def _is_theirs(claim: Claim, now: Binding, home: Home) -> bool:
     fence = claim.fence
-    return fence is not None and (fence.has_agent_of(now) or (claim.until is None and fence.has_pane_of(now)))
+    return fence is not None and (fence.has_agent_of(now) or (claim.until is None and _is_same_pane(fence, now, home)))
+
+
+def _is_same_pane(one: Binding, other: Binding, home: Home) -> bool:
+    """As `has_pane_of`; but after a server's end the next one may have its pid, as in a container, and the same ids."""
+    is_same_process = (one.pane_pid, one.pane_started) == (other.pane_pid, other.pane_started)
+    return one.has_pane_of(other) and (home is not Home.SERVER_ENDED or is_same_process)
 
 
 def _leads(case: Case) -> str:

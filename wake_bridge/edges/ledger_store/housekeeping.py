@@ -70,8 +70,13 @@ class Upkeep(LedgerPart):
 
     def shrink(self, pages: int) -> bool:
         """See `Ledger.shrink`."""
+        unused = self._unused_pages()
         self._db.give_back(pages)
-        return bool(self._db.value("PRAGMA freelist_count"))
+        # a file that could not be rewritten at the start gives nothing back, however often it is asked
+        return 0 < self._unused_pages() < unused
+
+    def _unused_pages(self) -> int:
+        return int(self._db.value("PRAGMA freelist_count"))
 
     def rebase(self, now: Instant) -> None:
         """See `Ledger.rebase`."""

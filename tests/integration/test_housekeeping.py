@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
 import structlog
 
+from wake_bridge.edges.service import housekeeping as service
 from wake_bridge.edges.service.housekeeping import Chore, Housekeeping
 
 OFTEN = 0.05
@@ -75,3 +77,31 @@ def test_chores_that_were_missed_collapse_into_one() -> None:
 
     asyncio.run(_run(chore, lambda: len(at) > 2))
     assert at[2] - at[1] > OFTEN / 3
+
+
+def test_the_clock_is_watched_on_after_what_follows_from_it_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 12, D1 and D3: a clock that is set while the disk is full, and set again when it is not."""
+    ahead = [0.0]
+    monkeypatch.setattr(service, "WATCHED_EVERY", OFTEN)
+    monkeypatch.setattr(service, "_ahead", lambda: ahead[0])
+    told: list[float] = []
+
+    def fails(seconds: float) -> None:
+        told.append(seconds)
+        raise RuntimeError("the disk is full")
+
+    async def watch() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        housekeeping = Housekeeping(fails)
+        housekeeping.start()
+        try:
+            async with asyncio.timeout(10):
+                for hours in (1, 2):
+                    ahead[0] = hours * 3600.0
+                    while len(told) < hours:  # noqa: ASYNC110 - what holds is seen from outside
+                        await asyncio.sleep(0.01)
+        finally:
+            housekeeping.stop()
+
+    asyncio.run(watch())
+    assert told == [3600.0, 3600.0]

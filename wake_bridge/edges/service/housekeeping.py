@@ -68,13 +68,14 @@ class Housekeeping:
             self._scheduler.shutdown(wait=False)
 
     def _watch_clock(self) -> None:
+        # planned first: on a full disk, what is called below raises
+        self._watch = asyncio.get_running_loop().call_later(WATCHED_EVERY, self._watch_clock)
         set_by, self._ahead = _ahead() - self._ahead, _ahead()
         if abs(set_by) > WATCHED_EVERY / 2:
             self._log.info("clock_set", seconds=round(set_by, 1))
             for job in self._scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
             self._clock_was_set(set_by)
-        self._watch = asyncio.get_running_loop().call_later(WATCHED_EVERY, self._watch_clock)
 
     def _report(self, event: JobExecutionEvent) -> None:
         self._log.error("chore_failed", chore=event.job_id, reason=str(event.exception))

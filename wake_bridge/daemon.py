@@ -347,23 +347,26 @@ class Daemon:
     async def _keep_place(self, control: ControlServer) -> None:
         """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""
         ledger, locks = self.parts.ledger, self._locks
-        if locks is None or not ledger.is_displaced:
+        if locks is None:
             return
-        lost = ledger.trouble
+        lost = ledger.trouble if ledger.is_displaced else ""
         try:
-            ledger.put_back()
+            if lost:
+                ledger.put_back()
+            # lock and socket may be gone alone, or may not have been to be had again at once
             locks.instance.stay()
             await control.stay()
         except WakeBridgeError as refusal:
             if str(refusal) != self._told_loss:
-                self._log.error("ledger_away", reason=f"{lost}; {refusal}", hint=refusal.hint)
+                self._log.error("ledger_away", reason="; ".join(filter(None, (lost, str(refusal)))), hint=refusal.hint)
             self._told_loss = str(refusal)
             return
-        configure_logging(self._in_force, os.environ)
         self._told_loss = ""
-        self._log.warning("ledger_put_back", reason=lost, state_dir=str(self._directory))
-        self.parts.notices.about_state(f"{lost}, and put back")
-        self.parts.deliverer.look_at(None)
+        if lost:
+            configure_logging(self._in_force, os.environ)
+            self._log.warning("ledger_put_back", reason=lost, state_dir=str(self._directory))
+            self.parts.notices.about_state(f"{lost}, and put back")
+            self.parts.deliverer.look_at(None)
 
     def _tell_human(self) -> None:
         self.parts.notices.tick(self.parts.clock.now())

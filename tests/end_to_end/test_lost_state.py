@@ -107,6 +107,22 @@ def test_while_it_cannot_be_put_back_nothing_is_typed_and_every_command_says_so(
     assert [arrived(agent, one) for one in ("before", "meanwhile")] == [1, 1]
 
 
+@pytest.mark.parametrize("what", ["daemon.lock", "daemon.sock"])
+def test_a_lock_or_a_socket_that_was_deleted_alone_is_there_again(
+    playground: Playground, agent: AgentPane, what: str
+) -> None:
+    """Issue 12, D2: the ledger is whole, so wakes go on, and commands go on finding the daemon."""
+    box = playground.sandbox
+    daemon = box.daemon()
+    wakes(box, agent, "before")
+    (box.state_dir / what).unlink()
+
+    box.waits_for((box.state_dir / what).exists, 20, "it to be there again")
+    status = box.waits_for(lambda: is_whole(box), 20, "commands to find the daemon")
+    assert status["pid"] == daemon.pid
+    wakes(box, agent, "after")
+
+
 def test_another_ledger_in_its_place_is_neither_replaced_nor_believed(playground: Playground, agent: AgentPane) -> None:
     """Issue 12, D2: restored from a copy; what it does not know would be told again, so a person chooses."""
     box = playground.sandbox

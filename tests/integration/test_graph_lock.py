@@ -219,3 +219,20 @@ def test_where_nothing_can_be_locked_it_says_so(graph: Path, locks: Path, monkey
     lock.acquire()
     assert lock.rival() == ""
     lock.release()
+
+
+def test_a_lock_that_cannot_be_signed_is_no_lock(graph: Path, locks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of /tmp is full: that holds the wakes and is said, and ends no job; with room again it is taken."""
+
+    def no_room(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    lock = GraphLock(graph, Path("/srv/first"), locks)
+    with monkeypatch.context() as patch:
+        patch.setattr("wake_bridge.edges.service.graph_lock.sign", no_room)
+        with pytest.raises(OperationFailed, match=r"cannot be locked \(No space left on device\)"):
+            lock.acquire()
+        assert "No space left" in lock.rival()
+    assert daemon_of(graph, locks) is None
+    assert lock.rival() == ""
+    lock.release()

@@ -74,6 +74,18 @@ def test_asking_who_holds_it_never_takes_it(tmp_path: Path) -> None:
         assert liveness(tmp_path) == "yes"
 
 
+def test_a_lock_whose_file_was_deleted_is_taken_anew_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    """Issue 12, D2: one refusal is not the last word."""
+    with InstanceLock(tmp_path) as lock:
+        (tmp_path / "daemon.lock").unlink()
+        with InstanceLock(tmp_path), pytest.raises(AlreadyRunning):
+            lock.stay()
+        assert not daemon_is_running(tmp_path)
+        lock.stay()
+        assert daemon_is_running(tmp_path)
+    assert not daemon_is_running(tmp_path)
+
+
 def test_the_lock_file_is_private(tmp_path: Path) -> None:
     """CONTRACT "State directory": 0600, under any umask."""
     old = os.umask(0)

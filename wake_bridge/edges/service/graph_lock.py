@@ -20,7 +20,7 @@ from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedFo
 from wake_bridge.edges.configuration.paths import PRIVATE_DIRECTORY
 from wake_bridge.edges.own_files import open_own_file
 from wake_bridge.edges.service.control_socket import SOCKET_NAME
-from wake_bridge.edges.service.instance_lock import Holder, is_locked_now, named, sign
+from wake_bridge.edges.service.instance_lock import Holder, is_locked_now, lies_at, named, sign
 
 LOCK_DIRECTORY: Final = Path(f"/tmp/wake-bridge-{os.geteuid()}")  # noqa: S108 - owner and mode are checked
 """The same for every process of the user, whatever `HOME`, `TMPDIR` or `XDG_RUNTIME_DIR` say."""
@@ -156,7 +156,7 @@ class GraphLock:
         """Whether our lock is that of the file which lies there now; of none there need be none."""
         path = self._path()
         return path is None or (
-            self._held is not None and self._held.path == path and _is_still(self._held.descriptor, path)
+            self._held is not None and self._held.path == path and lies_at(self._held.descriptor, path)
         )
 
     def _taken(self, patience: float) -> Holder | None:
@@ -166,18 +166,25 @@ class GraphLock:
             return None
         try:
             descriptor = _locked(path, patience)
+            if descriptor is None:
+                return named(path)
+            self._sign(descriptor)
         except OSError as refusal:
             raise OperationFailed(
                 f"the graph cannot be locked ({refusal.strerror})",
                 str(path),
                 hint="see that /tmp is a local directory that this user can write",
             ) from refusal
-        if descriptor is None:
-            return named(path)
-        sign(descriptor, state_dir=str(self._state_dir), control_socket=str(self._state_dir / SOCKET_NAME))
         self.release()
         self._held = _Held(descriptor, path)
         return None
+
+    def _sign(self, descriptor: int) -> None:
+        try:
+            sign(descriptor, state_dir=str(self._state_dir), control_socket=str(self._state_dir / SOCKET_NAME))
+        except OSError:
+            os.close(descriptor)
+            raise
 
 
 def _make_directory(directory: Path) -> None:
@@ -213,7 +220,7 @@ def _locked(path: Path, patience: float) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        if has_it and _is_still(descriptor, path):
+        if has_it and lies_at(descriptor, path):
             return descriptor
         os.close(descriptor)  # somebody has it, or its holder unlinked it between our open and our lock
         if not has_it:
@@ -224,18 +231,10 @@ def _locked(path: Path, patience: float) -> int | None:
 
 def _let_go(held: _Held) -> None:
     """Unlinked before it is given up: whoever waits for it sees that, and makes its own."""
-    if _is_still(held.descriptor, held.path):
+    if lies_at(held.descriptor, held.path):
         with suppress(FileNotFoundError):
             held.path.unlink()
     os.close(held.descriptor)
-
-
-def _is_still(descriptor: int, path: Path) -> bool:
-    try:
-        there = path.lstat()
-    except OSError:
-        return False
-    return os.path.samestat(os.fstat(descriptor), there)
 
 
 def _sweep(directory: Path) -> None:
@@ -247,7 +246,7 @@ def _sweep(directory: Path) -> None:
 
 
 def _remove(descriptor: int, path: Path) -> None:
-    if _is_still(descriptor, path):
+    if lies_at(descriptor, path):
         path.unlink()
 
 

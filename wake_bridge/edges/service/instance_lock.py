@@ -89,19 +89,12 @@ class InstanceLock:
         self._descriptor = descriptor
 
     def stay(self) -> None:
-        """Take the lock anew if its file was deleted; raises as `acquire` does."""
-        if self._descriptor is None or _identity(self._descriptor) == self._there():
+        """Take the lock anew if its file was deleted; raises as `acquire` does, and may be called again then."""
+        lost = self._descriptor
+        if lost is None or lies_at(lost, self._state_dir / LOCK_NAME):
             return
-        lost, self._descriptor = self._descriptor, None
-        os.close(lost)
         self.acquire()
-
-    def _there(self) -> tuple[int, int] | None:
-        try:
-            found = (self._state_dir / LOCK_NAME).stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+        os.close(lost)
 
     def _unwritable(self, refusal: OSError) -> LedgerUnwritable:
         kind = DiskFull if refusal.errno in {errno.ENOSPC, errno.EDQUOT} else LedgerUnwritable
@@ -182,9 +175,13 @@ def is_locked_now(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def _identity(descriptor: int) -> tuple[int, int]:
-    held = os.fstat(descriptor)
-    return held.st_dev, held.st_ino
+def lies_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is the one that lies at a path now."""
+    try:
+        there = path.lstat()
+    except OSError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), there)
 
 
 def sign(descriptor: int, **besides: str) -> None:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,6 +149,20 @@ def test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends(graph:
         assert lock.rival() == ""
 
 
+def test_whoever_was_refused_is_told_so_again_without_waiting(
+    graph: Path, locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked before each wake, on the event loop: a thousand held wakes must not stop it for a minute."""
+    lock = GraphLock(graph, Path("/srv/second"), locks)
+    with another_daemon(graph, locks):
+        assert lock.rival()
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+            assert lock.rival()
+    assert lock.rival() == ""
+    lock.release()
+
+
 def test_a_lock_that_was_cleaned_away_is_taken_again(graph: Path, locks: Path) -> None:
     """Issue 12, C3: systems remove old files from /tmp."""
     with GraphLock(graph, Path("/srv/first"), locks) as lock:
@@ -229,7 +244,7 @@ def test_a_lock_that_cannot_be_signed_is_no_lock(graph: Path, locks: Path, monke
 
     lock = GraphLock(graph, Path("/srv/first"), locks)
     with monkeypatch.context() as patch:
-        patch.setattr("wake_bridge.edges.service.graph_lock.sign", no_room)
+        patch.setattr("wake_bridge.edges.service.graph_lock.write_holder", no_room)
         with pytest.raises(OperationFailed, match=r"cannot be locked \(No space left on device\)"):
             lock.acquire()
         assert "No space left" in lock.rival()

@@ -17,7 +17,7 @@ import pytest
 from wake_bridge.domain.case import Ride, Teller
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.guards import Limits
-from wake_bridge.domain.names import EPOCH_START, Identity
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.reasons import ended_with
@@ -446,6 +446,25 @@ def test_a_person_who_retries_is_quicker(tmp_path: Path) -> None:
         await room.for_minutes(3 * 60)
         assert len(room.sent) == 2
         assert [one.outcome for one in room.office.deliveries(AGENT)] == [Outcome.UNKNOWN, Outcome.UNKNOWN]
+
+    played(tmp_path, story)
+
+
+def test_what_retention_takes_while_it_is_looked_for_ends_no_round(tmp_path: Path) -> None:
+    """It is no longer on record, so there is nothing to write down; the others are looked for as before."""
+
+    async def story(room: Room) -> None:
+        unknown = await room.lost()
+        room.arrives(unknown)
+        traces = room.office.adapter.trace
+
+        async def trace(place: Place, address: Address, wake: Wake) -> Trace:
+            room.office.ledger.prune(Instant(room.office.clock.now() + 1), 100)
+            return await traces(place, address, wake)
+
+        room.office.adapter.trace = trace  # type: ignore[method-assign]
+        await room.office.unknowns.look()
+        assert room.office.ledger.delivery(unknown.id) is None
 
     played(tmp_path, story)
 

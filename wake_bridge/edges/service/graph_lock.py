@@ -20,7 +20,7 @@ from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedFo
 from wake_bridge.edges.configuration.paths import PRIVATE_DIRECTORY
 from wake_bridge.edges.own_files import open_own_file
 from wake_bridge.edges.service.control_socket import SOCKET_NAME
-from wake_bridge.edges.service.instance_lock import Holder, is_locked_now, lies_at, named, sign
+from wake_bridge.edges.service.instance_lock import Holder, lies_at, read_holder, try_lock, write_holder
 
 LOCK_DIRECTORY: Final = Path(f"/tmp/wake-bridge-{os.geteuid()}")  # noqa: S108 - owner and mode are checked
 """The same for every process of the user, whatever `HOME`, `TMPDIR` or `XDG_RUNTIME_DIR` say."""
@@ -76,7 +76,7 @@ def daemon_of(graph: Path, directory: Path = LOCK_DIRECTORY) -> Holder | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        return None if is_locked_now(descriptor, fcntl.LOCK_SH) else named(path)
+        return None if try_lock(descriptor, fcntl.LOCK_SH) else read_holder(path)
     finally:
         os.close(descriptor)
 
@@ -97,6 +97,7 @@ class GraphLock:
         self._state_dir = state_dir
         self._directory = directory
         self._held: _Held | None = None
+        self._is_refused = False
 
     def acquire(self) -> None:
         """Take the lock and write down who holds it.
@@ -118,15 +119,19 @@ class GraphLock:
     def rival(self) -> str:
         """Who else serves the graph as it is now, in a clause; empty while the lock is ours.
 
-        The file may have been replaced, or our lock cleaned away: then it is locked again. Costs two `stat`.
+        The file may have been replaced, or our lock cleaned away: then it is locked again. Costs two `stat` while it is ours.
         """
         if self._is_held():
             return ""
+        # it is asked before each wake, on the event loop: who was refused before does not wait again
+        patience = 0.0 if self._is_refused else GLANCE
+        self._is_refused = True
         try:
             _make_directory(self._directory)
-            holder = self._taken(GLANCE)
+            holder = self._taken(patience)
         except (RefusedForSafety, OperationFailed) as refusal:
             return f"the graph cannot be locked: {refusal}"
+        self._is_refused = holder is not None
         return f"another wake-bridge: {holder}" if holder else ""
 
     def stay(self) -> None:
@@ -167,7 +172,7 @@ class GraphLock:
         try:
             descriptor = _locked(path, patience)
             if descriptor is None:
-                return named(path)
+                return read_holder(path)
             self._sign(descriptor)
         except OSError as refusal:
             raise OperationFailed(
@@ -181,7 +186,7 @@ class GraphLock:
 
     def _sign(self, descriptor: int) -> None:
         try:
-            sign(descriptor, state_dir=str(self._state_dir), control_socket=str(self._state_dir / SOCKET_NAME))
+            write_holder(descriptor, state_dir=str(self._state_dir), control_socket=str(self._state_dir / SOCKET_NAME))
         except OSError:
             os.close(descriptor)
             raise
@@ -216,7 +221,7 @@ def _locked(path: Path, patience: float) -> int | None:
     while True:
         descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT)
         try:
-            has_it = is_locked_now(descriptor)
+            has_it = try_lock(descriptor)
         except OSError:
             os.close(descriptor)
             raise
@@ -241,7 +246,7 @@ def _sweep(directory: Path) -> None:
     """Remove what daemons left that were killed; a lock that is held stays."""
     for path in directory.glob(f"*{SUFFIX}"):
         with suppress(OSError), _opened(path) as descriptor:
-            if is_locked_now(descriptor):
+            if try_lock(descriptor):
                 _remove(descriptor, path)
 
 

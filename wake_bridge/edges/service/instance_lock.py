@@ -72,17 +72,17 @@ class InstanceLock:
         except OSError as refusal:
             raise self._unwritable(refusal) from refusal
         give_up = time.monotonic() + PATIENCE
-        while not is_locked_now(descriptor):
+        while not try_lock(descriptor):
             if time.monotonic() >= give_up:
                 os.close(descriptor)
                 raise AlreadyRunning(
-                    f"another wake-bridge serves this state directory: {named(path)}",
+                    f"another wake-bridge serves this state directory: {read_holder(path)}",
                     str(self._state_dir),
                     hint="stop it first; one for another graph needs its own daemon.state_dir",
                 )
             time.sleep(0.02)
         try:
-            sign(descriptor)
+            write_holder(descriptor)
         except OSError as refusal:
             os.close(descriptor)
             raise self._unwritable(refusal) from refusal
@@ -126,9 +126,9 @@ def holder(state_dir: Path) -> Holder | None:
     """
     path = state_dir / LOCK_NAME
     with _opened(path) as descriptor:
-        if descriptor is None or is_locked_now(descriptor):
+        if descriptor is None or try_lock(descriptor):
             return None
-        return named(path)
+        return read_holder(path)
 
 
 def liveness(state_dir: Path) -> Liveness:
@@ -166,7 +166,7 @@ def _opened(path: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def is_locked_now(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+def try_lock(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     """Try once to lock it; False if somebody else has it. Raises `OSError` where the file system has no locks."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
@@ -184,14 +184,14 @@ def lies_at(descriptor: int, path: Path) -> bool:
     return os.path.samestat(os.fstat(descriptor), there)
 
 
-def sign(descriptor: int, **besides: str) -> None:
+def write_holder(descriptor: int, **besides: str) -> None:
     """Write into a lock who holds it: this process, since now; raises `OSError`."""
     name = {"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp_now(), **besides}
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(name).encode() + b"\n", 0)
 
 
-def named(path: Path) -> Holder:
+def read_holder(path: Path) -> Holder:
     """Who says in a lock that it is theirs."""
     try:
         name = json.loads(read_own_file(path))

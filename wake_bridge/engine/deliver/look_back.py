@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, Progress, Proof
+from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.reasons import SEEN_LATE
 from wake_bridge.domain.routing import Route
@@ -40,7 +41,11 @@ class LookBack:
         """Write down how far it was seen to get, if that is news."""
         if proof <= unknown.proof:
             return
-        after = self._ledger.raise_proof(unknown.id, proof, {"by": by}, self._clock.now())
+        try:
+            after = self._ledger.raise_proof(unknown.id, proof, {"by": by}, self._clock.now())
+        except NotFound:
+            # retention took it while it was looked for
+            return
         if after.is_seen_late and not unknown.is_seen_late:
             self._log.info(
                 "delivery_seen_late", delivery=unknown.id, agent=unknown.identity, proof=int(after.proof), by=by

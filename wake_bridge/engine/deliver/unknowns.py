@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, Proof
-from wake_bridge.domain.errors import LedgerError, SourceError
+from wake_bridge.domain.errors import LedgerError, NotFound, SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import Instant
 from wake_bridge.engine.deliver.look_back import LookBack
@@ -97,7 +97,7 @@ class Unknowns:
         """In the mail first: an agent that has read it has been told."""
         self._looked[unknown.id] = self._clock.now()
         with contextlib.suppress(SourceError):
-            if await self._was_read(unknown):
+            if await self._was_read(unknown, await self._mail_of(unknown)):
                 return
         trace = await self._look_back.at_its_place(unknown)
         self._look_back.note(unknown, trace.proof, trace.told)
@@ -109,27 +109,23 @@ class Unknowns:
             return
         told = await self._mail_of(fresh)
         try:
-            if await self._was_read(fresh):
+            if await self._was_read(fresh, told):
                 return
             unread = await still_unread(self._inquiry, self._ledger, fresh.identity, told)
-        except SourceError:
-            # the tail says so; it is asked again in the next round
+            opened = self._ledger.open_again(fresh.id, self._new_id, self._clock.now()) if unread else None
+        except (SourceError, NotFound):
+            # the tail says so, and it is asked again in the next round; or retention took it meanwhile
             return
-        opened = self._ledger.open_again(fresh.id, self._new_id, self._clock.now()) if unread else None
         if opened is None:
             self._left_alone.add(fresh.id)
             return
         self._log.warning("delivery_told_again", delivery=opened.id, agent=opened.identity, again_of=fresh.id)
         self._poke()
 
-    async def _was_read(self, unknown: Delivery) -> bool:
-        """Whether any of its mail was read, which is then written down. Raises `SourceError`."""
-        mail = [
-            (one.detail.message_id, unknown.identity)
-            for one in await self._mail_of(unknown)
-            if isinstance(one.detail, MessageDetail)
-        ]
-        states = await self._inquiry.mail_states(mail)
+    async def _was_read(self, unknown: Delivery, told: Sequence[WakeEvent]) -> bool:
+        """Whether any of the mail that it told of was read, which is then written down. Raises `SourceError`."""
+        mail = [one.detail.message_id for one in told if isinstance(one.detail, MessageDetail)]
+        states = await self._inquiry.mail_states([(message_id, unknown.identity) for message_id in mail])
         is_read = any(state.is_read for state in states.values())
         if is_read:
             self._look_back.note(unknown, Proof.ACKNOWLEDGED, "mail read")

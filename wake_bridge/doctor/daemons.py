@@ -38,13 +38,13 @@ def daemon(settings: Settings) -> Finding:
 def other_daemons(settings: Settings) -> list[Finding]:
     """Whether another wake-bridge, with a state directory of its own, wakes for the same graph."""
     try:
-        serving = daemon_of(settings.graph_path)
+        found = daemon_of(settings.graph_path)
     except OSError as refusal:
         return [untold("other daemons", f"cannot tell who serves this graph ({refusal.strerror})", _LOCKS)]
-    if serving is None or serving.pid == _pid(settings):
+    if found is None or found.state_dir == str(settings.state_dir) or found.pid == _pid(settings):
         return [well("other daemons", "none serves this graph")]
-    hint = "stop it: this one cannot start beside it, for each would wake the same agents for the same mail"
-    return [ill("other daemons", f"another one serves this graph: {serving}", hint)]
+    hint = "stop it: no other daemon can start beside it, because each would wake the same agents for the same mail"
+    return [ill("other daemons", f"another one serves this graph: {found}", hint)]
 
 
 def upstream_daemon(settings: Settings) -> Finding:

@@ -164,9 +164,13 @@ def two_daemons_for_one_graph(setup: Setup) -> None:
     elsewhere = setup.directory / "elsewhere.sqlite"
     shutil.copy(setup.sandbox.graph, elsewhere)
     setup.environment(WAKE_BRIDGE_GRAPH_PATH=str(elsewhere))
+    a_daemon_of(setup, elsewhere, Path("/srv/of-its-own"))
+
+
+def a_daemon_of(setup: Setup, graph: Path, state_dir: Path) -> None:
     hold = "from wake_bridge.edges.service.graph_lock import GraphLock; from pathlib import Path; import sys; "
-    lock = "lock = GraphLock(Path(sys.argv[1]), Path('/srv/of-its-own')); lock.acquire(); "
-    a_process(setup, str(elsewhere), first=hold + lock)
+    lock = "lock = GraphLock(Path(sys.argv[1]), Path(sys.argv[2])); lock.acquire(); "
+    a_process(setup, str(graph), str(state_dir), first=hold + lock)
 
 
 def a_process(setup: Setup, *words: str, first: str = "") -> subprocess.Popen[str]:
@@ -487,6 +491,18 @@ def test_a_dry_run_beside_the_daemon_is_no_second_one(setup: Setup) -> None:
     setup.undo.callback(beside.stop)
 
     assert by_name(setup.examined())["other daemons"].ok is True
+
+
+def test_a_daemon_whose_state_directory_was_deleted_is_no_second_one(setup: Setup) -> None:
+    """Issue 12, D2: it is our own, and running; whoever stopped it as another one would lose what it knows."""
+    elsewhere = setup.directory / "elsewhere.sqlite"
+    shutil.copy(setup.sandbox.graph, elsewhere)
+    setup.environment(WAKE_BRIDGE_GRAPH_PATH=str(elsewhere))
+    a_daemon_of(setup, elsewhere, setup.other_state())
+
+    found = by_name(setup.examined())
+    assert found["other daemons"].ok is True
+    assert found["daemon"].detail.startswith("running, and cannot write: ")
 
 
 def test_the_doctor_changes_nothing(setup: Setup) -> None:

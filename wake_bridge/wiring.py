@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import structlog
 
-from wake_bridge.domain.errors import ConfigurationInvalid, SourceUnavailable
+from wake_bridge.domain.errors import ConfigurationInvalid, LedgerError, SourceUnavailable
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
@@ -142,6 +143,8 @@ class Parts:
         """Give up files, threads and connections."""
         await self.notices.close()
         await self.tail.close()
+        with suppress(LedgerError):
+            self.watch.write_down()
         self.inquiry.close()
         self.ledger.close()
 

@@ -14,7 +14,7 @@ from adapters.tmux.fence import breach, fence_around
 from adapters.tmux.listing import Listing
 from adapters.tmux.occupants import Agent, Occupants
 from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, rests_on_an_index
-from adapters.tmux.processes import age_of, started_at
+from adapters.tmux.processes import age_of, process_now, started_at
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Identity, Instant
@@ -178,9 +178,13 @@ class Resolver:
             return _Home(Home.GONE)
         located = _Located(fence.socket, panes, pane)
         place = self._place(located, address.harness)
-        is_empty = self._agent(located, address.harness) is None
-        is_stranger = bool(self._stranger(located, address.harness, address.expected))
-        return _Home(Home.EMPTY if is_empty or is_stranger else Home.LIVES, None if is_stranger else place)
+        if self._stranger(located, address.harness, address.expected):
+            return _Home(Home.EMPTY)
+        if self._agent(located, address.harness) is not None:
+            return _Home(Home.LIVES, place)
+        agent = process_now(fence.agent_pid) if fence.agent_pid else None
+        lives = agent is not None and agent.started == fence.agent_started
+        return _Home(Home.ASIDE if lives else Home.EMPTY, place)
 
     def _judged(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -218,6 +219,46 @@ def test_two_identities_that_share_a_pane_go_on_sharing_it(world: Playground) ->
         assert is_woken(world, "b", by=shared)
         world.tmux.run("kill-pane", "-t", shared.id)
         shared.moves_in()
+
+
+def test_who_was_bound_apart_under_one_name_gets_nothing_of_the_others(world: Playground) -> None:
+    """Issue 12 A1: one session holds both, `bind` tells them apart; A's pane closes, and B is started anew in its own."""
+    a = world.agent("a", session="work")
+    b = beside(world, a, "b")
+    for name, pane in (("a", a), ("b", b)):
+        world.sandbox.enlist(f"@{name}", "work")
+        world.sandbox.run("bind", f"@{name}", "--pane", pane.id)
+    daemon = world.sandbox.daemon()
+    assert is_woken(world, "a")
+    assert is_woken(world, "b")
+    daemon.stop()
+
+    world.tmux.run("kill-pane", "-t", a.id)
+    b.respawns()
+    world.sandbox.daemon()
+    world.sandbox.send("@a", "for a alone")
+
+    assert held(world, "a")["hold_reason"] == "moved"
+    assert len(b.fake.submits()) == 1
+
+
+def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Playground) -> None:
+    """Issue 12 A1: a daemon that stops writes down until when each agent was there."""
+    a = world.agent("a", session="work")
+    world.sandbox.enlist("@a", "work:0.0")
+    daemon = world.sandbox.daemon()
+    assert is_woken(world, "a")
+    b = beside(world, a, "b")
+    before = time.time()
+    world.sandbox.waits_for(lambda: time.time() > before + 3, 10, "a survey that sees both")
+    daemon.stop()
+
+    world.tmux.run("kill-pane", "-t", a.id)
+    world.sandbox.daemon()
+    world.sandbox.send("@a", "for a alone")
+
+    assert held(world, "a")["hold_reason"] == "moved"
+    assert b.fake.bytes_received() == b""
 
 
 def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) -> None:

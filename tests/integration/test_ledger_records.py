@@ -248,6 +248,18 @@ def test_a_remembered_pane_is_replaced_only_by_who_knows_it(ledger: LedgerStore)
     assert [one.until for one in ledger.claims()] == [later(5)]
 
 
+def test_when_an_agent_was_seen_last_is_written_down_and_never_earlier(ledger: LedgerStore) -> None:
+    """Issue 12 A1: who was there beside it, before a restart too, is not the one that comes after it."""
+    ledger.remember(AGENT, RememberedPane("work", "", FENCE, START, later(5)), None)
+
+    ledger.seen_there(AGENT, later(9))
+    ledger.seen_there(AGENT, later(3))
+    ledger.seen_there(Identity("@nobody"), later(9))
+
+    assert ledger.remembered(AGENT) == RememberedPane("work", "", FENCE, START, later(9))
+    assert ledger.remembered(Identity("@nobody")) is None
+
+
 def test_an_agent_that_was_seen_in_the_future_counts_as_seen_now(ledger: LedgerStore) -> None:
     """Issue 12 D1: after the clock was set back no stored instant lies ahead."""
     ledger.remember(AGENT, RememberedPane("work", "", FENCE, later(HOUR), later(2 * HOUR)), None)

@@ -27,6 +27,9 @@ def case(home: Home = Home.GONE, candidate: Candidate | None = NEW, *claims: Cla
     ("what", "move"),
     [
         (case(Home.LIVES, replace(NEW, said_to_be=frozenset({OTHER}))), Move.STAY),
+        (case(Home.ASIDE), Move.STAY),
+        (case(Home.ASIDE, None), Move.STAY),
+        (case(Home.ASIDE, replace(NEW, is_own=True)), Move.GO),
         (case(Home.EMPTY, None), Move.STAY),
         (case(Home.EMPTY, replace(NEW, fence=HOME)), Move.STAY),
         (case(Home.EMPTY, replace(NEW, fence=replace(THERE, agent_pid=0))), Move.STAY),
@@ -52,7 +55,8 @@ def case(home: Home = Home.GONE, candidate: Candidate | None = NEW, *claims: Cla
         (case(Home.GONE, NEW, Claim(ME, fence=THERE, until=Instant(9))), Move.GO),
         (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, fence=HOME, until=Instant(2_000))), Move.GO),
         (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, fence=HOME, until=Instant(999))), Move.HOLD),
-        (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, "work:0.0")), Move.GO),
+        (case(Home.GONE, replace(NEW, named_by=frozenset({OTHER})), Claim(OTHER, "work:0.0")), Move.GO),
+        (case(Home.GONE, NEW, Claim(OTHER, fence=THERE), Claim(OTHER, "work:0.0")), Move.HOLD),
     ],
 )
 def test_each_row_of_the_table(what: Case, move: Move) -> None:
@@ -86,6 +90,19 @@ AFTER_A_BOOT = replace(HOME, pane_pid=22, pane_started="333", agent_pid=33, agen
 )
 def test_a_server_that_has_the_pid_of_the_one_before_has_none_of_its_panes(what: Case, move: Move) -> None:
     """Issue 12 A1: remembered panes end with their server; in a container the next one has its pid, and its first pane %0."""
+    assert whereabouts(what).move is move
+
+
+LONG = replace(MEMORY, seen_at=Instant(60_000))
+
+
+@pytest.mark.parametrize(("until", "move"), [(None, Move.GO), (55_000, Move.GO), (45_000, Move.HOLD)])
+def test_who_moved_out_before_the_pane_was_lost_shares_nothing_any_more(until: int | None, move: Move) -> None:
+    """Issue 12 A1: two may share a pane and the one that replaces it; whoever got a pane of its own lives there alone."""
+    left = Claim(OTHER, fence=HOME, until=None if until is None else Instant(until))
+    found = replace(NEW, began=Instant(61_000))
+    what = Case(ME, LONG, Home.GONE, found, [left, *([Claim(OTHER, fence=THERE)] if until else [])])
+
     assert whereabouts(what).move is move
 
 
@@ -126,7 +143,7 @@ def test_whoever_is_held_could_have_been_somebody_else(what: Case) -> None:
     """Issue 12 A1: nobody goes to an agent that another one owns or that was there before; nobody is held without cause."""
     verdict, found = whereabouts(what), what.candidate
 
-    if what.home is Home.LIVES:
+    if what.home is Home.LIVES or (what.home is Home.ASIDE and not what.is_own):
         assert verdict.move is Move.STAY
     elif verdict.move is Move.GO and what.leads_to_an_agent and found is not None:
         assert not what.owners

@@ -17,10 +17,15 @@ SERVER_BEGAN_ANEW: Final = "the tmux server began anew"
 """How a reason begins that is one for all: no remembered pane outlives its server."""
 
 
+TOGETHER: Final = 10_000
+"""Milliseconds in which two who live in one pane are both seen there: who left earlier did not lose it with the other."""
+
+
 class Home(Enum):
     """How a remembered pane stands."""
 
     LIVES = "the agent is there"
+    ASIDE = "the pane is there, and its agent lives without having the terminal, as after Ctrl-Z"
     EMPTY = "the pane is there, without an agent that may be the identity's"
     GONE = "the pane is gone"
     SERVER_ENDED = "its server has ended, and all panes with it"
@@ -113,6 +118,7 @@ class Verdict:
 
 TABLE: Final = (
     Row(lambda case: case.home is Home.LIVES, Move.STAY),
+    Row(lambda case: case.home is Home.ASIDE and not case.is_own, Move.STAY),
     Row(lambda case: not case.leads_to_an_agent and case.home is Home.EMPTY, Move.STAY),
     Row(lambda case: not case.leads_to_an_agent, Move.GO),
     Row(
@@ -139,17 +145,21 @@ def whereabouts(case: Case) -> Verdict:
 
 
 def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:
-    """Those who share the place on purpose: they have the same name, or were in the same pane at the same time."""
-    return {
+    """Those who share the place on purpose: they were in the pane as long as the identity was, or have its name and no pane.
+
+    Who has the name and was found or bound elsewhere lives there alone, and so does who has moved out.
+    """
+    claims, lost_at = list(claims), max(memory.since, memory.seen_at - TOGETHER)
+    settled = {one.identity for one in claims if one.fence is not None and one.until is None}
+    named = {one.identity for one in claims if one.name and (one.name, one.socket) == (memory.name, memory.socket)}
+    lived = {
         one.identity
         for one in claims
-        if (bool(one.name) and (one.name, one.socket) == (memory.name, memory.socket))
-        or (
-            one.fence is not None
-            and _is_same_pane(one.fence, memory.fence, home)
-            and (one.until is None or one.until >= memory.since)
-        )
+        if one.fence is not None
+        and _is_same_pane(one.fence, memory.fence, home)
+        and (one.until is None or one.until >= lost_at)
     }
+    return (named - settled) | lived
 
 
 def _is_theirs(claim: Claim, now: Binding, home: Home) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from wake_bridge.domain.delivery import HoldReason
@@ -232,10 +235,41 @@ def test_identities_that_share_a_pane_move_on_together(scene: Scene) -> None:
     fresh = scene.resident("fresh")
     there = fence_of(scene, fresh)
     has_gone_before = [Claim(OTHER, fence=there), Claim(OTHER, fence=fence, until=now()), Claim(OTHER, "agents:0.0")]
-    has_the_same_name = [Claim(OTHER, fence=there), Claim(OTHER, "agents")]
+    has_the_same_name = [Claim(OTHER, "agents")]
 
     assert is_in(scene.resolve(replace(mine, claims=lambda: has_gone_before)), fresh)
     assert is_in(scene.resolve(replace(mine, claims=lambda: has_the_same_name)), fresh)
+
+
+def test_who_has_the_same_name_and_a_pane_of_its_own_shares_nothing(scene: Scene) -> None:
+    """Issue 12 A1: both were told apart by `bind`; A's pane closes, B is started anew in its own, and the name means B."""
+    a = scene.resident("a")
+    mine = remembers(scene, "agents", a)
+    scene.tmux.run("kill-pane", "-t", a.id)
+    theirs = lives(scene, "agents", scene.resident("b"))
+
+    assert "@b" in held(scene.resolve(replace(mine, claims=lambda: theirs)))
+
+
+def test_an_agent_that_is_suspended_keeps_its_pane_though_the_name_means_a_new_one(scene: Scene) -> None:
+    """Issue 12 A1: its pane is there, and it lives; a teammate that was started after Ctrl-Z is not the leader."""
+    leader = scene.resident("leader", session="keeps")
+    pane = scene.tmux.new_pane("exec bash --norc --noprofile -i")
+    shell, target = int(scene.tmux.look(pane).flags["pane_pid"]), str(pane.pane_id)
+    scene.tmux.run("send-keys", "-t", target, "-l", f" {' '.join(leader.fake.command())}")
+    scene.tmux.run("send-keys", "-t", target, "Enter")
+    leader.fake.waits_for("started", 2, 20)
+    agent = replace(leader, pane=pane)
+    address = remembers(scene, "agents", agent)
+
+    os.killpg(os.getpgid(psutil.Process(shell).children()[0].pid), signal.SIGSTOP)
+    scene.tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
+    address = replace(address, remembered=replace(address.remembered, seen_at=now())) if address.remembered else address
+    mate = split(scene, agent, "mate")
+
+    assert is_in(scene.resolve(address), agent)
+    assert is_in(scene.resolve(replace(address, pane="agents")), agent)
+    assert mate.is_untouched()
 
 
 # -- between the look and the key ----------------------------------------------------------------------------------

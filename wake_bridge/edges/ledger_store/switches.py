@@ -92,6 +92,14 @@ class Switches(LedgerPart):
             )
             return True
 
+    def seen_there(self, identity: Identity, at: Instant) -> None:
+        """See `Ledger.seen_there`."""
+        with self._db.transaction():
+            self._db.change(
+                "UPDATE remembered_pane SET seen_at = MAX(seen_at, ?) WHERE identity = ?",
+                (at, identity),
+            )
+
     def remembered(self, identity: Identity) -> RememberedPane | None:
         """See `Ledger.remembered`."""
         row = self._db.row("SELECT * FROM remembered_pane WHERE identity = ?", (identity,))

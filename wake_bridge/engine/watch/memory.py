@@ -42,7 +42,11 @@ class Memory:
         was, identity = address.remembered, address.identity
         is_same_pane = was is not None and was.fence.has_pane_of(fence)
         is_known = is_same_pane and was is not None and was.fence.has_agent_of(fence)
+        seen_before = self._seen.get(identity)
         self._seen[identity] = now
+        if not is_known and seen_before is not None:
+            # until when it was there: who shared the pane has left it with the other, or before
+            self._ledger.seen_there(identity, seen_before)
         written = self._ledger.remembered(identity) if is_known else None
         if written is not None and now - written.seen_at < WRITTEN_EVERY:
             return
@@ -56,6 +60,11 @@ class Memory:
         """Nothing has changed in the identity's pane since its agent was found there."""
         if identity in self._seen:
             self._seen[identity] = now
+
+    def write_down(self) -> None:
+        """Write down when each agent was seen last: who was beside it then is not the one that comes after it."""
+        for identity, at in self._seen.items():
+            self._ledger.seen_there(identity, at)
 
 
 def claims_of(held: Sequence[Claim], sessions: Sequence[Session]) -> list[Claim]:

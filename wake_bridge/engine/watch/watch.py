@@ -158,6 +158,11 @@ class Watch:
         self._turns.forget_all(identity)
         self._stirred.set()
 
+    def write_down(self) -> None:
+        """Write down when each agent was seen last, before the end. Raises `LedgerError`."""
+        if self._memory is not None:
+            self._memory.write_down()
+
     async def run(self) -> None:
         """Survey for ever; quicker for a while after a change, and most of all where something waits."""
         while True:

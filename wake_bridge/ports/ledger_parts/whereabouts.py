@@ -32,6 +32,9 @@ class Whereabouts(Protocol):
         between. Answers whether it was recorded.
         """
 
+    def seen_there(self, identity: Identity, at: Instant) -> None:
+        """Record that an identity's agent was seen then where it was found last; an earlier instant changes nothing."""
+
     def remembered(self, identity: Identity) -> RememberedPane | None:
         """Where an identity was found last."""
 

@@ -16,11 +16,10 @@ from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
-from wake_bridge.edges.graph.graph_file import GraphFile, Node
+from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.identity_nodes import ensure_identity, require_identity
 from wake_bridge.edges.graph.mailbox import (
-    REPAIR,
     Draft,
     Mail,
     SetAside,
@@ -278,7 +277,7 @@ def _count_as_announced(run: CommandContext, identity: str, message_ids: list[st
         with closing(LedgerStore.open(run.settings.state_dir)) as ledger:
             ledger.announce(Identity(identity), message_ids, "inbox", _now())
     except DiskFull as full:
-        run.console.warn(f"note: a wake may tell of it again, for it could not be noted: {full}")
+        run.console.warn(f"note: a wake may announce it again, because nothing could be written down: {full}")
 
 
 def _now() -> Instant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import BROADCAST
+from wake_bridge.edges.change_log import sqlite_bounds
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.identity_nodes import put_identity
@@ -89,3 +91,23 @@ def test_the_real_mailboxes_are_read_as_the_real_services_left_them(real: Path) 
         "Task: open to anyone",
         "Task: short-lived",
     ]
+
+
+def test_a_mailbox_of_many_thousands_costs_no_more_than_its_mail(
+    graph: GraphWriter, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question that takes the square of them is ended by its budget: the inbox would fail for good."""
+    one = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+            " INSERT INTO Edges (id, source, target, type, data)"
+            " SELECT 'copy ' || i, source, target, type, data FROM Edges, n WHERE source = ? AND type = 'SENT_TO'",
+            (one,),
+        )
+        connection.execute("UPDATE Edges SET source = 'gone, ' || id WHERE id LIKE 'copy %'")
+    monkeypatch.setattr(sqlite_bounds, "SECONDS_AT_LEAST", 0.5)
+    monkeypatch.setattr(sqlite_bounds, "SECONDS_A_GIGABYTE", 0.0)
+
+    with GraphFile(path) as reader:
+        assert [mail.message.id for mail in unread_mail_of(reader, "@bob")] == [one]

@@ -14,7 +14,9 @@ from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.edges.change_log import sqlite_mail
 from wake_bridge.edges.change_log.sqlite_bounds import Large
 from wake_bridge.edges.change_log.sqlite_pieces import (
+    EDGE_COLUMNS,
     NODES,
+    edge_columns,
     keys_of,
     message_or_none,
     node_at,
@@ -90,9 +92,8 @@ _WITHOUT_EVENTS: Final = _ROWS.format(events="NULL, NULL")
 
 _NO_NODE: Final = (None, None)
 _NO_EDGE: Final = (None,) * 5
-_EDGE_COLUMNS: Final = ("id", "source", "target", "type", "data")
-_SOURCE: Final = _EDGE_COLUMNS.index("source")
-_TYPE: Final = _EDGE_COLUMNS.index("type")
+_SOURCE: Final = EDGE_COLUMNS.index("source")
+_TYPE: Final = EDGE_COLUMNS.index("type")
 
 _ENDS: Final = "(SELECT MIN(log_id) FROM GraphLog), (SELECT MAX(log_id) FROM GraphLog)"
 
@@ -336,7 +337,7 @@ class SqliteGraph:
             case b"edges":
                 edges = keys_of(self._source, "SELECT rowid FROM Edges WHERE id = CAST(? AS TEXT)", entity_id)
                 for rowid in edges:
-                    edge = [value_at(self._source, "Edges", rowid, name) for name in _EDGE_COLUMNS]
+                    edge = edge_columns(self._source, rowid)
                     if text(edge[_TYPE]) in EDGE_TYPES:
                         return [(*head, *_NO_NODE, *edge, *self._message(edge[_SOURCE]))]
             case b"task_state_changed":

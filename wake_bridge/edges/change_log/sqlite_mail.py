@@ -12,14 +12,15 @@ from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import MESSAGE_LABEL, read_mark, text_of
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
 from wake_bridge.edges.change_log.sqlite_pieces import (
+    LETTERS,
     NODES,
-    Row,
+    UNMARKED,
+    edge_columns,
     keys_of,
+    letter,
     message_or_none,
-    node_at,
     node_row,
     rows_of,
-    value_at,
     walk,
 )
 from wake_bridge.edges.change_log.sqlite_rows import Stored, edge_row, stored_or_none, text, without_body
@@ -43,14 +44,9 @@ _SENT: Final = """
     SELECT e.rowid FROM json_each(?) wanted CROSS JOIN Edges e ON e.source = wanted.value
     WHERE e.type IN ('SENT_TO', 'DELIVERED_TO') ORDER BY wanted.key, e.rowid
 """
-# the keys lead, in their order: a sorter would pack message and edge into one row, and refuse two that fit
-_LETTERS: Final = """
-    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
-    FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value CROSS JOIN Nodes n ON n.id = e.source
-"""
-_UNREAD: Final = f"""{_LETTERS}
+_UNREAD: Final = f"""{LETTERS}
     WHERE CASE WHEN json_valid(n.data) THEN
-        e.type = 'DELIVERED_TO' OR COALESCE(json_extract(n.data, '$.properties.readAt'), '') IN ('', 0, '[]', '{{}}')
+        e.type = 'DELIVERED_TO' OR COALESCE(json_extract(n.data, '$.properties.readAt'), '') {UNMARKED}
     ELSE 1 END
 """
 _RECENT: Final = """
@@ -73,7 +69,7 @@ def mail_states(
         }
         edges = keys_of(source, _MAIL_OF, ids)
         mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
-        for row in rows_of(source, edges, _MAIL, lambda key: _edge_columns(source, key)):
+        for row in rows_of(source, edges, _MAIL, lambda key: edge_columns(source, key)):
             edge = _edge(row)
             mail.setdefault(edge.source, []).append(edge)
     return {
@@ -116,32 +112,22 @@ def mail_edges(source: SqliteSource, message_ids: Sequence[str]) -> list[LogEntr
     """See `ChangeLog.mail_edges`."""
     return [
         LogEntry(_NO_ROW, "edges", edge.id, edge=edge, message=message)
-        for _, message, edge in _letters(source, keys_of(source, _SENT, json.dumps(list(message_ids))), _LETTERS)
+        for _, message, edge in _letters(source, keys_of(source, _SENT, json.dumps(list(message_ids))), LETTERS)
     ]
 
 
 def edges_from(source: SqliteSource, entity_id: str) -> list[EdgeRow]:
     """The edges that start from a node, or the edge of that id; oldest first."""
     keys = keys_of(source, "SELECT rowid FROM Edges WHERE source = ?1 OR id = ?1", entity_id)
-    return [_edge(row) for row in rows_of(source, keys, _MAIL, lambda key: _edge_columns(source, key))]
+    return [_edge(row) for row in rows_of(source, keys, _MAIL, lambda key: edge_columns(source, key))]
 
 
 def _letters(source: SqliteSource, keys: Sequence[int], statement: str) -> Iterator[tuple[str, Json, EdgeRow]]:
     """Message id, message (without its body) and edge, by the edges' rowids, where both can be read."""
-    for message_id, data, *columns in rows_of(source, keys, statement, lambda key: _letter(source, key)):
+    for message_id, data, *columns in rows_of(source, keys, statement, lambda key: letter(source, key)):
         message, edge = message_or_none(source, text(message_id), data), stored_or_none(columns[-1])
         if message and message.label == MESSAGE_LABEL and edge and edge.is_whole:
             yield text(message_id), without_body(message).properties, _edge(columns)
-
-
-def _letter(source: SqliteSource, edge: int) -> Row:
-    columns = _edge_columns(source, edge)
-    found = node_at(source, columns[1])
-    return (columns[1], found[1] if found else None, *columns)
-
-
-def _edge_columns(source: SqliteSource, rowid: int) -> Row:
-    return tuple(value_at(source, "Edges", rowid, name) for name in ("id", "source", "target", "type", "data"))
 
 
 def _read_state(message: Stored | None) -> Stored | None:

@@ -22,6 +22,18 @@ Answer = TypeVar("Answer")
 NODES: Final = "SELECT id, data FROM Nodes WHERE rowid IN (SELECT value FROM json_each(?1))"
 """For `rows_of`: id and JSON of nodes."""
 
+EDGE_COLUMNS: Final = ("id", "source", "target", "type", "data")
+
+# the keys lead, in their order: a sorter would pack message and edge into one row, and refuse two that fit
+LETTERS: Final = """
+    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
+    FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value CROSS JOIN Nodes n ON n.id = e.source
+"""
+"""For `rows_of`, by the rowids of edges: id and JSON of the message, then `EDGE_COLUMNS`."""
+
+UNMARKED: Final = "IN ('', 0, '[]', '{}')"
+"""What SQL finds, with '' for NULL, where a mark such as `readAt` is none."""
+
 _ROWS_AT_ONCE: Final = 20
 """Each may have a megabyte."""
 
@@ -140,6 +152,18 @@ def node_at(graph: GraphReader, node_id: object) -> tuple[int, object] | None:
 def node_row(graph: GraphReader, rowid: int) -> Row:
     """Id and JSON (or `Large`) of a node that is too large. Raises `SourceError`."""
     return value_at(graph, "Nodes", rowid, "id"), value_at(graph, "Nodes", rowid)
+
+
+def edge_columns(graph: GraphReader, rowid: int) -> Row:
+    """`EDGE_COLUMNS` of an edge, each by itself: `Large` where it is too large. Raises `SourceError`."""
+    return tuple(value_at(graph, "Edges", rowid, name) for name in EDGE_COLUMNS)
+
+
+def letter(graph: GraphReader, edge: int) -> Row:
+    """A row of `LETTERS` that is too large, by the rowid of its edge. Raises `SourceError`."""
+    columns = edge_columns(graph, edge)
+    found = node_at(graph, columns[1])
+    return (columns[1], found[1] if found else None, *columns)
 
 
 def message_or_none(graph: GraphReader, message_id: str, data: object) -> Stored | None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
 from wake_bridge.edges.change_log.sqlite_bounds import (
@@ -28,6 +28,7 @@ from wake_bridge.edges.change_log.sqlite_bounds import (
     why_no_graph,
 )
 from wake_bridge.edges.change_log.sqlite_family import Family, family_of
+from wake_bridge.edges.change_log.sqlite_pieces import Row
 from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, sqlite_address
 
 BUSY_TIMEOUT: Final = 1.0
@@ -39,7 +40,6 @@ REOPEN_AFTER: Final = 60.0
 REOPEN_AGAIN_AFTER: Final = 0.8
 """Seconds that a connection is kept though the file was written: a writer's checkpoint does that as well."""
 
-Row = tuple[Any, ...]
 Rows = list[Row]
 Answer = TypeVar("Answer")
 

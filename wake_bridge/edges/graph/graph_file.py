@@ -25,13 +25,16 @@ from wake_bridge.edges.change_log.sqlite_bounds import (
     stall_told,
     why_no_graph,
 )
-from wake_bridge.edges.change_log.sqlite_pieces import Row, keys_of, message_in, node_at, rows_of, value_at, walk
+from wake_bridge.edges.change_log.sqlite_pieces import Row, edge_columns, keys_of, message_in, node_at, rows_of, walk
 from wake_bridge.edges.change_log.sqlite_rows import Unreadable, edge_row, stored_or_none, text
 from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, sqlite_address
 from wake_bridge.ports.change_log import EdgeRow
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another writer, as the real services do."""
+
+REPAIR: Final = "repair or delete that row in the graph"
+"""What to do about a row that cannot be read."""
 
 Properties = dict[str, Any]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -44,7 +47,6 @@ _BY_ENDS: Final = {
     (False, True): f"{_EDGES} AND target = ? ORDER BY rowid",
     (False, False): f"{_EDGES} ORDER BY rowid",
 }
-_EDGE_COLUMNS: Final = ("id", "source", "target", "type", "data")
 # the keys lead, in their order
 _EDGES_OF: Final = """
     SELECT e.id, e.source, e.target, e.type, e.data
@@ -150,9 +152,7 @@ class GraphFile:
         try:
             node = message_in(self, node_id, found[1])
         except Unreadable as why:
-            raise OperationFailed(
-                f"the node cannot be read: {why}", node_id, hint="repair or delete that row in the graph"
-            ) from why
+            raise OperationFailed(f"the node cannot be read: {why}", node_id, hint=REPAIR) from why
         return Node(node_id, node.label, dict(node.properties), is_whole=node.is_whole)
 
     def nodes(self, label: str) -> list[Node]:
@@ -168,11 +168,7 @@ class GraphFile:
         """All edges of a type, of a source or a target if given; oldest first. Properties that cannot be read are none."""
         given = [end for end in (source, target) if end is not None]
         keys = keys_of(self, _BY_ENDS[source is not None, target is not None], kind, *given)
-        return [_edge(row) for row in rows_of(self, keys, _EDGES_OF, self.edge_columns)]
-
-    def edge_columns(self, rowid: int) -> Row:
-        """Id, source, target, type and JSON of an edge, each by itself: `Large` where it is too large to load."""
-        return tuple(value_at(self, "Edges", rowid, name) for name in _EDGE_COLUMNS)
+        return [_edge(row) for row in rows_of(self, keys, _EDGES_OF, lambda key: edge_columns(self, key))]
 
     def query(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         """All rows of one question, texts as texts."""

@@ -132,8 +132,8 @@ def _storable(value: Mapping[str, Any]) -> str:
     size = len(data.encode())
     if size > LARGEST_WRITTEN:
         raise UsageMistake(
-            f"this is too large: {size:,} bytes with all that is stored beside its text; {LARGEST_WRITTEN:,} can be",
-            hint="put the text into a file and send where it lies",
+            f"this is too large: it takes {size:,} bytes with all that is stored beside its text, and {LARGEST_WRITTEN:,} is the most",
+            hint="put the text into a file, and send the path of that file",
         )
     return data
 

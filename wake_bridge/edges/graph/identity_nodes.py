@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.graph.graph_file import GraphFile, Node
+from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def put_identity(
     """
     present = find_identity(graph, identity)
     if present is not None and not present.is_whole:
-        raise OperationFailed(
-            "the node cannot be read, and is not written over", identity, hint="repair or delete that row in the graph"
-        )
+        raise OperationFailed("the node cannot be read, and is not written over", identity, hint=REPAIR)
     kept = present.properties if present is not None else _newcomer(identity, now, human=human)
     changed: dict[str, Any] = {"accountType": "human"} if human else {}
     if display_name is not None:

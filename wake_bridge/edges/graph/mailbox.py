@@ -13,38 +13,31 @@ from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.subscriptions import plain_tag
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY
 from wake_bridge.edges.change_log.sqlite_bounds import is_too_large
-from wake_bridge.edges.change_log.sqlite_pieces import Row, keys_of, message_in, node_at, rows_of
+from wake_bridge.edges.change_log.sqlite_pieces import LETTERS, UNMARKED, Row, keys_of, letter, message_in, rows_of
 from wake_bridge.edges.change_log.sqlite_rows import Unreadable, stored, text
-from wake_bridge.edges.graph.graph_file import GraphFile, Node, owner_of
+from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node, owner_of
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 
-REPAIR: Final = "repair or delete that row in the graph"
-"""What to do about a row that cannot be read."""
-
-# by columns of the edge alone: nothing of what it holds is loaded for it
+# by columns of the edge alone: nothing of what it holds is loaded for it; + keeps SQLite from walking through all mail
+# of the recipient for each message, which takes the square of their number
 _ADDRESSED: Final = """
     SELECT e.rowid FROM Edges e
     WHERE ((e.type = 'DELIVERED_TO' AND e.target = ?1)
         OR (e.type = 'SENT_TO' AND e.target = ?1 AND NOT EXISTS (
-            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND d.target = ?1))
+            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND +d.target = ?1))
         OR (e.type = 'SENT_TO' AND e.target = 'AGENT:*' AND NOT EXISTS (
             SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO')))
 """
 _ALL: Final = f"{_ADDRESSED} ORDER BY e.rowid"
 _ONE: Final = f"{_ADDRESSED} AND e.source = ?2 ORDER BY e.rowid"
-# the keys lead, in their order: a sorter would pack message and edge into one row, and refuse two that fit
-_MAIL: Final = """
-    SELECT n.id, n.data, e.id, e.source, e.target, e.type, e.data
-    FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value CROSS JOIN Nodes n ON n.id = e.source
-"""
-_UNREAD: Final = f"""{_MAIL}
+_UNREAD: Final = f"""{LETTERS}
     WHERE CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
         COALESCE(json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt'), '')
-            IN ('', 0, '[]', '{{}}')
+            {UNMARKED}
         AND COALESCE(
             json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt'), '')
-            IN ('', 0, '[]', '{{}}')
+            {UNMARKED}
     ELSE 1 END
 """
 
@@ -176,7 +169,7 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
         OperationFailed: it cannot be read.
     """
     require_message(graph, message_id)
-    for row in _rows(graph, keys_of(graph, _ONE, identity, message_id), _MAIL):
+    for row in _rows(graph, keys_of(graph, _ONE, identity, message_id), LETTERS):
         one = _mail(graph, row, identity)
         if isinstance(one, SetAside):
             raise OperationFailed(f"the message cannot be read: {one.why}", one.row_id, hint=REPAIR)
@@ -210,12 +203,7 @@ def _is_marked(graph: GraphWriter, mail: Mail, now: str) -> bool:
 
 
 def _rows(graph: GraphFile, keys: Sequence[int], statement: str) -> Iterator[Row]:
-    def described(key: int) -> Row:
-        edge = graph.edge_columns(key)
-        found = node_at(graph, edge[1])
-        return (edge[1], found[1] if found else None, *edge)
-
-    return rows_of(graph, keys, statement, described)
+    return rows_of(graph, keys, statement, lambda key: letter(graph, key))
 
 
 def _mail(graph: GraphFile, row: Row, identity: str) -> Mail | SetAside | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
-from wake_bridge.edges.graph.graph_file import GraphFile, Node, Properties, owner_of
+from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node, Properties, owner_of
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 
 ID_PREFIX: Final = "WAKE_SUB:"
@@ -119,7 +119,7 @@ def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
     """
     node = graph.node(subscription_id)
     if node is not None and not node.is_whole:
-        raise OperationFailed("it is too large to read", subscription_id, hint="delete or repair that row in the graph")
+        raise OperationFailed("it is too large to read", subscription_id, hint=REPAIR)
     if node is not None and node.label == SUBSCRIPTION_LABEL:
         return node
     beginnings = (subscription_id, ID_PREFIX + subscription_id) if subscription_id else ()

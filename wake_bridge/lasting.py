@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wake_bridge.domain.errors import WakeBridgeError
 from wake_bridge.domain.names import Identity
-from wake_bridge.domain.routing import Address, Route
+from wake_bridge.domain.routing import Route
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.targets_block import changed_lines, read_block
 from wake_bridge.edges.service.instance_lock import reload_command
@@ -36,26 +36,16 @@ async def fragile_names(view: Viewpoint, settings: Settings, identities: Iterabl
 async def _fragile(view: Viewpoint, settings: Settings, who: Identity) -> Fragile | None:
     for route in view.routes.of(who):
         adapter = view.routes.adapter(route)
-        name = route.address.pane or route.address.suggested
+        name = route.address.name
         if not isinstance(adapter, NameJudge) or not name:
             continue
         place = await view.watch.locate(route)
-        if not isinstance(place, Place) or not await _is_found_by(view, route, place):
+        if not isinstance(place, Place) or not (route.address.pane or await view.is_suggested(route, place)):
             continue
         judged = await adapter.judge_name(place, name)
         if judged.doubts:
             return Fragile(who, name, judged.doubts, judged.commands, _then(view, settings, route, judged.name))
     return None
-
-
-async def _is_found_by(view: Viewpoint, route: Route, place: Place) -> bool:
-    """Whether the name counts: what a subscription suggests may be overruled by a mark or a binding."""
-    address = route.address
-    if address.pane:
-        return True
-    said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
-    meant = await view.routes.adapter(route).resolve(said)
-    return isinstance(meant, Place) and meant.key == place.key
 
 
 def _then(view: Viewpoint, settings: Settings, route: Route, name: str) -> str:

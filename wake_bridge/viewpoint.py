@@ -166,14 +166,19 @@ class Viewpoint:
                 return await adapter.checks_in(place, route.address)
         return ()
 
+    async def is_suggested(self, route: Route, found: Place) -> bool:
+        """Whether what a subscription says leads to that place; a mark or a binding may overrule it."""
+        address = route.address
+        said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
+        meant = await self.bench.adapters[route.adapter].resolve(said)
+        return isinstance(meant, Place) and meant.key == found.key
+
     async def _overruled(self, route: Route, found: Place) -> str:
         address = route.address
         is_remembered = address.remembered is not None and address.binding is None and not address.pane
         if not address.suggested or is_remembered:
             return ""
-        said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
-        meant = await self.bench.adapters[route.adapter].resolve(said)
-        if isinstance(meant, Place) and meant.key == found.key:
+        if await self.is_suggested(route, found):
             return ""
         who = address.identity
         if address.pane:

@@ -139,7 +139,8 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
 
-    Where [targets] names another pane for it, that wins: this is refused then (7), with the line to change. It is remembered with a fence, so that a reused id is not mistaken for it.
+    Where [targets] names another pane for it, `bind` is refused (exit code 7) and prints the line to change. The pane is
+    remembered with a fence, so that a pane that gets its id later is not mistaken for it.
     Run by an agent itself, it also says that this conversation is the identity's.
     """
     import asyncio

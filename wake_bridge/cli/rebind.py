@@ -75,8 +75,8 @@ def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, dr
     for one in left:
         panes = ", ".join(agent.pane for agent in one.agents)
         lines.append(
-            f"{one.lost.identity} is left: it could be in {panes}; run `wake-bridge setup --rebind` in a terminal, which asks"
+            f"{one.lost.identity} is left: it could be in {panes}; run `wake-bridge setup --rebind` in a terminal, where it can ask"
             if panes
-            else f"{one.lost.identity} is left: no agent is there that is nobody's; start it, then run this again"
+            else f"{one.lost.identity} is left: every agent that was found belongs to somebody; start its agent, then run this again"
         )
-    return "\n".join(lines) or "nobody is lost: whoever was found before lives where it was found"
+    return "\n".join(lines) or "nobody is lost: each identity lives where it was found before"

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @click.option(
     "--write-instructions", is_flag=True, help="Tell the agents in their own files how mail is read, and allow it."
 )
-@click.option("--rebind", is_flag=True, help="Say who lives where, for all whose pane nobody can tell (`moved`).")
+@click.option(
+    "--rebind", is_flag=True, help="Ask where each identity lives whose pane is no longer known (held as `moved`)."
+)
 @foreign_option
 @pass_run
 def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: bool, rebind: bool, foreign: bool) -> None:
@@ -114,7 +116,9 @@ def _nobody_found(reports: PaneReports) -> OperationFailed:
 
     if left_out := nameless(reports.panes):
         panes = ", ".join(f"{one.sight.pane_id} of {one.sight.server}" for one in left_out)
-        return OperationFailed("no name means an agent that was found, and nothing else", panes, hint=_named(left_out))
+        return OperationFailed(
+            "agents were found, but no name leads to one of them alone", panes, hint=_named(left_out)
+        )
     return OperationFailed(
         "no agent was found in any pane",
         hint="start the agents in tmux; `wake-bridge panes` shows what is seen there",
@@ -143,7 +147,7 @@ def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragil
         run.console.warn(f"note: {told_of(fragile)}")
     if left_out := nameless(reports.panes):
         panes = ", ".join(f"{one.sight.harness} in {one.sight.pane_id}" for one in left_out)
-        run.console.warn(f"note: left out, for no name means it alone: {panes}: {_named(left_out)}")
+        run.console.warn(f"note: left out, because no name leads to it alone: {panes}: {_named(left_out)}")
 
 
 def _reload_daemon(run: CommandContext, settings: Settings) -> None:

@@ -152,7 +152,7 @@ def about_state(trouble: str, since: Instant) -> Notice:
         subject=STATE,
         reason=STATE,
         title=f"wake-bridge: {harmless(trouble, _REMEDY)}",
-        body="To do: look at the state directory and its disk; `wake-bridge doctor` says more, wakes wait meanwhile",
+        body="To do: look at the state directory and its disk; `wake-bridge doctor` says more. Wakes wait meanwhile",
         since=since,
     )
 

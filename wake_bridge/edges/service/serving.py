@@ -13,7 +13,7 @@ from wake_bridge.edges.service.control_socket import ask
 from wake_bridge.edges.service.graph_lock import daemon_of
 from wake_bridge.edges.service.instance_lock import Holder, Liveness, holder
 
-DELETED: Final = "its state directory was deleted while it ran, and it could not put it back yet: no wake is sent"
+DELETED: Final = "its state directory was deleted while it ran, and is not back yet: no wake is sent"
 PATIENCE: Final = 3.0
 """Seconds to wait for its answer."""
 

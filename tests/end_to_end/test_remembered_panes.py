@@ -128,6 +128,73 @@ def test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_th
     assert len(b.fake.submits()) == 1
 
 
+def test_a_name_that_leads_to_the_shell_in_anothers_pane_sends_nobody_there(world: Playground) -> None:
+    """Issue 12 A1: whoever did "start the agent in work:0.0" would start it in the pane where `@b` lives."""
+    world.agent("a", session="work")
+    b = world.agent("b", session="for-b", under_shell=True)
+    world.tmux.run("join-pane", "-d", "-s", b.id, "-t", world.agents["a"].id)
+    for number, one in enumerate("ab"):
+        world.sandbox.enlist(f"@{one}", f"work:0.{number}")
+    world.sandbox.daemon()
+    assert is_woken(world, "a")
+    assert is_woken(world, "b")
+
+    leaves_to_its_shell(world, b)
+    world.tmux.run("kill-pane", "-t", world.agents["a"].id)
+    world.sandbox.send("@a", "for a alone")
+    hold = held(world, "a")
+
+    assert hold["hold_reason"] == "moved", hold
+    assert "'work:0.0' leads to work:0.0 now, which is @b's" in hold["hold_detail"]
+    b.respawns()
+    right = beside(world, b, "right")
+    world.sandbox.run("bind", "@a", "--pane", right.id)
+    arrives(world, "a", right)
+    assert len(b.fake.submits()) == 1
+
+
+@pytest.mark.parametrize("case", ["unreachable: no pane is called exactly", "moved", "moved: [targets]"])
+def test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally(
+    world: Playground, case: str
+) -> None:
+    """Issue 12 A3: nobody can send or clear it where it stood; the agent is started anew, and told once more."""
+    a = world.agent("a", "--dialog-after-paste", session="work")
+    if case.startswith("moved"):
+        beside(world, a, "b")
+        world.sandbox.enlist("@b", "work:0.1")
+    by_targets = '[targets."@a"]\npane = "work:0.0"\n' if "targets" in case else ""
+    quick = f"{QUICK}delivery.unknown_again = 1\ndelivery.lease = 5\ndelivery.adapter_timeout = 4\n"
+    world.sandbox.configure(quick + by_targets)
+    world.sandbox.enlist("@a", "work:0.0")
+    daemon = world.sandbox.daemon()
+    if "b" in world.agents:
+        assert is_woken(world, "b")
+    world.sandbox.send("@a", "for a alone")
+    world.sandbox.waits_for(lambda: held(world, "a")["hold_reason"] == "staged", 30)
+    # a daemon that looked in between would see the pane close, and know that it was not sent
+    daemon.stop()
+    world.tmux.run("kill-pane", "-t", a.id)
+    daemon = world.sandbox.daemon()
+    hold = world.sandbox.waits_for(lambda: _staged_elsewhere(held(world, "a"), case), 30, case)
+
+    new = beside(world, world.agents["b"], "new") if "b" in world.agents else world.agent("new", session="new")
+    if by_targets:
+        assert hold["remedy"].startswith("correct `pane` in the [targets] table of @a, or run"), hold
+        world.sandbox.configure(f'{quick}[targets."@a"]\npane = "{new.id}"\n')
+        daemon.reload()
+    else:
+        assert "run `wake-bridge bind @a` inside the right pane" in hold["remedy"], hold
+        world.sandbox.run("bind", "@a", "--pane", new.id)
+
+    arrives(world, "a", new)
+    assert a.fake.submits() == []
+    assert ["for a alone" in text for text in new.fake.submits()] == [True]
+
+
+def _staged_elsewhere(hold: dict[str, Any], case: str) -> dict[str, Any] | None:
+    return hold if hold["hold_reason"] == "staged" and hold["hold_detail"].startswith(case) else None
+
+
 def test_windows_that_are_renumbered_wake_nobody_else(world: Playground) -> None:
     """Issue 12 A1: the same with `renumber-windows on`; the commands without a daemon judge alike."""
     a = world.agent("a", session="work")

@@ -151,6 +151,18 @@ ELSEWHERE: dict[tuple[HoldReason, str], str] = {
         "[targets]",
     ): "test_remembered_panes.py::test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected",
     (
+        HoldReason.STAGED,
+        "unreachable: no pane is called exactly",
+    ): "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
+    (
+        HoldReason.STAGED,
+        "moved: [targets]",
+    ): "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
+    (
+        HoldReason.STAGED,
+        "moved",
+    ): "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
+    (
         HoldReason.UNKNOWN,
         "scrolled",
     ): "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",

@@ -295,6 +295,20 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
         HoldReason.MOVED,
         "[targets]",
     ): "correct `pane` in the [targets] table of {identity}, or run `wake-bridge setup --rebind`",
+    (
+        HoldReason.STAGED,
+        "unreachable: no pane is called exactly",
+    ): "open {where} again, or run `wake-bridge bind {identity}` inside the right pane: our wake text was left in one that is gone",
+    (
+        HoldReason.STAGED,
+        "moved: [targets]",
+    ): "correct `pane` in the [targets] table of {identity}, or run `wake-bridge setup --rebind`: our wake text was left in a"
+    " pane that is gone",
+    (
+        HoldReason.STAGED,
+        "moved",
+    ): "run `wake-bridge bind {identity}` inside the right pane, or `wake-bridge setup --rebind`: our wake text was left in a"
+    " pane that is gone",
     (HoldReason.OTHER_DRIVER, "another wake-bridge"): "stop one of the two: {detail}",
     (
         HoldReason.OTHER_DRIVER,

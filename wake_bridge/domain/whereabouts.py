@@ -120,6 +120,12 @@ TABLE: Final = (
     Row(lambda case: case.home is Home.LIVES, Move.STAY),
     Row(lambda case: case.home is Home.ASIDE and not case.is_own, Move.STAY),
     Row(lambda case: not case.leads_to_an_agent and case.home is Home.EMPTY, Move.STAY),
+    # whoever starts its agent there starts it in another one's pane
+    Row(
+        lambda case: not case.leads_to_an_agent and bool(case.owners),
+        Move.HOLD,
+        lambda case: f"{_leads(case)}, which is {case.owners[0]}'s",
+    ),
     Row(lambda case: not case.leads_to_an_agent, Move.GO),
     Row(
         lambda case: case.home is Home.SERVER_ENDED and case.may_be_confused and not case.is_own,

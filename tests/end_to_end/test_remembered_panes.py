@@ -159,6 +159,7 @@ def test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_li
 ) -> None:
     """Issue 12 A3: nobody can send or clear it where it stood; the agent is started anew, and told once more."""
     a = world.agent("a", "--dialog-after-paste", session="work")
+    world.agent("keeper", session="elsewhere")
     if case.startswith("moved"):
         beside(world, a, "b")
         world.sandbox.enlist("@b", "work:0.1")

@@ -17,6 +17,7 @@ from tests.torture import (
     operation_faults,
     races,
     replaced,
+    restless,
     soak,
     source,
     state,
@@ -86,6 +87,15 @@ PLAYED: Final = (
         ("G-L5",),
         "a long life under everyday mail: memory, descriptors, nothing lost",
         lambda course: [soak.soak(course.directory, course.tmux(), seconds=course.count(120, 1_800), seed=course.seed)],
+        mostly_waits=True,
+    ),
+    Run(
+        "restless",
+        ("G-T3",),
+        "a person who moves twelve agents about, also in the middle of their wakes",
+        lambda course: restless.be_restless(
+            course.directory, course.tmux(), seconds=course.count(45, 1_800), seed=course.seed
+        ),
         mostly_waits=True,
     ),
     Run(

@@ -20,10 +20,11 @@ from tests.torture.report import Table, Verdict
 from tests.torture.rig import Agent, Rig
 
 ONCE: Final = "submitted once"
+AGAIN: Final = "once more after unknown"
 READ: Final = "read before it was told"
 UNKNOWN: Final = "unknown"
 HELD: Final = "still held"
-RESULTS: Final = (ONCE, READ, UNKNOWN, HELD, "twice", "lost")
+RESULTS: Final = (ONCE, AGAIN, READ, UNKNOWN, HELD, "twice", "lost")
 
 _MARK: Final = re.compile(r"Wake: ([0-9A-HJKMNP-TV-Z]{26})")
 _STRAY: Final = ("empty-enter", "shell", "approved", "chosen", "vim-command", "interrupted")
@@ -131,11 +132,13 @@ def _verdict(
         return Verdict("lost", (f"{key}: the ledger does not know it",))
     tellers = [deliveries[one] for one in told.get(event["id"], ()) if deliveries[one]["digest"]]
     times = sum(submits[one["id"]] for one in tellers)
-    if times > 1:
+    if times > 1 and not _is_once_more(event, tellers, submits):
         return Verdict("twice", (f"{key}: submitted {times} times, by {[one['id'] for one in tellers]}",))
     outcomes = {one["outcome"] for one in tellers}
     if "submitted" in outcomes:
-        return Verdict(ONCE) if times == 1 else Verdict("lost", (f"{key}: said to be submitted, and was not",))
+        if any(one["outcome"] == "submitted" and not submits[one["id"]] for one in tellers):
+            return Verdict("lost", (f"{key}: said to be submitted, and was not",))
+        return Verdict(ONCE if times == 1 else AGAIN)
     if "unknown" in outcomes:
         return Verdict(UNKNOWN)
     if event["status"] == "open":
@@ -147,6 +150,13 @@ def _verdict(
     if event["status"] == "read" or (event["status"], event["reason"]) == ("refused", "read"):
         return Verdict(READ)
     return Verdict("lost", (f"{key}: {event['status']} {event['reason']}, never submitted",))
+
+
+def _is_once_more(event: sqlite3.Row, tellers: Sequence[sqlite3.Row], submits: Counter[str]) -> bool:
+    """Whether a message came twice as it is documented: under two ids, the first of which ended as unknown (decision 11)."""
+    others = [one for one in tellers if one["outcome"] != "unknown"]
+    is_each_once = all(submits[one["id"]] == 1 for one in tellers)
+    return bool(event["again_of"]) and is_each_once and len(tellers) == 2 and len(others) <= 1
 
 
 def _overtaken(
@@ -181,6 +191,9 @@ def _wrongs_of(agent: Agent, deliveries: dict[str, sqlite3.Row], entered: Mappin
         digests = [deliveries[one]["digest"] for one in marks if one in deliveries]
         if digests != [record["text"]]:
             yield f"{agent.identity} submitted what is no digest of the ledger: {record['text'][:500]!r}"
+        for mark in marks:
+            if mark in deliveries and deliveries[mark]["identity"] != agent.identity:
+                yield f"{agent.identity} submitted the wake {mark}, which was for {deliveries[mark]['identity']}"
     for mark, times in Counter(_marks(agent)).items():
         if times > 1:
             yield f"{agent.identity} got the wake {mark} {times} times"

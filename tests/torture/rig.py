@@ -43,6 +43,7 @@ thread_wakes = 100000
 [delivery]
 lease = {lease}
 adapter_timeout = {timeout}
+unknown_again = {again}
 [presence]
 typing_quiet = 2
 [presence.relook]
@@ -118,6 +119,7 @@ class Rig:
         target: more keys of each agent's target.
         height: rows of the panes.
         is_born: its daemons come from the nursery.
+        unknown_again: seconds after which unread mail of a wake of unknown outcome is announced once more.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Rig:
         target: str = "",
         height: int = 24,
         is_born: bool = False,
+        unknown_again: int = 600,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -146,20 +149,31 @@ class Rig:
         self.plain = kind(directory, tmux.socket_name)
         self.watched = kind(directory, tmux.socket_name, (sys.executable, *COMMAND))
         self.agents = [*(self._agent(name, options, before_shell=before_shell) for name in names), *guests]
-        targets = "\n".join(
-            f'[targets."{one.identity}"]\npane = "{one.pane_id}"\nsocket = "{one.socket}"\n{target}\n'
-            for one in self.agents
-        )
-        self.plain.configure(IMPATIENT.format(lease=lease, timeout=min(10, lease - 1)) + settings + targets)
+        self._settings = IMPATIENT.format(lease=lease, timeout=min(10, lease - 1), again=unknown_again) + settings
+        self._target = target
+        self.configure()
         self.plain.run("init")
         with MemoryCore(self.plain.graph) as core:
             core.identity(SENDER, accountType="human")
             for agent in self.agents:
                 core.identity(agent.identity)
-                core.subscribe(agent.identity, harnessTargetMetadata={"adapter": "tmux", "coalesceWindow": 0})
+                metadata = {"adapter": "tmux", "coalesceWindow": 0, **self.metadata_of(agent)}
+                core.subscribe(agent.identity, harnessTargetMetadata=metadata)
         self.plain.run("run", "--once")
         for agent in self.agents:
             agent.fake.state()
+
+    def configure(self) -> None:
+        """Write the configuration, with what is said there of each agent."""
+        self.plain.configure(self._settings + "".join(self.target_of(one) for one in self.agents))
+
+    def target_of(self, agent: Agent) -> str:
+        """What the configuration says of an agent: its table in [targets]."""
+        return f'[targets."{agent.identity}"]\npane = "{agent.pane_id}"\nsocket = "{agent.socket}"\n{self._target}\n'
+
+    def metadata_of(self, agent: Agent) -> Mapping[str, str]:  # noqa: ARG002 - other rigs say more
+        """What else an agent's subscription says of where it lives."""
+        return {}
 
     def _agent(self, name: str, options: Sequence[str], *, before_shell: bool) -> Agent:
         fake = FakeHarness(self.directory, name)
@@ -232,7 +246,8 @@ class Rig:
             return ledger._deliveries(
                 "SELECT delivery.* FROM delivery JOIN delivery_event ON delivery_event.delivery_id = delivery.id"
                 " JOIN wake_event ON wake_event.id = event_id"
-                " WHERE subject_key = ? AND digest <> '' AND outcome IN ('submitted', 'acknowledged', 'unknown')",
+                " WHERE subject_key = ? AND digest <> '' AND outcome IN ('submitted', 'acknowledged', 'unknown')"
+                " ORDER BY delivery.created_at",
                 (message,),
             )
 

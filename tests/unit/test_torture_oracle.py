@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -112,3 +114,50 @@ def test_a_message_that_waits_for_ever_is_seen(tmp_path: Path) -> None:
 
     assert found == "still held"
     assert "still open" in wrongs[0]
+
+
+def test_a_wake_that_another_agent_submitted_is_wrong(tmp_path: Path) -> None:
+    """README: another agent is never woken, also where all of them look alike."""
+    rig = _rig(tmp_path, [DIGEST])
+    neighbour = SimpleNamespace(identity="@neighbour", fake=rig.agents[0].fake)
+    rig.agents.append(cast("Any", neighbour))
+
+    assert [one for one in reckon(rig, [KEY]).wrongs if "was for @agent" in one] == [
+        f"@neighbour submitted the wake {ID}1, which was for @agent"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "opened_again", "result"),
+    [
+        (Outcome.UNKNOWN, True, "once more after unknown"),
+        (Outcome.UNKNOWN, False, "twice"),
+        (Outcome.SUBMITTED, True, "twice"),
+    ],
+)
+def test_a_message_comes_twice_only_where_the_first_wake_was_unknown(
+    tmp_path: Path, first: Outcome, opened_again: bool, result: str
+) -> None:
+    """Decision 11: under two ids, the first of which ended as unknown."""
+    rig = _rig(tmp_path, [DIGEST, DIGEST.replace(f"{ID}1", f"{ID}2")], outcome=first)
+    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as ledger:
+        # what happened is written down without the moves that lead there
+        for (name,) in ledger.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            ledger.execute(f"DROP TRIGGER {name}")
+        columns = [row[1] for row in ledger.execute("PRAGMA table_info(delivery)")]
+        second = DIGEST.replace(f"{ID}1", f"{ID}2")
+        other = {
+            "id": f"'{ID}2'",
+            "seq": "99",
+            "state": "'DELIVERED'",
+            "digest": f"'{second}'",
+            "outcome": "'submitted'",
+        }
+        copied = ", ".join(other.get(one, one) for one in columns)
+        ledger.execute(f"INSERT INTO delivery ({', '.join(columns)}) SELECT {copied} FROM delivery")
+        (event,) = ledger.execute("SELECT id FROM wake_event").fetchone()
+        ledger.execute("INSERT INTO delivery_event (delivery_id, event_id) VALUES (?, ?)", (f"{ID}2", event))
+        ledger.execute("UPDATE wake_event SET again_of = ?", (f"{ID}1" if opened_again else "",))
+        ledger.commit()
+
+    assert reckon(rig, [KEY]).verdicts[KEY].result == result

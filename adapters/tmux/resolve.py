@@ -19,7 +19,16 @@ from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
-from wake_bridge.domain.whereabouts import SERVER_BEGAN_ANEW, Candidate, Case, Home, Move, sharers, whereabouts
+from wake_bridge.domain.whereabouts import (
+    SERVER_BEGAN_ANEW,
+    Candidate,
+    Case,
+    Home,
+    Move,
+    already_lives_there,
+    sharers,
+    whereabouts,
+)
 from wake_bridge.ports.adapter import Nowhere, Paper, Place
 
 ANYBODY: Final = Expected()
@@ -106,8 +115,10 @@ class Resolver:
             sockets.append(address.binding.socket)
         seen = {socket: await self._panes(socket) for socket in sockets}
         found, home = await asyncio.to_thread(self._choose, address, usual, seen)
-        if home is None or address.remembered is None:
+        if home is None:
             return found
+        if address.remembered is None:
+            return self._for_the_first_time(address, found)
         claims = tuple(address.claims())
         return await asyncio.to_thread(self._judged, address, address.remembered, home, found, seen, claims)
 
@@ -185,6 +196,16 @@ class Resolver:
         agent = process_now(fence.agent_pid) if fence.agent_pid else None
         lives = agent is not None and agent.started == fence.agent_started
         return _Home(Home.ASIDE if lives else Home.EMPTY, place)
+
+    def _for_the_first_time(self, address: Address, found: Place | Nowhere) -> Place | Nowhere:
+        """Where a name leads of which nothing is remembered: after `unbind`, an update, or as the first there was."""
+        if not isinstance(found, Place) or found.fence is None or not found.fence.agent_pid:
+            return found
+        owner = already_lives_there(address.identity, address.name, address.socket, found.fence, address.claims())
+        if owner is None:
+            return found
+        why = f"{address.name!r} leads to {found.label} now, which is {owner}'s"
+        return Nowhere(HoldReason.MOVED, f"[targets] {why}" if address.pane else why, found.label)
 
     def _judged(
         self,

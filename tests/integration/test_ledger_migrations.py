@@ -19,6 +19,7 @@ from wake_bridge.domain.routing import RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
+from wake_bridge.edges.ledger_store.rows import binding_of
 from wake_bridge.ports.ledger_records import Position
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
 from wake_bridge.testing.sandbox import Sandbox
@@ -294,3 +295,19 @@ def test_a_subscription_that_is_written_is_no_failure_because_the_ledger_cannot_
 
         assert "note: whether @ada can be reached is not known: the ledger has version 99" in told.stderr
         assert told.stdout.startswith("@ada is woken for SENT_TO_ME")
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_after_an_update_it_is_known_whom_the_earlier_version_woke_where(tmp_path: Path, version: int) -> None:
+    """Else a name that drifted while it was updated would make a neighbour's agent one's own."""
+    path = restored(tmp_path, version)
+    with closing(sqlite3.connect(path)) as connection:
+        before = connection.execute(
+            "SELECT identity, fence FROM delivery WHERE fence IS NOT NULL GROUP BY identity HAVING seq = MAX(seq)"
+        ).fetchall()
+    assert before
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        claims = ledger.claims()
+
+    assert {(one.identity, one.fence) for one in claims if one.until} == {(who, binding_of(it)) for who, it in before}

@@ -150,6 +150,23 @@ def whereabouts(case: Case) -> Verdict:
     return Verdict(row.move, row.why(case))
 
 
+def already_lives_there(
+    identity: Identity, name: str, socket: str, now: Binding, claims: Iterable[Claim]
+) -> Identity | None:
+    """Whose agent it is or was to which a name leads for the first time; None where it may be the identity's.
+
+    Who has the same name shares the pane on purpose, and so does who had that very agent before. Whom nothing serves any
+    more has nothing to lose.
+    """
+    claims = list(claims)
+    holders = {one.identity for one in claims if one.fence is not None and one.fence.has_agent_of(now)}
+    if identity in holders:
+        return None
+    served = {one.identity for one in claims if one.name}
+    alike = {one.identity for one in claims if one.name and (one.name, one.socket) == (name, socket)}
+    return min((holders & served) - alike, default=None)
+
+
 def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:
     """Those who share the place on purpose: they were in the pane as long as the identity was, or have its name and no pane.
 

@@ -65,6 +65,37 @@ def is_in(found: Place | Nowhere, agent: Resident) -> bool:
     return isinstance(found, Place) and found.key.endswith(f"|{agent.id}")
 
 
+def first(name: str, claims: Sequence[Claim]) -> Address:
+    """An identity of which nothing is remembered: after `unbind`, after an update, or as the first there was."""
+    return Address(ME, suggested=name, claims=lambda: tuple(claims))
+
+
+# -- the first lookup ----------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_leads_to_anothers_agent_for_the_first_time_is_held(scene: Scene) -> None:
+    """`unbind` while the name has drifted, or an update of wake-bridge, must not make a neighbour's agent one's own."""
+    b = scene.resident("b")
+    theirs = lives(scene, "another:0.1", b)
+    assert "which is @b's" in held(scene.resolve(first(b.id, theirs)))
+    gone = [replace(one, until=now()) if one.fence else one for one in theirs]
+    assert "which is @b's" in held(scene.resolve(first(b.id, gone)))
+
+
+def test_a_name_that_leads_to_an_agent_for_the_first_time_is_taken_at_its_word(scene: Scene) -> None:
+    """Nobody's agent, one's own of before, a pane that is shared by one name, and whom nothing serves any more."""
+    b = scene.resident("b")
+    fence = fence_of(scene, b)
+    for claims in (
+        [],
+        [Claim(ME, fence=fence, until=now()), *lives(scene, "another:0.1", b)],
+        lives(scene, b.id, b),
+        [Claim(OTHER, fence=fence)],
+        [Claim(OTHER, fence=replace(fence, agent_pid=1)), Claim(OTHER, "another:0.1")],
+    ):
+        assert is_in(scene.resolve(first(b.id, claims)), b), claims
+
+
 # -- the name drifts -----------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,12 @@ CREATE TABLE former_agent (
     PRIMARY KEY (identity, fence)
 ) WITHOUT ROWID;
 
+-- Whom the earlier version woke last, and where: after the update no name leads to that agent for another identity.
+INSERT INTO former_agent (identity, fence, until)
+SELECT identity, fence, COALESCE(settled_at, created_at) FROM delivery AS last
+WHERE fence IS NOT NULL
+    AND seq = (SELECT MAX(seq) FROM delivery WHERE identity = last.identity AND fence IS NOT NULL);
+
 -- The delivery of unknown outcome after which an event was opened again; empty where it never was (decision 11).
 ALTER TABLE wake_event ADD COLUMN again_of TEXT NOT NULL DEFAULT '';
 

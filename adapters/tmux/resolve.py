@@ -118,7 +118,7 @@ class Resolver:
         if home is None:
             return found
         if address.remembered is None:
-            return self._for_the_first_time(address, found)
+            return self._for_the_first_time(address, found, seen)
         claims = tuple(address.claims())
         return await asyncio.to_thread(self._judged, address, address.remembered, home, found, seen, claims)
 
@@ -197,11 +197,13 @@ class Resolver:
         lives = agent is not None and agent.started == fence.agent_started
         return _Home(Home.ASIDE if lives else Home.EMPTY, place)
 
-    def _for_the_first_time(self, address: Address, found: Place | Nowhere) -> Place | Nowhere:
+    def _for_the_first_time(self, address: Address, found: Place | Nowhere, seen: _Seen) -> Place | Nowhere:
         """Where a name leads of which nothing is remembered: after `unbind`, an update, or as the first there was."""
         if not isinstance(found, Place) or found.fence is None or not found.fence.agent_pid:
             return found
-        owner = already_lives_there(address.identity, address.name, address.socket, found.fence, address.claims())
+        claims = address.claims()
+        named_here = {one.identity for one in claims if self._leads_to(one, found.fence, seen)}
+        owner = already_lives_there(address.identity, found.fence, claims, named_here)
         if owner is None:
             return found
         why = f"{address.name!r} leads to {found.label} now, which is {owner}'s"
@@ -276,13 +278,14 @@ class Resolver:
             if one.fence is not None and one.until is None and (one.fence.server_pid, one.fence.pane_id) in alive
         }
         return frozenset(
-            one.identity
-            for one in claims
-            if one.name
-            and one.identity not in settled
-            and self._panes_at(self._socket_of(one.socket), seen) is panes
-            and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, one.name))
+            one.identity for one in claims if one.identity not in settled and self._leads_to(one, fence, seen)
         )
+
+    def _leads_to(self, claim: Claim, fence: Binding, seen: _Seen) -> bool:
+        """Whether the name in a claim leads to that pane now."""
+        panes = self._panes_at(fence.socket, seen)
+        is_there = bool(claim.name) and self._panes_at(self._socket_of(claim.socket), seen) is panes
+        return is_there and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, claim.name))
 
     def _may_be_confused(
         self, address: Address, memory: RememberedPane, home: Home, seen: _Seen, claims: Sequence[Claim]

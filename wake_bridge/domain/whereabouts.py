@@ -5,7 +5,7 @@ A name is only how a pane was found: windows are renumbered, panes move up, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -151,20 +151,18 @@ def whereabouts(case: Case) -> Verdict:
 
 
 def already_lives_there(
-    identity: Identity, name: str, socket: str, now: Binding, claims: Iterable[Claim]
+    identity: Identity, now: Binding, claims: Sequence[Claim], named_here: Collection[Identity]
 ) -> Identity | None:
     """Whose agent it is or was to which a name leads for the first time; None where it may be the identity's.
 
-    Who has the same name shares the pane on purpose, and so does who had that very agent before. Whom nothing serves any
-    more has nothing to lose.
+    `named_here` are those whose names lead to the pane, too: they share it on purpose, and so does who had that very
+    agent before. Whom nothing serves any more has nothing to lose.
     """
-    claims = list(claims)
     holders = {one.identity for one in claims if one.fence is not None and one.fence.has_agent_of(now)}
     if identity in holders:
         return None
     served = {one.identity for one in claims if one.name}
-    alike = {one.identity for one in claims if one.name and (one.name, one.socket) == (name, socket)}
-    return min((holders & served) - alike, default=None)
+    return min((holders & served).difference(named_here), default=None)
 
 
 def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:

@@ -226,7 +226,7 @@ class Resolver:
                 identity=address.identity,
                 memory=memory,
                 home=home.state,
-                candidate=self._candidate(place, seen, claims, is_own=own is not None),
+                candidate=self._candidate(address, place, seen, claims, is_own=own is not None),
                 claims=claims,
                 may_be_confused=self._may_be_confused(address, memory, home.state, seen, claims),
             )
@@ -252,7 +252,7 @@ class Resolver:
         return None
 
     def _candidate(
-        self, found: Place | Nowhere, seen: _Seen, claims: Sequence[Claim], *, is_own: bool
+        self, address: Address, found: Place | Nowhere, seen: _Seen, claims: Sequence[Claim], *, is_own: bool
     ) -> Candidate | None:
         if not isinstance(found, Place) or found.fence is None:
             return None
@@ -265,6 +265,7 @@ class Resolver:
             began=Instant(began),
             said_to_be=frozenset(map(Identity, pane.identities)) if pane else frozenset(),
             named_by=self._named_by(fence, seen, claims),
+            could_be=self._could_be(address, fence, seen, claims),
             is_own=is_own,
         )
 
@@ -286,6 +287,24 @@ class Resolver:
         panes = self._panes_at(fence.socket, seen)
         is_there = bool(claim.name) and self._panes_at(self._socket_of(claim.socket), seen) is panes
         return is_there and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, claim.name))
+
+    def _could_be(self, address: Address, fence: Binding, seen: _Seen, claims: Sequence[Claim]) -> frozenset[Identity]:
+        """Who else has lost its pane, where an index leads to an agent that nothing tells from theirs."""
+        panes = self._panes_at(fence.socket, seen)
+        if not rests_on_an_index(address.name, panes):
+            return frozenset()
+        alive = {pane.pane_id for pane in panes}
+        told_apart = {one.identity for one in claims if not _may_be_the_same(one.expected, address.expected)}
+        return frozenset(
+            one.identity
+            for one in claims
+            if one.fence is not None
+            and one.until is None
+            and one.fence.pane_id
+            and (one.fence.socket, one.fence.server_pid) == (fence.socket, fence.server_pid)
+            and one.fence.pane_id not in alive
+            and one.identity not in told_apart
+        )
 
     def _may_be_confused(
         self, address: Address, memory: RememberedPane, home: Home, seen: _Seen, claims: Sequence[Claim]

@@ -356,3 +356,27 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
     world.sandbox.daemons[0].waits_for_log("notice_given")
     world.sandbox.waits_for(told.exists, 60, "the notice")
     assert told.read_text() == "wake-bridge: 2 agents cannot be woken (moved)\n"
+
+
+def test_of_two_whose_panes_are_closed_a_new_agent_may_be_either(world: Playground) -> None:
+    """Issue 12 A1: a name that leads to an agent that could be another identity's holds; `bind` says whose it is."""
+    world.agent("keeper", session="work")
+    a = beside(world, world.agents["keeper"], "a")
+    b = beside(world, a, "b")
+    world.sandbox.enlist("@a", "work:0.1")
+    world.sandbox.enlist("@b", "work:0.2")
+    world.sandbox.daemon()
+    assert is_woken(world, "a")
+    assert is_woken(world, "b")
+    for one in (a, b):
+        world.tmux.run("kill-pane", "-t", one.id)
+    world.sandbox.send("@a", "for a alone")
+    new_b = beside(world, world.agents["keeper"], "new-b")
+
+    hold = held(world, "a")
+    assert hold["hold_reason"] == "moved", hold
+    world.sandbox.run("bind", "@b", "--pane", new_b.id)
+    new_a = beside(world, new_b, "new-a")
+    world.sandbox.run("bind", "@a", "--pane", new_a.id)
+    arrives(world, "a", new_a)
+    assert new_b.fake.submits() == []

@@ -37,6 +37,10 @@ def case(home: Home = Home.GONE, candidate: Candidate | None = NEW, *claims: Cla
         (case(Home.GONE, replace(NEW, fence=replace(THERE, agent_pid=0))), Move.GO),
         (case(Home.GONE, replace(NEW, fence=replace(THERE, agent_pid=0)), Claim(OTHER, fence=THERE)), Move.HOLD),
         (case(Home.EMPTY, replace(NEW, fence=replace(THERE, agent_pid=0)), Claim(OTHER, fence=THERE)), Move.STAY),
+        (case(Home.GONE, replace(NEW, could_be=frozenset({OTHER}))), Move.HOLD),
+        (case(Home.GONE, replace(NEW, could_be=frozenset({OTHER}), is_own=True)), Move.GO),
+        (case(Home.GONE, replace(NEW, could_be=frozenset({ME}))), Move.GO),
+        (case(Home.SERVER_ENDED, replace(NEW, could_be=frozenset({OTHER}))), Move.GO),
         (case(Home.GONE), Move.GO),
         (case(Home.EMPTY), Move.GO),
         (case(Home.SERVER_ENDED), Move.GO),
@@ -133,6 +137,7 @@ CANDIDATES = st.none() | st.builds(
     began=st.integers(0, 9_000).map(Instant),
     said_to_be=st.frozensets(WHO),
     named_by=st.frozensets(WHO),
+    could_be=st.frozensets(WHO),
     is_own=st.booleans(),
 )
 CASES = st.builds(
@@ -152,7 +157,7 @@ def test_whoever_is_held_could_have_been_somebody_else(what: Case) -> None:
         assert found.is_own or not what.was_there_before
     elif verdict.move is Move.HOLD:
         assert what.leads_to_an_agent or what.owners
-        assert what.owners or what.was_there_before or what.may_be_confused
+        assert what.owners or what.possible or what.was_there_before or what.may_be_confused
 
 
 @given(CASES, CLAIMS)

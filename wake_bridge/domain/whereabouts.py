@@ -45,7 +45,8 @@ class Candidate:
 
     `label` is what a person reads, `fence` the pane and its agent, `began` when that agent was started. `said_to_be`
     are the identities that the pane itself names, `named_by` those who may live where their own name leads, which is
-    here. `is_own`: a conversation that is known to be the identity's runs there.
+    here, `could_be` those whose pane is closed as well, and for whom it may have been started just as well. `is_own`: a
+    conversation that is known to be the identity's runs there.
     """
 
     label: str
@@ -53,6 +54,7 @@ class Candidate:
     began: Instant
     said_to_be: frozenset[Identity] = frozenset()
     named_by: frozenset[Identity] = frozenset()
+    could_be: frozenset[Identity] = frozenset()
     is_own: bool = False
 
 
@@ -91,6 +93,13 @@ class Case:
         if not found.is_own:
             owners |= found.named_by
         return sorted(owners - sharers(self.memory, self.claims, self.home) - {self.identity})
+
+    @property
+    def possible(self) -> list[Identity]:
+        """The others it could be, who have lost their pane as well; after the server's end everybody has."""
+        if self.candidate is None or self.home is Home.SERVER_ENDED:
+            return []
+        return sorted(self.candidate.could_be - sharers(self.memory, self.claims, self.home) - {self.identity})
 
     @property
     def was_there_before(self) -> bool:
@@ -139,6 +148,7 @@ TABLE: Final = (
         Move.HOLD,
         lambda case: f"{_leads(case)}, whose agent was there before its own was gone",
     ),
+    Row(lambda case: bool(case.possible), Move.HOLD, lambda case: f"{_leads(case)}, which may be {case.possible[0]}'s"),
     Row(lambda _: True, Move.GO),
 )
 """The first row that applies decides."""

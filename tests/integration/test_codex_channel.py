@@ -312,7 +312,9 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
         place = await line.place()
         line.server.is_killed()
         line.server.starts()
-        line.server.thread(THREAD)
+        line.server.thread(THREAD, cwd=str(line.server.home.parent))
+        # the program is a client of the new one by now, and shows the thread there
+        line.server.opens_terminal(line.server.home.parent, THREAD)
         for _ in range(500):
             if await line.adapter.survey([place]):
                 break
@@ -323,6 +325,7 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
     outcome = asyncio.run(scenario())
 
     assert isinstance(outcome, Refused), outcome
+    assert outcome.detail == "the app-server was started anew just now"
     assert line.steps == []
     assert line.server.changes_asked_for() == []
 

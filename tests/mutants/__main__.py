@@ -1,7 +1,7 @@
 """`python -m tests.mutants [--at-once N] [NAME…]` (`make mutants`): is each guard missed by its test?
 
-A run of all mutants writes its section of `docs/reliability.md`, and its figures. The exit status is 1 unless
-every mutant was killed by an assertion.
+A run writes its rows into the section of `docs/reliability.md`, and into its figures: each row keeps the commit on
+which it was tried last. The exit status is 1 unless every mutant was killed by an assertion.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.mutants.mutant import Mutant, mutants
-from tests.mutants.table import SECTION, figures, section
+from tests.mutants.table import FIGURES_FILE, SECTION, figures, kept, section
 from tests.mutants.trial import KILLED, Verdict, trials
 from tests.mutants.workshop import Workshop
 from tests.torture.reliability import write_section
+
+LONGEST_COMMAND = 120
+"""Characters of a command that the page still shows whole."""
 
 
 def main() -> int:
@@ -30,9 +33,11 @@ def main() -> int:
     seconds = time.monotonic() - start
     killed = sum(one.result == KILLED for one in verdicts)
     print(f"{len(verdicts)} mutants, {killed} killed by assertion, {seconds:.0f} s")
-    if not asked.names:
-        rows = figures(verdicts)
-        write_section(SECTION, "make mutants", section(rows), rows, seconds=seconds)
+    rows = figures(verdicts, earlier=kept(FIGURES_FILE), all_names=[one.name for one in mutants([])])
+    if rows is not None:
+        named = f' ONLY="{" ".join(asked.names)}"' if asked.names else ""
+        command = f"make mutants{named}" if len(named) < LONGEST_COMMAND else f"make mutants (of {len(verdicts)})"
+        write_section(SECTION, command, section(rows), rows, seconds=seconds)
     return 0 if killed == len(verdicts) else 1
 
 

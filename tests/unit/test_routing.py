@@ -256,7 +256,7 @@ def test_what_nobody_has_open_is_begun_only_with_authority_and_where_it_can_be()
 def test_a_hold_says_what_to_change() -> None:
     """DESIGN §1: a hold carries a remedy a person can act on, the right one of several."""
     remedies = {
-        (): "give it a target",
+        (): "in its [targets] entry or its subscription",
         (Prospect(NATIVE_ASIDE), Prospect(SCREEN_ASIDE)): "degraded (codex, tmux)",
         (at(NATIVE, IDLE, only_seen=True),): "`wake-bridge bind @neo-gpt`",
         (gone(NATIVE), gone(SCREEN, NO_PANE)): "`wake-bridge bind @neo-gpt`",

@@ -257,7 +257,7 @@ def test_a_hold_says_what_to_change() -> None:
     """DESIGN §1: a hold carries a remedy a person can act on, the right one of several."""
     remedies = {
         (): "in its [targets] entry or its subscription",
-        (Prospect(NATIVE_ASIDE), Prospect(SCREEN_ASIDE)): "degraded (codex, tmux)",
+        (Prospect(NATIVE_ASIDE), Prospect(SCREEN_ASIDE)): "`wake-bridge doctor` says what failed",
         (at(NATIVE, IDLE, only_seen=True),): "`wake-bridge bind @neo-gpt`",
         (gone(NATIVE), gone(SCREEN, NO_PANE)): "`wake-bridge bind @neo-gpt`",
     }

@@ -25,6 +25,7 @@ from wake_bridge.edges.graph.graph_schema import create_embedded_graph
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_files import touch_own_file
 from wake_bridge.edges.service.cursor_file import LastSyncId
+from wake_bridge.edges.service.graph_lock import GraphLock, graph_key
 from wake_bridge.edges.service.instance_lock import InstanceLock, liveness
 from wake_bridge.edges.service.last_look import note_look
 from wake_bridge.edges.service.manager.own_file import replace_ours
@@ -62,6 +63,18 @@ def _profile(directory: Path) -> None:
     write_profile(directory, "fake", "name = 1\n")
 
 
+def _graph_in(directory: Path) -> Path:
+    graph = directory / "locked-graph"
+    graph.touch()
+    return graph
+
+
+def _lock_a_graph(directory: Path) -> None:
+    lock = GraphLock(_graph_in(directory), directory, directory)
+    lock.acquire()
+    lock.release()
+
+
 PANE_LOCK = lock_path("/x/tmux.sock", 1, "%1").name
 
 WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
@@ -79,6 +92,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
              lambda at: replace_ours(at / "wake-bridge.service", "[Unit]\n", "x", force=True)),
     "embedded graph": (("graph.sqlite",), lambda at: create_embedded_graph(at / "graph.sqlite", "now")),
     "pane lock in a shared directory": (("PANE_LOCK",), _lock_a_pane),
+    "lock of a graph": (("GRAPH_LOCK",), _lock_a_graph),
 }  # fmt: skip
 """Every file that is written, with every name at which it can be awaited."""
 
@@ -88,6 +102,8 @@ CASES = [(what, name) for what, (names, _) in WRITERS.items() for name in names]
 def _place(directory: Path, name: str) -> Path:
     if name == "PANE_LOCK":
         return lock_path(str(directory / "tmux.sock"), 1, "%1")
+    if name == "GRAPH_LOCK":
+        return directory / f"{graph_key(_graph_in(directory))}.lock"
     return directory / name
 
 
@@ -292,6 +308,7 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "wake_bridge/edges/logs.py",
         "wake_bridge/edges/own_files.py",
         "wake_bridge/edges/service/cursor_file.py",
+        "wake_bridge/edges/service/graph_lock.py",
         "wake_bridge/edges/service/instance_lock.py",
         "wake_bridge/edges/service/last_look.py",
         "wake_bridge/edges/service/manager/own_file.py",

@@ -254,7 +254,9 @@ async def test_another_graph_in_its_place_begins_an_epoch_at_its_tip(
                 now.send(B, A, "the new graph is heard")
                 await rig.until(lambda: "the new graph is heard" in woken(rig))
             assert woken(rig) == ["half an hour old", "recent mail of another graph", "the new graph is heard"]
-    assert warnings(logs) == ["graph_replaced", "cursor_lost"]
+    # a writer of this very process closes the file: a look in that moment finds its lock gone
+    told = [one for one in warnings(logs) if one != "reader_healed"]
+    assert told == ["graph_replaced", "cursor_lost"]
 
 
 async def test_the_same_graph_in_another_file_is_the_same_epoch(core: MemoryCore, tmp_path: Path) -> None:

@@ -94,12 +94,20 @@ def test_install_again_changes_nothing_and_disturbs_no_running_daemon(
     assert programs.calls("systemctl")[-1] == "systemctl --user restart wake-bridge.service"
 
 
-@pytest.mark.parametrize(("lingers", "is_said"), [("Linger=no\n", True), ("Linger=yes\n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("lingers", "complaint", "is_said"),
+    [
+        ("Linger=no\n", "", True),
+        ("Linger=yes\n", "", False),
+        ("", "Failed to get user: User ID 0 is not logged in or lingering", True),
+        ("", "Failed to connect to bus: No such file or directory", False),
+    ],
+)
 def test_lingering_is_explained_where_it_is_off(
-    sandbox: Sandbox, programs: RecordedPrograms, lingers: str, is_said: bool
+    sandbox: Sandbox, programs: RecordedPrograms, lingers: str, complaint: str, is_said: bool
 ) -> None:
-    """Issue "A day with it" 4: lingering explained."""
-    programs.answer("loginctl show-user", lingers)
+    """Issue "A day with it" 4: lingering explained; logind answers with an error for who is not logged in by it."""
+    programs.answer("loginctl show-user", lingers, status=1 if complaint else 0, complaint=complaint)
 
     said = done(sandbox, "install", "--force")
 

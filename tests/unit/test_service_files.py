@@ -160,6 +160,8 @@ def test_the_unit_says_all_that_the_design_asks_of_it() -> None:
         "Restart=on-failure",
         "RestartPreventExitStatus=3 5",
         "PrivateTmp=false",
+        "SystemCallFilter=@system-service",
+        "RestrictNamespaces=true",
         "ExecReload=/bin/kill -HUP $MAINPID",
         "WantedBy=default.target",
     ):

@@ -113,6 +113,8 @@ class Systemd:
         except (OSError, KeyError):
             return None
         answer = self._calls.run("loginctl", "show-user", user, "--property=Linger")
+        if "not logged in or lingering" in answer.complaint:
+            return False  # its words where the person came in past it, as by su
         return {"Linger=yes": True, "Linger=no": False}.get(answer.output.strip())
 
     def _trouble(self) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.routing import Address, RememberedPane, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.whereabouts import NO_SUCH_NAME
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.engine_terms import engine_settings
@@ -115,6 +117,15 @@ class Viewpoint:
         served = {who for who, theirs in self._subscribed.items() if theirs}
         return sorted(served | set(self.current.settings.targets))
 
+    def subscribed(self, identity: Identity) -> tuple[Subscription, ...]:
+        """Its subscriptions that are served."""
+        return self._subscribed.get(identity, ())
+
+    def speaker(self, identity: Identity) -> Subscription | None:
+        """The subscription whose pane is the identity's; None where something else says where it lives."""
+        address = self.routes.address(identity)
+        return None if address.pane or address.binding else self.routes.speaks_for(identity)
+
     def nudged(self) -> list[Identity]:
         """Everyone who is left to the heartbeat."""
         return sorted(who for who, driver in self._drivers.items() if driver is Driver.HEARTBEAT)
@@ -172,6 +183,24 @@ class Viewpoint:
         said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
         meant = await self.bench.adapters[route.adapter].resolve(said)
         return isinstance(meant, Place) and meant.key == found.key
+
+    async def require_pane(self, adapter: str, name: str) -> None:
+        """Make sure that a pane is called so, as far as the adapter can be asked.
+
+        Raises:
+            NotFound: none is; with those that may be meant.
+        """
+        asked = self.bench.adapters.get(adapter)
+        if asked is None:
+            return
+        found = await asked.resolve(Address(Identity(""), suggested=name, suggested_written=self.clock.wall()))
+        if isinstance(found, Place) or not found.detail.startswith(NO_SUCH_NAME):
+            return
+        sights = (await asked.list_panes()).seen if isinstance(asked, PaneLister) else ()
+        names = [text for one in sights for text in (one.name, one.pane_id) if text]
+        near = get_close_matches(name, names, n=3)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise NotFound(found.detail, hint=f"{meant}`wake-bridge panes` lists them; start the agent there first")
 
     async def _overruled(self, route: Route, found: Place) -> str:
         address = route.address

@@ -20,6 +20,7 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
 from wake_bridge.domain.whereabouts import (
+    NO_SUCH_NAME,
     SERVER_BEGAN_ANEW,
     Candidate,
     Case,
@@ -341,7 +342,7 @@ class Resolver:
             return Nowhere(HoldReason.UNREACHABLE, panes.why, target)
         found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
         if not found:
-            return Nowhere(HoldReason.UNREACHABLE, f"no pane is called exactly {target!r}", target)
+            return Nowhere(HoldReason.UNREACHABLE, f"{NO_SUCH_NAME} {target!r}", target)
         whys = [self._stranger(one, harness, expected) for one in found]
         if all(whys):
             return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {whys[0]}", target)

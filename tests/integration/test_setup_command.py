@@ -562,3 +562,26 @@ def test_what_agents_must_be_told_is_shown_and_written_only_on_request(world: Pl
     assert (again["told"], again["files"]) == (False, [])
     remove(world.sandbox.state_dir)
     assert file.read_bytes() == b"# My project\n"
+
+
+def test_setup_behind_head_does_what_was_asked(world: Playground) -> None:
+    """Issue 13, D6: `setup --yes | head` wrote nothing, for its first table had no reader."""
+    settle(world, "api", "api")
+    box = world.sandbox
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [*box.command, "setup", "--yes"],
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            env=box.environment,
+            cwd=box.home,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+
+    assert done.returncode == 0, done.stderr
+    assert {one["agentIdentity"] for one in box.ask("list")["subscriptions"]} == {"@fake"}

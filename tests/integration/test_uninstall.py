@@ -110,7 +110,7 @@ def test_setup_then_uninstall_with_purge_leaves_home_and_tmux_as_they_were(
     during = snapshot(world.sandbox)
     if is_in_two_steps:
         world.sandbox.run("uninstall")
-    world.sandbox.run("uninstall", "--purge")
+    world.sandbox.run("uninstall", "--purge", "--yes")
 
     assert len(during) > len(before) + 8
     assert snapshot(world.sandbox) == before
@@ -151,7 +151,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(world: Playground) -> None:
 
     would = box.ask("uninstall", "--dry-run", "--purge")
     unchanged = (snapshot(box), options(world))
-    did = box.ask("uninstall", "--purge")
+    did = box.ask("uninstall", "--purge", "--yes")
 
     assert unchanged == (before, marks)
     assert len(would["done"]) == len(did["done"])
@@ -194,7 +194,7 @@ def test_a_daemon_in_a_terminal_is_not_stopped_but_named(world: Playground) -> N
     daemon = box.daemon()
     before = snapshot(box, box.state_dir, box.graph.parent)
 
-    refused = box.run("uninstall", "--purge", expect=5)
+    refused = box.run("uninstall", "--purge", "--yes", expect=5)
 
     assert "Ctrl-C" in refused.stderr
     assert str(daemon.process.pid) in refused.stderr
@@ -223,7 +223,7 @@ def test_the_mark_of_a_persons_last_look_is_ours_to_purge(world: Playground) -> 
     make_private_directory(box.state_dir)
     note_look(box.state_dir, Instant(1))
 
-    said = box.ask("uninstall", "--purge")
+    said = box.ask("uninstall", "--purge", "--yes")
 
     assert not box.state_dir.exists()
     assert said["stays"] == []
@@ -270,7 +270,7 @@ def test_purge_never_removes_a_foreign_graph_or_files_of_others(world: Playgroun
     (box.config_file.parent / "notes.txt").write_text("mine")
     box.run("pause", "--all")
 
-    said = box.ask("uninstall", "--purge")
+    said = box.ask("uninstall", "--purge", "--yes")
 
     assert box.graph.exists()
     assert sorted(path.name for path in box.state_dir.iterdir()) == ["lastSyncId", "woken-watermark.json"]
@@ -287,7 +287,7 @@ def test_screen_profiles_of_a_persons_own_stay_and_are_named(world: Playground) 
     screens.mkdir()
     (screens / "README.txt").write_text("mine")
 
-    said = box.ask("uninstall", "--purge")
+    said = box.ask("uninstall", "--purge", "--yes")
 
     assert said["stays"] == [f"your own screen profiles: {screens}"]
     assert (screens / "README.txt").exists()
@@ -299,7 +299,7 @@ def test_a_configuration_somewhere_else_stays(world: Playground, tmp_path: Path)
     elsewhere = tmp_path / "mine.toml"
     elsewhere.write_bytes(box.config_file.read_bytes())
 
-    said = box.ask("--config", str(elsewhere), "uninstall", "--purge")
+    said = box.ask("--config", str(elsewhere), "uninstall", "--purge", "--yes")
 
     assert elsewhere.exists()
     assert any(str(elsewhere) in line for line in said["stays"])
@@ -314,7 +314,7 @@ def test_what_cannot_be_taken_back_is_named_and_nothing_is_purged(world: Playgro
     whole = settings.read_bytes()
     settings.write_bytes(b"{ broken")
 
-    refused = box.run("--json", "uninstall", "--purge", expect=1)
+    refused = box.run("--json", "uninstall", "--purge", "--yes", expect=1)
 
     assert str(settings) in refused.stderr
     assert json.loads(refused.stdout)["troubles"]
@@ -322,6 +322,6 @@ def test_what_cannot_be_taken_back_is_named_and_nothing_is_purged(world: Playgro
     assert box.state_dir.exists()
     assert box.graph.exists()
     settings.write_bytes(whole)
-    box.run("uninstall", "--purge")
+    box.run("uninstall", "--purge", "--yes")
     assert settings.read_bytes() == ODD["api/.claude/settings.local.json"]
     assert not box.state_dir.exists()

@@ -27,7 +27,7 @@ def since_you_left(ledger: LedgerStore, left_at: Instant | None) -> dict[str, An
     held = [one for one in ledger.unsettled() if one.hold is not None]
     return {
         "since": time_or_none(left_at),
-        "delivered": ended.get(Outcome.SUBMITTED, 0) + ended.get(Outcome.ACKNOWLEDGED, 0),
+        "delivered": ended.get(Outcome.SUBMITTED, 0),
         "held": len(held),
         "heldFor": list(dict.fromkeys(held_because(one.hold, one.identity) for one in held if one.hold)),
         "unknown": ended.get(Outcome.UNKNOWN, 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from wake_bridge.cli.output import Console
+from wake_bridge.domain.errors import UsageMistake
 from wake_bridge.domain.names import is_identity
 from wake_bridge.domain.text import WIDE_AT
 
@@ -72,6 +74,19 @@ class CommandContext:
         path = self.places.graph_path
         return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
 
+    def ask_a_person(self, question: str, *, hint: str) -> None:
+        """Go on only if a person at the terminal says yes; else the command ends with 1, having done nothing.
+
+        Raises:
+            UsageMistake: there is no terminal to ask on; `hint` says what to do then.
+        """
+        if not has_terminal():
+            raise UsageMistake("a person has to confirm it", hint=hint)
+        self.console.flush()
+        if not click.confirm(question, err=True):
+            self.console.warn("nothing was written")
+            raise click.exceptions.Exit(1)
+
     def poke_daemon(self, moved: str = "") -> None:
         """Tell the daemon, if one runs, that something changed, and which identity has moved; never fails."""
         from wake_bridge.edges.service.instance_lock import daemon_is_running
@@ -80,6 +95,11 @@ class CommandContext:
             from wake_bridge.edges.service.control_socket import poke
 
             poke(self.places.state_dir, moved)
+
+
+def has_terminal() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()
 
 
 pass_run = click.make_pass_decorator(CommandContext)

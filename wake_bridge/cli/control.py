@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.delivery import HoldReason
 
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -101,35 +105,57 @@ def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
     who = _who(run, identity, everyone)
     now = SteadyClock().now()
     ledger = LedgerStore.open(run.settings.state_dir)
+    paused = [one.identity for one in ledger.pauses(now)]
+    held = {one.hold.reason for one in ledger.unsettled() if one.hold and who in {"*", one.identity}}
     ledger.resume(who, now)
     left = [one.identity for one in ledger.pauses(now)]
     ledger.close()
     run.poke_daemon()
-    whose = "the pause of every identity" if everyone else f"the pause of {identity}"
-    run.console.object({"resumed": who}, f"{whose} is over")
+    run.console.object({"resumed": who}, _resumed(who, paused, held))
     if "*" in left:
         run.console.warn("note: every identity is still paused: `wake-bridge resume --all`")
-    elif everyone and left:
-        run.console.warn(f"note: still paused by themselves: {', '.join(left)}")
+
+
+def _resumed(who: str, paused: Collection[str], held: Collection[HoldReason]) -> str:
+    """What `resume` ended, by its cause: a pause that was there, a limit that held something."""
+    from wake_bridge.domain.delivery import HoldReason
+
+    whom = "every identity" if who == "*" else who
+    ended = [f"the pause of {whom} is over"] if who in paused else []
+    if who == "*":
+        ended += [f"the pause of {one} is over" for one in paused if one != who]
+    ended += [f"the spent budget of {whom} is lifted"] if HoldReason.BUDGET in held else []
+    ended += [f"the loop brake of {whom} is let go"] if HoldReason.LOOP in held else []
+    return "; ".join(ended) or ("nobody was paused" if who == "*" else f"{who} was not paused by itself")
 
 
 @click.command()
 @click.argument("delivery_id", metavar="DELIVERY")
 @pass_run
 def ack(run: CommandContext, delivery_id: str) -> None:
-    """Acknowledge a delivery: its wake was seen and understood."""
+    """Acknowledge a delivery: its wake was seen and understood.
+
+    One that still waits ends with it, undelivered: who acknowledges it knows what it would tell.
+    """
     from wake_bridge.cli.deliveries import find
-    from wake_bridge.domain.delivery import Proof
+    from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import delivery_record
     from wake_bridge.edges.steady_clock import SteadyClock
 
     ledger = LedgerStore.open(run.places.state_dir)
     delivery = find(ledger, delivery_id)
-    after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "ack"}, SteadyClock().now())
+    by, now = {"by": "ack"}, SteadyClock().now()
+    waits = delivery.state in {DeliveryState.PENDING, DeliveryState.DISPATCHED}
+    if waits:
+        after = ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, by, now)
+    else:
+        after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, by, now)
     record = delivery_record(after, ledger.events_of(after.id))
     ledger.close()
-    run.console.object(record, f"{after.id} is acknowledged")
+    run.poke_daemon()
+    ended = f": it was not delivered yet, and {after.identity} is not woken for it any more" if waits else ""
+    run.console.object(record, f"{after.id} is acknowledged{ended}")
 
 
 @click.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.domain.errors import OperationFailed, UsageMistake, WakeBridgeError
+from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET
 from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
@@ -158,6 +158,7 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
             hint="add --tmux PANE or --harness-target, or a [targets] entry to the configuration",
         )
     wish = replace(wish, harness_target=wish.harness_target or BRIDGE_TARGET)
+    _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, identity)
         done = subscription_nodes.subscribe(graph, identity, wish, timestamp_now())
@@ -168,6 +169,19 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
         run.console.warn("note: an active subscription like this was there; it was brought up to date")
     if wish.pane is not None:
         _warn_of_target(run, Identity(identity))
+
+
+def _require_pane(run: CommandContext, wish: Wish) -> None:
+    """Refuse a pane that tmux does not know: the newest name wins, and a misspelled one would overrule the good one.
+
+    Where tmux does not answer at all nobody can tell, and it is written.
+    """
+    from wake_bridge.viewpoint import Viewpoint
+
+    if wish.pane is None:
+        return
+    with contextlib.suppress(LedgerError, OperationFailed):
+        asyncio.run(Viewpoint(run.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
 
 
 def _warn_of_target(run: CommandContext, identity: Identity) -> None:
@@ -211,8 +225,10 @@ def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> Non
 @pass_run
 def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags: Any) -> None:
     """Change a subscription, named by its id or a beginning that no other has; what is not named stays as it is."""
+    wish = _wish(**flags)
+    _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:
-        node = subscription_nodes.update(graph, subscription_id, _wish(**flags), timestamp_now())
+        node = subscription_nodes.update(graph, subscription_id, wish, timestamp_now())
     run.poke_daemon()
     state = subscription_nodes.shown_subscription(node)
     run.console.object({"subscriptionId": node.id, "currentState": state}, f"changed {node.id}")

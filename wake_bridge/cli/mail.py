@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.domain.errors import DiskFull, OperationFailed
+from wake_bridge.domain.errors import DiskFull, OperationFailed, UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
@@ -76,6 +76,10 @@ def send(run: CommandContext, /, body: str, foreign: bool, **fields: Any) -> Non
 def wake(run: CommandContext, identity: str, text: str, sender: str, foreign: bool) -> None:
     """Wake one identity at once: a message from you, without waiting for company."""
     subject, _, rest = text.strip().partition("\n")
+    if not subject:
+        raise UsageMistake(
+            "there is no text to wake it with", "wake", hint=f'`wake-bridge wake {identity} "look here"`'
+        )
     draft = Draft(
         sender=sender,
         recipient=identity,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 
+from wake_bridge.cli.streams import stop_writing
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 
 _UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -77,6 +79,15 @@ class Console:
     def warn(self, text: str) -> None:
         """A remark beside the answer, on stderr in either form."""
         click.echo(harmless(text), err=True)
+
+    @contextmanager
+    def outliving_its_reader(self) -> Iterator[None]:
+        """Say something before work that is done whether anybody reads it or not, as behind `| head`."""
+        try:
+            yield
+            self.flush()
+        except BrokenPipeError:
+            stop_writing()
 
     def flush(self) -> None:
         """Return only when everything printed has left this process.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,16 +68,18 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
 
     from wake_bridge.domain.errors import NotRunning
     from wake_bridge.domain.names import Identity
+    from wake_bridge.edges.graph.identity_nodes import require_known
     from wake_bridge.edges.records import presence_record
     from wake_bridge.edges.service.control_socket import ask
     from wake_bridge.engine.watch.look import presence_of
     from wake_bridge.viewpoint import Viewpoint
 
+    who = Identity(identity)
+    require_known(run.settings, who)
     try:
         return dict(ask(run.settings.state_dir, "presence", identity=identity, timeout=30))
     except NotRunning:
         view = Viewpoint(run.settings)
-        who = Identity(identity)
         view.require(who)
         return presence_record(who, asyncio.run(presence_of(who, view.routes, view.watch, view.current, view.clock)))
 
@@ -159,7 +160,7 @@ def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
     say = run.console.warn if run.console.as_json else run.console.say
     say(_what_is_trusted(lesson, path))
     if not yes:
-        _ask_a_person()
+        run.ask_a_person("Is the agent idle and its composer empty?", hint="look at the pane, then say --yes")
     write_profile(directory, lesson.harness, lesson.profile)
     reloaded, note = _reload_daemon(run)
     run.console.object({**record, "file": str(path), "reloaded": reloaded}, f"written to {path}; {note}")
@@ -178,16 +179,6 @@ def _what_is_trusted(lesson: Lesson, path: Path) -> str:
             f"It is written to {path}; remove that file to forget it.",
         )
     )
-
-
-def _ask_a_person() -> None:
-    from wake_bridge.domain.errors import UsageMistake
-
-    if not sys.stdin.isatty():
-        raise UsageMistake("a person has to confirm it", hint="look at the pane, then say --yes")
-    if not click.confirm("Is the agent idle and its composer empty?", err=True):
-        click.echo("nothing was written", err=True)
-        raise click.exceptions.Exit(1)
 
 
 def _reload_daemon(run: CommandContext) -> tuple[bool, str]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,8 +73,9 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     files = agent_files.plan_files(housed, Path.home())
     told = _Told(files, [one for one in files if one.changes])
     _remarks(run, reports, asyncio.run(fragile(settings, made, reports.panes)))
-    show_plan(run, made)
-    show_instructions(run, made, told.missing)
+    with run.console.outliving_its_reader() if yes else nullcontext():
+        show_plan(run, made)
+        show_instructions(run, made, told.missing)
 
     does = made.changes and not dry_run and (yes or _asks(run, "Do it?", default=True))
     if does:

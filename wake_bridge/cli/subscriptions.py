@@ -34,7 +34,7 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
             require_identity(graph, identity)
         verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
     shown = [
-        {**one, "pane": (home := homes.of(one["agentIdentity"])).where or None, "note": home.overruled}
+        {**one, "pane": homes.of(one["agentIdentity"]).where or None, "note": homes.overruled(one["subscriptionId"])}
         for one in verdicts
         if identity in {None, one["agentIdentity"]}
     ]
@@ -70,6 +70,7 @@ class _Homes:
         self._run = run
         self._view = Viewpoint(run.settings)
         self._known: dict[Identity, Trouble] = {}
+        self._subscriptions = {one.id: one for who in self._view.identities() for one in self._view.subscribed(who)}
 
     def of(self, identity: Identity) -> Trouble:
         """Where the identity is, or why nowhere."""
@@ -80,7 +81,19 @@ class _Homes:
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""
         trouble = self.of(subscription.identity)
-        return ": ".join(part for part in (trouble.why, trouble.hint) if part)
+        speaker = self._view.speaker(subscription.identity)
+        is_anothers = bool(trouble.why) and speaker is not None and speaker.pane != subscription.pane
+        culprit = f"{speaker.id} says where it lives" if speaker and is_anothers else ""
+        return ": ".join(part for part in (culprit, trouble.why, trouble.hint) if part)
+
+    def overruled(self, subscription_id: str) -> str:
+        """Why its identity is not in the pane that this very subscription names; empty for one that names none."""
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is None:
+            return ""
+        spoke = self._view.routes.speaks_for(subscription.identity)
+        is_meant = spoke is not None and spoke.pane == subscription.pane
+        return self.of(subscription.identity).overruled if is_meant else ""
 
     def warn_of_names(self, shown: Iterable[Identity]) -> None:
         """One remark on all who are found by a name that need not last."""

@@ -15,18 +15,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--purge", is_flag=True, help="Remove state, embedded graph and configuration as well: all mail is gone.")
+@click.option("--yes", is_flag=True, help="With --purge: do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @pass_run
-def uninstall(run: CommandContext, purge: bool, dry_run: bool) -> None:
+def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> None:
     """Take back what wake-bridge wrote: the service, marks on panes, instructions, allow rules and targets.
 
-    A file that you edited since loses our part alone. State, graph and configuration stay, unless you say --purge.
+    A file that you edited since loses our part alone. State, graph and configuration stay, unless you say --purge and
+    confirm it: nothing brings the mail back.
     A daemon in a terminal has to be stopped there first; one that is a service is stopped.
     """
     from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.edges.records import delivery_record
     from wake_bridge.leaving import leave
 
+    if purge and not (yes or dry_run):
+        _confirm(run)
     account = leave(run.settings, os.environ, dry_run=dry_run, with_state=purge)
     record = {
         "dryRun": dry_run,
@@ -42,6 +46,17 @@ def uninstall(run: CommandContext, purge: bool, dry_run: bool) -> None:
             "; ".join(account.troubles),
             hint="mend what is named, then run it again",
         )
+
+
+def _confirm(run: CommandContext) -> None:
+    """Have a person say that all of it may be deleted."""
+    from wake_bridge.leaving import Account
+    from wake_bridge.leaving.purge import purge
+
+    account = Account(dry_run=True)
+    purge(run.settings, account)
+    run.console.warn("\n".join(["--purge would:", *(f"  {one}" for one in account.done)]))
+    run.ask_a_person("Delete it for ever?", hint="--dry-run shows what would go, --purge --yes does it")
 
 
 def _words(account: Account) -> str:

@@ -95,7 +95,7 @@ UNHEARD: Final[dict[Unheard, tuple[str, str]]] = {
 
 ENDED: Final[dict[Outcome, str]] = {
     Outcome.SUBMITTED: "submitted",
-    Outcome.ACKNOWLEDGED: "submitted, acknowledged",
+    Outcome.ACKNOWLEDGED: "it was acknowledged before it was delivered",
     Outcome.READ: "it was read before it had to be announced",
     Outcome.EMPTY: "nothing was left to tell when its moment came",
     Outcome.FAILED: "FAILED",

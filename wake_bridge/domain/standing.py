@@ -51,7 +51,7 @@ def _under_way(ride: Ride, teller: Teller) -> Verdict:
 
 def _delivered(ride: Ride, teller: Teller) -> Verdict:
     delivery = ride.delivery
-    if delivery.outcome not in {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED}:
+    if delivery.outcome is not Outcome.SUBMITTED:
         return Verdict(f"not announced: {ENDED[delivery.outcome or Outcome.EMPTY]}", NOTHING)
     how = ENDED[Outcome.SUBMITTED] if delivery.proof is not Proof.ACCEPTED else "handed over, not seen submitted"
     announced = f"announced {teller.clock(announced_at(ride))}"

@@ -16,6 +16,8 @@ from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 SERVER_BEGAN_ANEW: Final = "the tmux server began anew"
 """How a reason begins that is one for all: no remembered pane outlives its server."""
 
+NO_SUCH_NAME: Final = "no pane is called exactly"
+"""How a reason begins where panes are seen, and none has the name."""
 
 TOGETHER: Final = 10_000
 """Milliseconds in which two who live in one pane are both seen there: who left earlier did not lose it with the other."""

@@ -11,8 +11,8 @@ from typing import Final
 import psutil
 
 from adapters.bounded_call import BoundedCall
-from adapters.screens.profile import Profile
-from adapters.screens.recognise import is_shell_or_veto, recognise
+from adapters.screens.profile import Profile, recognise
+from wake_bridge.domain.programs import is_shell_or_veto
 
 _COLUMNS: Final = 3
 

@@ -9,13 +9,13 @@ One TOML file a harness lies beside this module; a file of the same name in the 
 
 from adapters.screens.capture import Capture, classify_capture, dump_capture, load_capture, read_capture
 from adapters.screens.classify import ComposerState, Reading, classify
-from adapters.screens.profile import Profile, load_profile, load_profiles
-from adapters.screens.recognise import is_shell_or_veto, recognise
+from adapters.screens.profile import Profile, load_profile, load_profiles, recognise
 from adapters.screens.screen import Screen
 from adapters.screens.staged import composer_is_empty, holds_only, mark_in_transcript
 from adapters.screens.trust import learnt_from, override_for, what_is_new
 from adapters.screens.version import Drift, drift_of, installed_version, is_seen, version_evidence
 from adapters.screens.written import profile_text
+from wake_bridge.domain.programs import is_shell_or_veto
 
 __all__ = [
     "Capture",

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ValidationError
 
 from adapters.screens.classify import Reading, classify
 from adapters.screens.profile import Profile
-from adapters.screens.recognise import is_shell_or_veto
 from adapters.screens.screen import Screen
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.presence import Evidence, PresenceState
+from wake_bridge.domain.programs import is_shell_or_veto
 
 _MAKE_ONE: Final = "make one with `wake-bridge screens capture PANE`"
 

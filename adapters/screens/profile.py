@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from adapters.screens.rules import Pattern, Rule, Sign, Strict, StyleCondition, Words, one_or_more
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.programs import harness_of
 
 BUNDLED: Final = Path(__file__).parent
 
@@ -214,6 +215,11 @@ def load_profiles(directory: str = "") -> dict[str, Profile]:
             "screen profiles cannot be used", "; ".join(problems), hint=_HINT, problems=tuple(problems)
         )
     return profiles
+
+
+def recognise(argv: Sequence[str], profiles: Mapping[str, Profile]) -> str | None:
+    """The name of the harness this process is, or None."""
+    return harness_of(argv, {name: profile.recognise for name, profile in profiles.items()})
 
 
 _HINT: Final = "correct the file, or remove it to have the bundled profile back"

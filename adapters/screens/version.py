@@ -16,8 +16,8 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from adapters.screens.profile import Profile, Recognise
-from adapters.screens.recognise import is_interpreter, program_of
 from wake_bridge.domain.presence import Evidence, PresenceState
+from wake_bridge.domain.programs import is_interpreter, program_of
 
 _VERSION: Final = re.compile(r"v?(\d+\.\d+(?:\.\d+)*)(?:[-+.]\S*)?")
 _LEVELS: Final = 8

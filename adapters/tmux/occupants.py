@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from adapters.screens.profile import Profile
-from adapters.screens.recognise import SHELLS, is_runner, is_shell_or_veto, recognise
+from adapters.screens.profile import Profile, recognise
 from adapters.screens.version import installed_version
 from adapters.tmux.processes import (
     Process,
@@ -18,6 +17,7 @@ from adapters.tmux.processes import (
     process_now,
     search_path_of,
 )
+from wake_bridge.domain.programs import SHELLS, is_runner, is_shell_or_veto
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adapters.screens import is_shell_or_veto, load_profiles, recognise
-from adapters.screens.recognise import is_runner
+from wake_bridge.domain.programs import HARNESSES, Known, is_runner
 
 PROFILES = load_profiles()
 
@@ -118,3 +118,10 @@ def test_a_runner_is_not_the_program_that_it_starts(argv: list[str], runs: bool)
 def test_an_agent_is_no_veto() -> None:
     """DESIGN §5: the veto names programs; it does not hold everything else back."""
     assert not is_shell_or_veto(["node", "/usr/lib/node_modules/@openai/codex/bin/codex.js"])
+
+
+def test_commands_know_the_harnesses_that_the_bundled_profiles_know() -> None:
+    """Issue "whose is it": who runs a command is told without reading the profiles, by the same names."""
+    told = {name: one.recognise for name, one in PROFILES.items()}
+
+    assert {name: Known(one.commands, one.packages, one.modules) for name, one in told.items()} == dict(HARNESSES)

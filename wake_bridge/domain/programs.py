@@ -1,4 +1,4 @@
-"""Who is there: from the foreground process's argv to a harness (DESIGN §5).
+"""Which harness a process is, by its argv (DESIGN §5). Pure.
 
 Interpreters and launchers are looked through; shells, remote and elevated sessions, editors and pagers are never an
 agent, whatever their arguments say.
@@ -8,10 +8,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, Protocol
 
-from adapters.screens.profile import Profile
+
+class Names(Protocol):
+    """How one harness is called: as an executable or script, as an npm package, as a Python module."""
+
+    @property
+    def commands(self) -> Sequence[str]:
+        """Names of executables and scripts."""
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """Names of npm packages."""
+
+    @property
+    def modules(self) -> Sequence[str]:
+        """Names of Python modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The `Names` of a harness that is known without its screen profile."""
+
+    commands: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    modules: Sequence[str] = ()
+
+
+HARNESSES: Final[Mapping[str, Names]] = {
+    "aider": Known(("aider",), modules=("aider",)),
+    "claude": Known(("claude",), ("@anthropic-ai/claude-code",)),
+    "cline": Known(("cline",), ("cline", "@cline/cli")),
+    "codex": Known(("codex",), ("@openai/codex",)),
+    "copilot": Known(("copilot",), ("@github/copilot",)),
+    "fake": Known(modules=("wake_bridge.testing.fake_harness",)),
+    "gemini": Known(("gemini",), ("@google/gemini-cli",)),
+    "gptme": Known(("gptme",), modules=("gptme",)),
+    "kilo": Known(("kilo", "kilocode"), ("@kilocode/cli",)),
+    "kimi": Known(("kimi", "kimi-cli", "Kimi", "Kimi Code"), modules=("kimi_cli",)),
+    "opencode": Known(("opencode",), ("opencode-ai",)),
+    "pi": Known(("pi",), ("@mariozechner/pi-coding-agent",)),
+    "qwen": Known(("qwen",), ("@qwen-code/qwen-code",)),
+    "vibe": Known(("vibe", "Vibe", "Vibe CLI"), modules=("vibe",)),
+}
+"""What the bundled profiles say of it, for commands that have no time to read them; a test holds the two together."""
 
 SHELLS: Final = frozenset(
     {"ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "xonsh", "zsh"}
@@ -48,20 +91,19 @@ _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.\w]*)?")
 _SCRIPT_ENDINGS: Final = (".js", ".mjs", ".cjs", ".ts", ".py", ".exe")
 
 
-def recognise(argv: Sequence[str], profiles: Mapping[str, Profile]) -> str | None:
-    """The name of the harness this process is, or None."""
+def harness_of(argv: Sequence[str], names: Mapping[str, Names] = HARNESSES) -> str | None:
+    """The name of the harness this process is, out of those of which these names are known, or None."""
     words = list(program_of(argv))
     if not words or is_shell_or_veto(argv):
         return None
-    for profile in profiles.values():
-        known = profile.recognise
+    for harness, known in names.items():
         for kind, word in words:
             if kind == "module" and word in known.modules:
-                return profile.name
+                return harness
             if kind == "package" and word in known.packages:
-                return profile.name
+                return harness
             if kind == "path" and (_program_name(word) in known.commands or _package_of(word) in known.packages):
-                return profile.name
+                return harness
     return None
 
 

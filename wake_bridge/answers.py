@@ -9,12 +9,13 @@ from typing import Any
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.edges.records import overview_record, presence_record, time_or_none
+from wake_bridge.edges.records import glance_record, overview_record, presence_record, time_or_none
 from wake_bridge.edges.route_records import routes_record
 from wake_bridge.edges.service.control_server import Answer, Handler
 from wake_bridge.engine.watch.look import presence_of
 from wake_bridge.engine.watch.overview import overview
 from wake_bridge.engine.watch.prospects import Prospects
+from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.wiring import Parts
 
 
@@ -49,6 +50,7 @@ class Answers:
             "presence": self._presence,
             "routes": self._routes,
             "overview": self._overview,
+            "panes": self._panes,
         }
 
     async def _poke(self, request: Mapping[str, Any]) -> Answer:
@@ -101,3 +103,9 @@ class Answers:
         limits, now = parts.current.settings.limits, parts.clock.now()
         rows = overview(parts.ledger, everybody, parts.watch.sighted, limits, now)
         return {"agents": [overview_record(row) for row in rows]}
+
+    async def _panes(self, _: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        listers = {name for name, one in parts.bench.adapters.items() if isinstance(one, PaneLister)}
+        seen = await parts.watch.look_at_all(listers)
+        return {"panes": [glance_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.domain.names import Identity
-from wake_bridge.domain.presence import SAMPLES_APART, Observation, Presence, PresenceState, fuse, single_vote
+from wake_bridge.domain.presence import PresenceState, fuse
 from wake_bridge.domain.routing import Address
 from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.service.control_socket import ask
 from wake_bridge.ports.adapter import HarnessAdapter, PaneLister, Sight
 from wake_bridge.viewpoint import Viewpoint
+
+PATIENCE: Final = 3.0
+"""Seconds that a daemon has to tell what it sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How an agent stands, what decided it, and how many looks agree on it."""
+
+    state: PresenceState
+    why: str
+    looks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class PaneReport:
-    """One pane. `presence` is None where no agent is; `looks` is how many agree on it."""
+    """One pane. Where no agent is, or none was looked at, its state is unknown."""
 
     adapter: str
     sight: Sight
     identities: tuple[Identity, ...]
-    presence: Presence | None
-    looks: int
-
-    @property
-    def state(self) -> PresenceState:
-        """How the agent stands; unknown where there is none."""
-        return self.presence.state if self.presence else PresenceState.UNKNOWN
-
-    @property
-    def why(self) -> str:
-        """What decided it, or who is there instead of an agent."""
-        return self.presence.detail if self.presence else self.sight.who
+    seen: Glance
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +48,47 @@ class PaneReports:
     silent: Sequence[tuple[str, str]]
 
 
-async def report_panes(settings: Settings) -> PaneReports:
-    """Look at every pane; where one look speaks for idle, a second time 1.5 s later (DESIGN §5).
+async def report_panes(settings: Settings, *, looks: bool = True) -> PaneReports:
+    """List every pane. What the daemon watches it is asked for; at the others one look is taken, which proves no idleness.
+
+    Args:
+        settings: those in force.
+        looks: whether it matters how the agents stand.
 
     Raises:
         OperationFailed: no adapter can list panes.
     """
+    # the daemon looks meanwhile
+    asked = asyncio.create_task(asyncio.to_thread(_watched, settings)) if looks else None
     view = Viewpoint(settings)
     listers = {name: one for name, one in view.bench.adapters.items() if isinstance(one, PaneLister)}
     if not listers:
         raise OperationFailed("no adapter can list panes", hint="`wake-bridge adapters` lists them")
-    dwellers = await _dwellers(view)
     reports: list[PaneReport] = []
     silent: list[tuple[str, str]] = []
+    dwellers = await _dwellers(view)
     for name, lister in listers.items():
         sights = await lister.list_panes()
         silent += sights.silent
-        looks = await _look_at_all(view, view.bench.adapters[name], [one for one in sights.seen if one.harness])
+        seen = await asked if asked else {}
+        agents = [one for one in sights.seen if one.harness and (name, one.place.key) not in seen]
+        seen |= await _look_at_all(view, name, agents if looks else [])
         for sight in sights.seen:
-            presence, count = looks.get(sight.place.key, (None, 1))
-            reports.append(PaneReport(name, sight, dwellers.get(sight.place.key, ()), presence, count))
+            key = sight.place.key
+            nothing = Glance(PresenceState.UNKNOWN, sight.who)
+            glance = seen.get((name, key), nothing) if sight.harness else nothing
+            reports.append(PaneReport(name, sight, dwellers.get(key, ()), glance))
     return PaneReports(reports, silent)
+
+
+def _watched(settings: Settings) -> dict[tuple[str, str], Glance]:
+    """What a daemon that runs has seen, by adapter and the place's key."""
+    with suppress(NotRunning, OperationFailed):
+        told = ask(settings.state_dir, "panes", timeout=PATIENCE)["panes"]
+        return {
+            (one["adapter"], one["key"]): Glance(PresenceState(one["state"]), one["why"], one["looks"]) for one in told
+        }
+    return {}
 
 
 async def _dwellers(view: Viewpoint) -> Mapping[str, tuple[Identity, ...]]:
@@ -78,27 +101,12 @@ async def _dwellers(view: Viewpoint) -> Mapping[str, tuple[Identity, ...]]:
     return found
 
 
-async def _look_at_all(
-    view: Viewpoint, adapter: HarnessAdapter, sights: Sequence[Sight]
-) -> Mapping[str, tuple[Presence, int]]:
-    """The presence of each, by its key, and from how many looks."""
-
-    async def look(sight: Sight) -> Observation:
-        return await adapter.observe(sight.place, Address(Identity("")))
-
-    first = dict(zip(sights, await asyncio.gather(*map(look, sights)), strict=True))
-    doubtful = [one for one in sights if single_vote(first[one].evidence).vote is PresenceState.IDLE]
-    second: dict[Sight, Observation] = {}
-    if doubtful:
-        await asyncio.sleep((SAMPLES_APART + 100) / 1000)
-        second = dict(zip(doubtful, await asyncio.gather(*map(look, doubtful)), strict=True))
-    now, fresh_for = view.clock.now(), view.current.settings.fresh_for
-    return {
-        sight.place.key: (fuse(second[sight], seen, now, fresh_for), 2)
-        if sight in second
-        else (fuse(seen, None, seen.at, fresh_for), 1)
-        for sight, seen in first.items()
-    }
+async def _look_at_all(view: Viewpoint, name: str, sights: Sequence[Sight]) -> dict[tuple[str, str], Glance]:
+    """What one look at each says."""
+    adapter: HarnessAdapter = view.bench.adapters[name]
+    seen = await asyncio.gather(*(adapter.observe(one.place, Address(Identity(""))) for one in sights))
+    found = [fuse(one, None, one.at, view.current.settings.fresh_for) for one in seen]
+    return {(name, sight.place.key): Glance(one.state, one.detail) for sight, one in zip(sights, found, strict=True)}
 
 
 def pane_record(report: PaneReport) -> dict[str, Any]:
@@ -113,9 +121,9 @@ def pane_record(report: PaneReport) -> dict[str, Any]:
         "harness": sight.harness or None,
         "version": sight.version or None,
         "cwd": str(sight.directory),
-        "state": report.state.value,
-        "looks": report.looks,
-        "why": report.why,
+        "state": report.seen.state.value,
+        "looks": report.seen.looks,
+        "why": report.seen.why,
         "agentIdentity": report.identities[0] if report.identities else None,
         "agentIdentities": list(report.identities),
         "doubts": list(sight.doubts),

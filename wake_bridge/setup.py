@@ -237,7 +237,7 @@ async def who_is_lost(settings: Settings) -> Rebinding:
         FoundAgent(
             one.sight.harness, one.sight.directory, one.sight.name or one.sight.pane_id, one.sight.server
         ): one.sight
-        for one in (await report_panes(settings)).panes
+        for one in (await report_panes(settings, looks=False)).panes
         if one.sight.harness and not one.identities
     }
     return Rebinding(find_again([_lost(one) for one in addresses], list(sights)), sights)

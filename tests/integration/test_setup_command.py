@@ -77,15 +77,33 @@ def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(wo
 
     assert set(found) == {"agents:api.0", "agents:web.0", "agents:notes.0"}
     api, web, notes = (found[f"agents:{name}.0"] for name in ("api", "web", "notes"))
-    assert (api["harness"], api["state"], api["looks"], api["agentIdentity"]) == ("fake", "idle", 2, "@neo")
+    # what looks idle once may be between two lines of its answer
+    assert (api["harness"], api["state"], api["looks"], api["agentIdentity"]) == ("fake", "unknown", 1, "@neo")
+    assert api["why"] == "looks idle; a second look must agree"
     assert api["cwd"] == str(world.sandbox.home / "api")
     assert (web["state"], web["looks"], web["agentIdentity"]) == ("active", 1, None)
     assert (notes["harness"], notes["state"], notes["why"]) == (None, "unknown", "sleep has the terminal")
     table = world.sandbox.run("panes").stdout
-    assert "idle (two looks) " in table
+    assert "idle? (one look) " in table
     assert "active (one look: " in table
     assert "no agent: sleep has the terminal" in table
     assert all(one.fake.bytes_received() == b"" for one in world.agents.values())
+
+
+def test_panes_asks_a_daemon_that_runs_which_has_looked_already(world: Playground) -> None:
+    """Issue "One truth", Also: whoever it watches needs no second look; the others get one, which proves nothing."""
+    settle(world, "api")
+    settle(world, "new")
+    world.sandbox.run("init")
+    world.sandbox.enlist("@neo", "agents:api")
+    world.sandbox.daemon()
+
+    def found() -> dict[str, tuple[str, int]]:
+        return {one["pane"]: (one["state"], one["looks"]) for one in world.sandbox.lines("panes")}
+
+    world.sandbox.waits_for(lambda: found()["agents:api.0"] == ("idle", 2), 60, "two looks of the daemon's")
+    assert found()["agents:new.0"] == ("unknown", 1)
+    assert "idle (two looks) " in world.sandbox.run("panes").stdout
 
 
 def test_panes_says_why_it_sees_none(world: Playground, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities, Route
+from wake_bridge.edges.records import glance_record
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch import watch
 from wake_bridge.engine.watch.routes import Routes
@@ -218,6 +219,25 @@ def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
     assert scene.watch.second_look_at(route) == came_to_rest + SAMPLES_APART
     scene.clock.at = came_to_rest + SAMPLES_APART
     assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.IDLE
+
+
+def test_all_watched_places_of_some_adapters_are_looked_at_afresh() -> None:
+    """Issue "One truth", Also: `panes` is told how agents stand now, by looks of which one is new."""
+    scene = Scene([ADA])
+    agent = scene.adapter.agents["ada"] = ImaginedAgent()
+    scene.rounds(1, seconds=0)
+    (first,) = asyncio.run(scene.watch.look_at_all({"memory"})).values()
+    scene.clock.at += SAMPLES_APART
+    ((key, proven),) = asyncio.run(scene.watch.look_at_all({"memory"})).items()
+    agent.state = PresenceState.ACTIVE
+    (busy,) = asyncio.run(scene.watch.look_at_all({"memory"})).values()
+
+    place = scene.watch.place_of(ADA)
+    assert place is not None
+    assert key == ("memory", place.key)
+    told = [glance_record(*key, one) for one in (first, proven, busy)]
+    assert [(one["state"], one["looks"]) for one in told] == [("unknown", 1), ("idle", 2), ("active", 1)]
+    assert asyncio.run(scene.watch.look_at_all({"another"})) == {}
 
 
 def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
-from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.presence import LOOKS_IDLE, PresenceState
 
 if TYPE_CHECKING:
     from wake_bridge.panes import PaneReport
     from wake_bridge.ports.adapter import Sight
+
+SOON: Final = 1.0
+"""Seconds that nobody needs to be told anything."""
+
+Found = TypeVar("Found")
 
 
 @click.command()
@@ -22,13 +28,12 @@ if TYPE_CHECKING:
 def panes(run: CommandContext) -> None:
     """List every pane of your tmux servers: the agent in it, how it stands, whose it is, and the name it can be bound by.
 
-    Nothing is typed and no agent's program is run. An agent that looks idle is looked at twice, 1.6 s apart.
+    Nothing is typed and no agent's program is run. `idle` are two looks that agree, which the daemon has for the agents
+    that it wakes; `idle?` is one look.
     """
-    import asyncio
-
     from wake_bridge.panes import pane_record, report_panes
 
-    found = asyncio.run(report_panes(run.settings))
+    found = patiently(run, report_panes(run.settings))
     for silence in silences_of(found.silent):
         run.console.warn(silence)
     if run.console.as_json:
@@ -62,8 +67,25 @@ def _row(one: PaneReport) -> list[str]:
 
 def _stands(one: PaneReport) -> str:
     """The state, by how many looks; why, unless it is the rest that everything is about."""
-    looks = "one look" if one.looks == 1 else "two looks"
-    return f"{one.state} ({looks})" if one.state == PresenceState.IDLE else f"{one.state} ({looks}: {one.why})"
+    seen = one.seen
+    if seen.why == LOOKS_IDLE:
+        return "idle? (one look)"
+    looks = "one look" if seen.looks == 1 else "two looks"
+    return f"{seen.state} ({looks})" if seen.state == PresenceState.IDLE else f"{seen.state} ({looks}: {seen.why})"
+
+
+def patiently(run: CommandContext, work: Coroutine[None, None, Found]) -> Found:
+    """What a look at panes comes to. Where a server takes its time, a person at a terminal is told."""
+    import asyncio
+
+    async def waited() -> Found:
+        task = asyncio.ensure_future(work)
+        done, _ = await asyncio.wait({task}, timeout=SOON)
+        if not done and sys.stderr.isatty():
+            run.console.warn("looking at the panes of your tmux servers …")
+        return await task
+
+    return asyncio.run(waited())
 
 
 def silences_of(silent: Sequence[tuple[str, str]]) -> list[str]:

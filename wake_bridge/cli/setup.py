@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
+from wake_bridge.cli.panes import patiently
 from wake_bridge.cli.setup_words import Outcome, show_instructions, show_plan
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     now = standing(settings)
     if not dry_run:
         _require_own_graph(settings, foreign=foreign)
-    reports = asyncio.run(report_panes(settings))
+    reports = patiently(run, report_panes(settings, looks=False))
     made = proposed(settings, reports.panes, now)
     if not made.proposals:
         raise _nobody_found(reports)

@@ -17,6 +17,10 @@ SAMPLES_APART: Final = 1500
 """Milliseconds between two agreeing samples before they prove idle (a streaming Codex can look idle for a second)."""
 
 
+LOOKS_IDLE: Final = "looks idle; a second look must agree"
+"""Why it is not known after one look that speaks for idle."""
+
+
 class PresenceState(StrEnum):
     """The five states of the seed, and no others."""
 
@@ -177,5 +181,5 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
         or single_vote(earlier.evidence).vote is not PresenceState.IDLE
     ):
         once = Evidence("one-look", PresenceState.UNKNOWN)
-        return presence(PresenceState.UNKNOWN, once, "looks idle; a second look must agree", again=True)
+        return presence(PresenceState.UNKNOWN, once, LOOKS_IDLE, again=True)
     return presence(PresenceState.IDLE, verdict, detail)

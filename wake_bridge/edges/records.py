@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Evidence, PresenceState
+from wake_bridge.domain.presence import LOOKS_IDLE, Evidence, Presence, PresenceState
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.routing import Prospect, hold_because_of
 from wake_bridge.edges.timestamps import timestamp_of_instant
@@ -102,6 +102,18 @@ def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
             *(piece for other in seen.others for piece in _pieces_of(other)),
             *(_piece(one, seen.adapter, decides=one == presence.decided_by) for one in presence.evidence),
         ],
+    }
+
+
+def glance_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
+    """What the daemon tells `panes` of one place. Idle, or moving, takes two looks to know."""
+    is_of_two = presence.state is PresenceState.IDLE or (presence.wants_second_look and presence.detail != LOOKS_IDLE)
+    return {
+        "adapter": adapter,
+        "key": key,
+        "state": presence.state,
+        "why": presence.detail,
+        "looks": 2 if is_of_two else 1,
     }
 
 

@@ -130,6 +130,10 @@ class Viewpoint:
         """Everyone who is left to the heartbeat."""
         return sorted(who for who, driver in self._drivers.items() if driver is Driver.HEARTBEAT)
 
+    def sessions(self) -> list[Session]:
+        """Every conversation that called in and did not say that it ended."""
+        return list(self._sessions)
+
     def bound(self) -> list[Identity]:
         """Everyone who was bound to a place, subscribed or not."""
         return sorted(self._bindings)

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from wake_bridge.cli.panes import silences_of
-from wake_bridge.edges.agent_files import remove
+from wake_bridge.edges.agent_files import apply, claude_plugin, hook_settings, remove
+from wake_bridge.edges.agent_files.claude_plugin import plan_plugin
+from wake_bridge.edges.agent_files.hook_settings import plan_hooks
 from wake_bridge.edges.configuration.targets_block import read_block, remove_block
+from wake_bridge.edges.own_program import for_a_shell
 from wake_bridge.edges.service.setup_record import read_record
 from wake_bridge.testing.agent_pane import AgentPane
 from wake_bridge.testing.playground import Playground
@@ -603,3 +606,54 @@ def test_setup_behind_head_does_what_was_asked(world: Playground) -> None:
 
     assert done.returncode == 0, done.stderr
     assert {one["agentIdentity"] for one in box.ask("list")["subscriptions"]} == {"@fake"}
+
+
+def test_a_file_that_is_new_in_a_repository_is_said_first_and_hidden_on_request(world: Playground) -> None:
+    """Issue 13: `setup` leaves an untracked file in a repository: said before, and by --git-exclude not shown by git."""
+    settle(world, "api", "api")
+    repository = world.sandbox.home / "api"
+    subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
+
+    shown = world.sandbox.run("setup", "--yes").stdout
+    assert "git would show as untracked: ~/api/AGENTS.md" in shown
+    said = world.sandbox.run("setup", "--yes", "--write-instructions").stdout
+    assert "git shows ~/api/AGENTS.md as untracked: commit, or let `wake-bridge setup --git-exclude`" in said
+    assert untracked(repository) == ["AGENTS.md"]
+
+    answer = world.sandbox.ask("setup", "--yes", "--git-exclude")
+
+    assert (answer["untracked"], answer["hidden"]) == ([str(repository / "AGENTS.md")], True)
+    assert untracked(repository) == []
+    assert world.sandbox.ask("setup", "--yes")["untracked"] == []
+    remove(world.sandbox.state_dir)
+    assert "wake-bridge" not in (repository / ".git/info/exclude").read_text()
+
+
+def untracked(repository: Path) -> list[str]:
+    """What git shows as new."""
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    return subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_hooks_of_an_earlier_version_are_updated(world: Playground) -> None:
+    """Issue 13: what was installed in the old form, which complains once the program is gone, is brought up to date."""
+    settle(world, "api", "api")
+    box = world.sandbox
+    box.run("setup", "--yes")
+    program, home = ("/old/wake-bridge",), {"HOME": str(box.home)}
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (hook_settings, claude_plugin):
+            patch.setattr(module, "silent_when_gone", for_a_shell)
+        apply([plan_hooks("gemini", program, home, box.state_dir)], box.state_dir)
+        apply(plan_plugin(box.home / ".claude", program), box.state_dir)
+    files = [box.home / ".claude/skills/wake-bridge/hooks/hooks.json", box.home / ".gemini/settings.json"]
+    assert all("/bin/sh" not in file.read_text() for file in files)
+
+    answer = box.ask("setup", "--yes")
+
+    assert (answer["written"], answer["updated"]) == (False, True)
+    assert {one["path"] for one in answer["hooks"]} >= set(map(str, files))
+    assert all("/bin/sh" in file.read_text() and "/old/" not in file.read_text() for file in files)
+    assert box.ask("setup", "--yes")["hooks"] == []
+    box.run("uninstall")
+    assert [file for file in files if file.exists()] == []

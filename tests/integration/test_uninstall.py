@@ -325,3 +325,15 @@ def test_what_cannot_be_taken_back_is_named_and_nothing_is_purged(world: Playgro
     box.run("uninstall", "--purge", "--yes")
     assert settings.read_bytes() == ODD["api/.claude/settings.local.json"]
     assert not box.state_dir.exists()
+
+
+def test_it_names_the_agents_to_restart(world: Playground) -> None:
+    """Issue 13: an agent that runs has read its file at its start, and goes on calling what is gone."""
+    settled(world)
+    set_up(world)
+    said = world.sandbox.ask("uninstall", "--dry-run")["restart"]
+    assert world.sandbox.ask("uninstall")["restart"] == said
+    (one,) = said
+    assert one.startswith("fake in agents:")
+    assert one.endswith(str(world.sandbox.home / "api"))
+    assert world.sandbox.ask("uninstall")["restart"] == []

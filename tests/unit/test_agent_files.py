@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -12,7 +13,15 @@ import pytest
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges.agent_files import apply, plan_files, plan_removal, read_files_record, remove
+from wake_bridge.edges.agent_files import (
+    apply,
+    plan_excludes,
+    plan_files,
+    plan_removal,
+    read_files_record,
+    remove,
+    untracked_files,
+)
 from wake_bridge.edges.agent_files.allow_rules import MAIL_COMMANDS
 from wake_bridge.edges.agent_files.instructions import instructions_for
 from wake_bridge.edges.agent_files.on_disk import replace_content
@@ -471,3 +480,53 @@ def test_files_that_are_gone_are_no_trouble(room: Room) -> None:
     remove(room.state)
 
     assert not read_files_record(room.state)
+
+
+def git(directory: Path, *arguments: str) -> str:
+    """Git answers, with a person of its own."""
+    who = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+    return subprocess.run(["git", *who, *arguments], cwd=directory, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("is_work_tree", [False, True])
+def test_what_is_new_in_a_repository_is_known_and_hidden_and_shown_again(tmp_path: Path, *, is_work_tree: bool) -> None:
+    """Issue 13: an untracked CLAUDE.md is said first; .git/info/exclude hides it, also of a second agent, and comes back."""
+    home, repository = tmp_path, tmp_path / "re [po]*"
+    repository.mkdir()
+    git(repository, "init", "-q")
+    (repository / "GEMINI.md").write_text("theirs\n")
+    (repository / ".gitignore").write_text("AGENTS.md\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "start")
+    work = repository
+    if is_work_tree:
+        work = tmp_path / "tree"
+        git(repository, "worktree", "add", "-q", str(work))
+    exclude = repository / ".git/info/exclude"
+    before = exclude.read_bytes()
+    (work / "a b").mkdir()
+    state = tmp_path / "state"
+
+    def write(*agents: SetupAgent) -> list[Path]:
+        changes = plan_files(agents, home)
+        found = untracked_files(changes, read_files_record(state))
+        apply([*changes, *plan_excludes(found)], state)
+        return [one.path.relative_to(work) for one in found]
+
+    claude = [SetupAgent("@claude", "claude", place, "a:0.0") for place in (work, work / "a b")]
+    assert write(SetupAgent("@g", "gemini", work, "a:0.1"), SetupAgent("@x", "codex", work, "a:0.2")) == []
+    files = [Path("CLAUDE.md"), Path(".claude/settings.local.json")]
+    assert sorted(write(claude[0])) == sorted(files)
+    assert sorted(write(claude[1])) == sorted(Path("a b") / one for one in files)
+    assert git(work, "status", "--porcelain").split() == ["M", "GEMINI.md"]
+    assert git(work, "status", "--porcelain", "--ignored", "--untracked-files=all").count("CLAUDE.md") == 2
+    assert {one.trouble for one in remove(state)} == {""}
+    assert exclude.read_bytes() == before
+    assert git(work, "status", "--porcelain") == ""
+
+
+def test_outside_a_repository_nothing_is_untracked(room: Room) -> None:
+    """There is nothing to say, and nothing to write."""
+    changes = plan_files([room.agent("claude")], room.home)
+    assert untracked_files(changes, ()) == []
+    assert plan_excludes([]) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.agent_files import apply, read_files_record, remove
+from wake_bridge.edges.agent_files import apply, hook_settings, plan_removal, read_files_record, remove, take_traces
+from wake_bridge.edges.agent_files.claude_plugin import plan_plugin
 from wake_bridge.edges.agent_files.hook_settings import INTO, hooks_file, plan_hooks, purpose
 from wake_bridge.edges.hook.shapes import EVENTS
+from wake_bridge.edges.own_program import for_a_shell
 
 PROGRAM = ("/opt/wake bridge/bin/wake-bridge",)
 THEIRS = {"hooks": [{"type": "command", "command": "theirs"}]}
@@ -70,12 +73,132 @@ def test_every_event_that_is_heard_gets_one_hook_in_the_harnesss_own_form(room: 
         (entry,) = commands(settings, harness, event)
         command = entry["bash" if harness == "copilot" else "command"]
         expected = [*PROGRAM, "hook", harness, *([event] if harness == "copilot" else [])]
-        assert shlex.split(command) == expected
-        said = subprocess.run(["sh", "-c", f"printf '%s|' {command}"], capture_output=True, text=True, check=True)
-        assert said.stdout.split("|")[:-1] == expected, "a shell sees the same words"
+        assert shlex.split(command)[-len(expected) :] == expected
         limits = {"codex": ("timeout", 3), "copilot": ("timeoutSec", 3)}.get(harness, ("timeout", 3000))
         assert entry[limits[0]] == limits[1]
     assert settings.get("version") == (1 if harness == "copilot" else None)
+
+
+PLAIN = '#!/bin/sh\necho called by "$1" with "$(cat)"\n'
+SHELLS = [shell for shell in ("sh", "bash", "zsh", "fish", "csh", "tcsh") if shutil.which(shell)]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("content", "mode", "expected"),
+    [
+        pytest.param(PLAIN, 0o755, (0, "called by hook with {}\n", ""), id="it is there"),
+        pytest.param(None, 0, (0, "", ""), id="it is gone"),
+        pytest.param(PLAIN, 0o644, (0, "", ""), id="it may not be run"),
+        pytest.param("#!/gone/python\n", 0o755, (0, "", ""), id="its interpreter is gone"),
+        pytest.param("#!/bin/sh\nexec '/gone/py thon' \"$0\"\n", 0o755, (0, "", ""), id="behind a long path"),
+        pytest.param(
+            "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'wake_bridge'\" >&2; exit 1\n",
+            0o755,
+            (0, "", ""),
+            id="its package is gone",
+        ),
+        pytest.param("#!/bin/sh\necho o; echo no! >&2; exit 2\n", 0o755, (2, "o\n", "no!"), id="it says no"),
+        pytest.param("#!/bin/sh\necho broken >&2; exit 1\n", 0o755, (1, "", "broken"), id="it is broken"),
+    ],
+)
+def test_a_hook_is_silent_once_its_program_or_interpreter_is_gone(
+    room: Room, tmp_path: Path, shell: str, content: str | None, mode: int, expected: tuple[int, str, str]
+) -> None:
+    """Issue 13: with exit 0, whatever shell the harness takes; a deliberate exit code and its output stay."""
+    program = tmp_path / "it's my bin" / "wake-bridge"
+    program.parent.mkdir()
+    if content is not None:
+        program.write_text(content)
+        program.chmod(mode)
+    settings = room.install("codex", ("WAKE_BRIDGE_CONFIG=/a b/config.toml", str(program)))
+    (entry,) = commands(settings, "codex", "Stop")
+    ran = subprocess.run([shell, "-c", entry["command"]], input="{}", capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == expected
+
+
+@pytest.mark.parametrize("harness", ["codex", "gemini", "qwen"])
+@pytest.mark.parametrize("was_edited", [False, True])
+def test_hooks_in_the_form_of_an_earlier_version_are_replaced_and_removed(
+    room: Room, monkeypatch: pytest.MonkeyPatch, harness: str, *, was_edited: bool
+) -> None:
+    """Issue 13: what an earlier version wrote is known by its record, also in a file that was edited since."""
+    room.write(harness, json.dumps({"hooks": {"Other": [THEIRS]}}))
+    monkeypatch.setattr(hook_settings, "silent_when_gone", for_a_shell)
+    settings = room.install(harness)
+    monkeypatch.undo()
+    if was_edited:
+        settings["theme"] = "dark"
+        room.write(harness, json.dumps(settings, indent=3))
+    settings = room.install(harness)
+    for event in EVENTS[harness]:
+        (entry,) = commands(settings, harness, event)
+        assert entry["command"].startswith("/bin/sh -c ")
+    assert room.uninstall(harness) == [""]
+    kept = {"hooks": {"Other": [THEIRS]}, **({"theme": "dark"} if was_edited else {})}
+    assert json.loads(room.file(harness).read_text()) == kept
+
+
+TRUST = """
+[hooks.state]
+
+[hooks.state."{file}:post_tool_use:0:0"]
+trusted_hash = "sha256:52f8"
+
+[hooks.state."{file}:stop:{stop}:0"]
+trusted_hash = "sha256:c6d2"
+"""
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_what_codex_recorded_of_our_hooks_goes_with_them(room: Room, is_alone: bool) -> None:
+    """Issue 13: as Codex 0.171 writes it, to the byte; what it recorded of a person's own hook stays."""
+    file, config = room.file("codex"), room.file("codex").with_name("config.toml")
+    if not is_alone:
+        room.write("codex", json.dumps({"hooks": {"Stop": [THEIRS]}}))
+    room.install("codex")
+    theirs = 'model = "m"\n\n[projects."/x"]\ntrust_level = "trusted"\n'
+    config.write_text(theirs + TRUST.format(file=file, stop=0))
+    removals = plan_removal(read_files_record(room.state))
+    if is_alone:
+        (planned,) = take_traces(removals, dry_run=True)
+        assert (planned.path, planned.stays) == (config, "")
+        assert config.read_text() != theirs
+    take_traces(removals, dry_run=False)
+    rest = (
+        TRUST.format(file=file, stop=0).partition("[hooks.state.")[0]
+        + "[hooks.state."
+        + TRUST.format(file=file, stop=0).rpartition("[hooks.state.")[2]
+    )
+    assert config.read_text() == theirs + ("" if is_alone else rest)
+
+
+@pytest.mark.parametrize(
+    "text", ['[hooks]\nstate = {{ "/a:stop:0:0" = {{}}, "{file}:stop:0:0" = {{ a = 1 }} }}\n', "[broken\n"]
+)
+def test_what_codex_recorded_in_another_form_is_named(room: Room, text: str) -> None:
+    """Issue 13: removed, or it says what stays."""
+    room.install("codex")
+    config = room.file("codex").with_name("config.toml")
+    config.write_text(text.format(file=room.file("codex")))
+    before = config.read_text()
+    (trace,) = take_traces(plan_removal(read_files_record(room.state)), dry_run=False)
+    assert trace.path == config
+    assert trace.stays
+    assert config.read_text() == before
+
+
+def test_the_plugins_data_directory_goes_when_nothing_is_in_it(room: Room) -> None:
+    """Issue 13: Claude Code makes it at the first start; what somebody put there stays, and is named."""
+    claude = room.home / ".claude"
+    for is_empty in (True, False):
+        apply(plan_plugin(claude, PROGRAM), room.state)
+        data = claude / "plugins/data/wake-bridge-skills-dir"
+        data.mkdir(parents=True)
+        if not is_empty:
+            (data / "note").touch()
+        (trace,) = take_traces(remove(room.state), dry_run=False)
+        assert (trace.path, bool(trace.stays), data.exists()) == (data, not is_empty, not is_empty)
 
 
 @pytest.mark.parametrize("harness", INTO)
@@ -175,7 +298,7 @@ def test_a_variable_that_names_the_configuration_survives_the_shell(room: Room) 
     """A daemon with a configuration of its own is the one that is meant."""
     settings = room.install("codex", ("WAKE_BRIDGE_CONFIG=/a b/config.toml", "/bin/wake-bridge"))
     (entry,) = commands(settings, "codex", "Stop")
-    assert entry["command"] == "WAKE_BRIDGE_CONFIG='/a b/config.toml' /bin/wake-bridge hook codex"
+    assert entry["command"].endswith(" env 'WAKE_BRIDGE_CONFIG=/a b/config.toml' /bin/wake-bridge hook codex")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wake_bridge.edges.agent_files import FileChange, Removal
+    from wake_bridge.edges.agent_files import FileChange
 
 _TAKES_EFFECT = "Claude Code that runs already takes it up when it is started again, or by `/reload-plugins`."
 
@@ -65,7 +65,7 @@ def install(run: CommandContext, dry_run: bool) -> None:
 def uninstall(run: CommandContext, dry_run: bool) -> None:
     """Remove the plugin's files. A session that runs keeps its monitor until it ends."""
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove
+    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove, take_traces
     from wake_bridge.edges.agent_files.claude_plugin import PURPOSE
 
     if dry_run:
@@ -73,8 +73,14 @@ def uninstall(run: CommandContext, dry_run: bool) -> None:
     else:
         removals = remove(run.settings.state_dir, lambda one: one.what == PURPOSE)
     troubles = [f"{one.path}: {one.trouble}" for one in removals if one.trouble]
+    traces = take_traces(removals, dry_run=dry_run)
     gone = [str(one.path) for one in removals if one.changes]
-    run.console.object({"dryRun": dry_run, "removed": gone, "troubles": troubles}, _removed(removals, dry_run=dry_run))
+    gone += [str(one.path) for one in traces if not one.stays]
+    stays = [str(one) for one in traces if one.stays]
+    run.console.object(
+        {"dryRun": dry_run, "removed": gone, "stays": stays, "troubles": troubles},
+        _removed(gone, stays, dry_run=dry_run),
+    )
     if troubles:
         raise OperationFailed("not everything could be removed", "; ".join(troubles), hint="mend it, then run it again")
 
@@ -101,8 +107,8 @@ def _written(changes: Sequence[FileChange], directory: Path, *, dry_run: bool) -
     return "\n".join(lines if dry_run else [*lines, _TAKES_EFFECT])
 
 
-def _removed(removals: Sequence[Removal], *, dry_run: bool) -> str:
-    gone = [one for one in removals if one.changes]
-    if not gone:
+def _removed(gone: Sequence[str], stays: Sequence[str], *, dry_run: bool) -> str:
+    if not (gone or stays):
         return "there is no plugin to take back"
-    return "\n".join(["would:" if dry_run else "done:", *(f"  remove {one.path}" for one in gone)])
+    lines = ["would:" if dry_run else "done:", *(f"  remove {one}" for one in gone)] if gone else []
+    return "\n".join([*lines, *(f"stays: {one}" for one in stays)])

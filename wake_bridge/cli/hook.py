@@ -69,9 +69,12 @@ def install(run: CommandContext, harness: str, dry_run: bool) -> None:
 @_dry_run_option
 @pass_run
 def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
-    """Take the hooks out of the settings of HARNESS again: to the byte, where nobody touched the file since."""
+    """Take the hooks out of the settings of HARNESS again: to the byte, where nobody touched the file since.
+
+    What HARNESS itself recorded for them goes as well, or is named.
+    """
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove
+    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove, take_traces
     from wake_bridge.edges.agent_files.hook_settings import purpose
 
     _require_settings(harness, "uninstall")
@@ -81,10 +84,15 @@ def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
     else:
         removals = remove(run.settings.state_dir, lambda one: one.what == ours)
     troubles = [f"{one.path}: {one.trouble}" for one in removals if one.trouble]
-    changed = [str(one.path) for one in removals if one.changes]
-    words = [f"{'would take' if dry_run else 'took'} our hooks out of {file}" for file in changed]
+    files = [str(one.path) for one in removals if one.changes]
+    words = [f"{'would take' if dry_run else 'took'} our hooks out of {file}" for file in files]
+    traces = take_traces(removals, dry_run=dry_run)
+    words += [f"{'would take' if dry_run else 'took'} out: {one}" for one in traces if not one.stays]
+    stays = [str(one) for one in traces if one.stays]
+    changed = [*files, *(str(one.path) for one in traces if not one.stays)]
+    words += [f"stays: {one}" for one in stays]
     run.console.object(
-        {"dryRun": dry_run, "harness": harness, "removed": changed, "troubles": troubles},
+        {"dryRun": dry_run, "harness": harness, "removed": changed, "stays": stays, "troubles": troubles},
         "\n".join(words) or f"there are no hooks of {harness} to take back",
     )
     if troubles:

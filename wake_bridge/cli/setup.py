@@ -15,7 +15,7 @@ import click
 
 from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
 from wake_bridge.cli.panes import patiently
-from wake_bridge.cli.setup_words import Outcome, show_instructions, show_plan
+from wake_bridge.cli.setup_words import Outcome, show_hooks, show_instructions, show_plan, show_untracked
 
 if TYPE_CHECKING:
     from wake_bridge.domain.errors import OperationFailed
@@ -31,12 +31,21 @@ if TYPE_CHECKING:
 @click.option(
     "--write-instructions", is_flag=True, help="Tell the agents in their own files how mail is read, and allow it."
 )
+@click.option("--git-exclude", is_flag=True, help="Let git not show the files that are new by that: .git/info/exclude.")
 @click.option(
     "--rebind", is_flag=True, help="Ask where each identity lives whose pane is no longer known (held as `moved`)."
 )
 @foreign_option
 @pass_run
-def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: bool, rebind: bool, foreign: bool) -> None:
+def setup(
+    run: CommandContext,
+    yes: bool,
+    dry_run: bool,
+    write_instructions: bool,
+    git_exclude: bool,
+    rebind: bool,
+    foreign: bool,
+) -> None:
     """Give every agent that is found an identity, wake it for mail, tasks and rights, and say where it lives.
 
     Safe to repeat: what is set up stays, by hand or not; new agents are added, and one that moved takes its identity along.
@@ -72,23 +81,45 @@ def setup(run: CommandContext, yes: bool, dry_run: bool, write_instructions: boo
     # a directory that was removed, or that the system does not tell, has no files to write
     housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
     files = agent_files.plan_files(housed, Path.home())
+    untracked = agent_files.untracked_files(files, agent_files.read_files_record(settings.state_dir))
     told = _Told(files, [one for one in files if one.changes])
+    hooks = _outdated_hooks(run, settings)
     _remarks(run, reports, asyncio.run(fragile(settings, made, reports.panes)))
     with run.console.outliving_its_reader() if yes else nullcontext():
         show_plan(run, made)
+        show_hooks(run, hooks)
         show_instructions(run, made, told.missing)
+        show_untracked(run, untracked)
 
-    does = made.changes and not dry_run and (yes or _asks(run, "Do it?", default=True))
+    does = bool(made.changes or hooks) and not dry_run and (yes or _asks(run, "Do it?", default=True))
     if does:
+        agent_files.apply(hooks, settings.state_dir)
+    if does and made.changes:
         carry_out(settings, made, now, foreign=foreign)
         asyncio.run(remember_panes(load_settings_at(place, os.environ), made, reports.panes))
         _reload_daemon(run, settings)
-    is_refused = made.changes and not does
+    is_refused = bool(made.changes or hooks) and not does
     tells = bool(told.missing) and not dry_run and not is_refused
     tells = tells and (write_instructions or (not yes and _asks(run, "Write this into these files?", default=False)))
-    if tells:
-        agent_files.apply(told.files, settings.state_dir)
-    outcome = Outcome(settings, made, told.missing, dry_run=dry_run, written=does, told=tells)
+    are_there = not told.missing and not dry_run and not is_refused
+    hides = bool(untracked) and (tells or (are_there and git_exclude))
+    hides = hides and (
+        git_exclude or (not yes and _asks(run, "Let git not show the new ones (.git/info/exclude)?", default=True))
+    )
+    if tells or hides:
+        agent_files.apply([*told.files, *agent_files.plan_excludes(untracked if hides else [])], settings.state_dir)
+    outcome = Outcome(
+        settings,
+        made,
+        told.missing,
+        hooks,
+        untracked,
+        dry_run=dry_run,
+        written=does and made.changes,
+        updated=does and bool(hooks),
+        told=tells,
+        hidden=hides,
+    )
     run.console.object(outcome.record(), outcome.words())
 
 
@@ -98,6 +129,19 @@ class _Told:
 
     files: Sequence[FileChange]
     missing: Sequence[FileChange]
+
+
+def _outdated_hooks(run: CommandContext, settings: Settings) -> Sequence[FileChange]:
+    """The hooks of an earlier version or program; trouble with them is told, and keeps nobody from the rest."""
+    from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+    from wake_bridge.edges.agent_files.hook_settings import plan_updates
+    from wake_bridge.edges.own_program import own_program
+
+    try:
+        return plan_updates(own_program(run.config_option, os.environ), os.environ, settings.state_dir)
+    except (OperationFailed, RefusedForSafety) as trouble:
+        run.console.warn(f"note: the hooks were left as they are: {trouble}")
+        return []
 
 
 def _asks(run: CommandContext, question: str, *, default: bool) -> bool:

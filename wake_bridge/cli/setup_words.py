@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from wake_bridge.cli.context import CommandContext
     from wake_bridge.domain.setup import Plan, SetupAgent
     from wake_bridge.edges.agent_files import FileChange
+    from wake_bridge.edges.agent_files.git_exclude import Untracked
     from wake_bridge.edges.configuration.config import Settings
 
 
@@ -57,6 +58,26 @@ def show_instructions(run: CommandContext, made: Plan, missing: Sequence[FileCha
     run.console.table(["file", "what"], [[at_home(one.path), one.what] for one in missing])
 
 
+def show_hooks(run: CommandContext, outdated: Sequence[FileChange]) -> None:
+    """The hooks and the plugin that were written before, and are to be written as this version does."""
+    from wake_bridge.cli.panes import at_home
+
+    if outdated:
+        run.console.table(["file", "what"], [[at_home(one.path), f"update {one.what}"] for one in outdated])
+
+
+def show_untracked(run: CommandContext, untracked: Sequence[Untracked]) -> None:
+    """What git will show as new, said before it is there."""
+    from wake_bridge.cli.panes import at_home
+
+    if untracked:
+        files = ", ".join(at_home(one.path) for one in untracked)
+        run.console.say(
+            f"git would show as untracked: {files}. `--git-exclude` lists them in .git/info/exclude, of which nobody else"
+            " gets anything; `uninstall` takes files and lines back."
+        )
+
+
 def _roommates(made: Plan, agent: SetupAgent) -> list[SetupAgent]:
     """All that share the agent's directory, and so its files."""
     return [one.agent for one in made.proposals if one.agent.directory == agent.directory]
@@ -64,14 +85,22 @@ def _roommates(made: Plan, agent: SetupAgent) -> list[SetupAgent]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was done, or would be: `written` are identities, subscriptions and targets, `told` the agents' own files."""
+    """What was done, or would be.
+
+    `written` are identities, subscriptions and targets, `updated` hooks of an earlier version, `told` the agents' own
+    files, `hidden` those of them that git would show as untracked.
+    """
 
     settings: Settings
     made: Plan
     missing: Sequence[FileChange]
+    hooks: Sequence[FileChange]
+    untracked: Sequence[Untracked]
     dry_run: bool
     written: bool
+    updated: bool
     told: bool
+    hidden: bool
 
     def words(self) -> str:
         """For a person, with what to do next."""
@@ -84,8 +113,15 @@ class Outcome:
         elif self.made.changes:
             why = " (--dry-run)" if self.dry_run else ""
             lines.append(f"nothing was changed{why}: the targets belong into {config}, the rest into {graph}")
-        else:
+        elif not self.hooks:
             lines.append("everything is set up already; nothing was changed")
+        if self.updated:
+            files = ", ".join(at_home(one.path) for one in self.hooks)
+            lines.append(
+                f"updated: {files}; start those agents again (Codex asks once more whether it trusts its hooks)"
+            )
+        elif self.hooks:
+            lines.append("not updated: the hooks of an earlier version")
         if self.told:
             count = f"{len(self.missing)} file{'s' if len(self.missing) > 1 else ''}"
             lines.append(f"told: {count} of the agents; one that runs may have to be started anew")
@@ -94,10 +130,23 @@ class Outcome:
             lines.append(
                 f"not told yet: {how}`wake-bridge setup --write-instructions` writes it, marked, into these files"
             )
+        lines += self._words_on_git()
         if self.written:
             example = next((one.agent.identity for one in self.made.proposals if one.is_ours), "@ID")
             lines.append(f'next: `wake-bridge run` in a pane of its own, then `wake-bridge wake {example} "hello"`')
         return "\n".join(lines)
+
+    def _words_on_git(self) -> list[str]:
+        from wake_bridge.cli.panes import at_home
+
+        files = ", ".join(at_home(one.path) for one in self.untracked)
+        if self.hidden:
+            return [f"git does not show {files}: .git/info/exclude"]
+        if not (self.told and self.untracked):
+            return []
+        return [
+            f"git shows {files} as untracked: commit, or let `wake-bridge setup --git-exclude` list them in .git/info/exclude"
+        ]
 
     def record(self) -> dict[str, Any]:
         """For a program."""
@@ -125,4 +174,8 @@ class Outcome:
             ],
             "dropped": [{"agentIdentity": one.identity, "pane": one.pane} for one in self.made.dropped],
             "files": [{"path": str(one.path), "what": one.what} for one in self.missing],
+            "hooks": [{"path": str(one.path), "what": one.what} for one in self.hooks],
+            "updated": self.updated,
+            "untracked": [str(one.path) for one in self.untracked],
+            "hidden": self.hidden,
         }

@@ -37,6 +37,7 @@ def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> Non
         "done": account.done,
         "stays": account.stays,
         "troubles": account.troubles,
+        "restart": account.restart,
         "open": [delivery_record(one, ()) for one in account.open],
     }
     run.console.object(record, _words(account))
@@ -67,6 +68,9 @@ def _words(account: Account) -> str:
             "never delivered now:" if not account.dry_run else "open deliveries, which would stay undelivered:"
         )
         lines += [f"  {one.id} for {one.identity}: {one.state}" for one in account.open]
+    if account.restart:
+        lines.append("restart, for it knows until then of what is gone:")
+        lines += [f"  {one}" for one in account.restart]
     if account.stays:
         lines += ["stays:", *(f"  {one}" for one in account.stays)]
     if not account.dry_run:

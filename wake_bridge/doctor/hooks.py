@@ -8,14 +8,12 @@ from typing import Any, Final
 from wake_bridge.doctor.finding import Finding, untold, well
 from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.edges.agent_files import read_files_record
-from wake_bridge.edges.agent_files.claude_plugin import PURPOSE
-from wake_bridge.edges.agent_files.hook_settings import INTO, purpose
+from wake_bridge.edges.agent_files.hook_settings import PURPOSES
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.service.control_socket import ask
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
-_NAMES: Final = {"claude": PURPOSE, **{one: purpose(one) for one in INTO}}
 _WHAT_FIRST: Final = {"codex": "start Codex again; it asks once whether it trusts them (`/hooks`)"}
 
 
@@ -25,18 +23,18 @@ def hooks(settings: Settings) -> list[Finding]:
         written = {one.what for one in read_files_record(settings.state_dir)}
     except OperationFailed as damaged:
         return [untold("hooks", str(damaged), damaged.hint)]
-    installed = [harness for harness, what in _NAMES.items() if what in written]
+    installed = [harness for harness, what in PURPOSES.items() if what in written]
     if not installed:
         return []
     try:
         called = ask(settings.state_dir, "sessions")["sessions"]
     except (NotRunning, OperationFailed):
-        return [untold(_NAMES[one], "installed; the daemon, which they call, does not answer") for one in installed]
+        return [untold(PURPOSES[one], "installed; the daemon, which they call, does not answer") for one in installed]
     return [_finding(one, [each for each in called if each["harness"] == one]) for one in installed]
 
 
 def _finding(harness: str, called: Sequence[Mapping[str, Any]]) -> Finding:
-    check = _NAMES[harness]
+    check = PURPOSES[harness]
     if not called:
         first = _WHAT_FIRST.get(harness, f"start {harness} again: it reads its settings at its start")
         return untold(check, "installed, and none has called in since the daemon started", first)

@@ -12,13 +12,17 @@ from wake_bridge.domain.errors import WakeBridgeError
 
 @dataclass(slots=True)
 class Account:
-    """What was done, or with `dry_run` would be; what stays; what could not be done; the deliveries nobody settles."""
+    """What was done, or with `dry_run` would be; what stays; what could not be done; the deliveries nobody settles.
+
+    `restart` names the agents that run with what was taken back, and know of it until they are started again.
+    """
 
     dry_run: bool
     done: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     open: list[Delivery] = field(default_factory=list)
+    restart: list[str] = field(default_factory=list)
 
     @contextmanager
     def step(self) -> Iterator[None]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.agent_files import Removal, plan_removal, read_files_record, remove
+from wake_bridge.edges.agent_files import Removal, plan_removal, read_files_record, remove, take_traces
+from wake_bridge.edges.agent_files.change import Form
+from wake_bridge.edges.agent_files.hook_settings import PURPOSES
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.targets_block import read_block, remove_block
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 from wake_bridge.edges.graph.subscription_nodes import unsubscribe
+from wake_bridge.edges.service.processes import processes
 from wake_bridge.edges.service.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.leaving.account import Account
+from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.viewpoint import Viewpoint, take_marks_back, unbind
 
 
@@ -49,6 +54,34 @@ def files(settings: Settings, account: Account) -> None:
             account.troubles.append(f"{removal.path}: {removal.trouble}")
         elif removal.changes:
             account.done.append(f"{_verb(removal, dry_run=account.dry_run)} {removal.path} ({removal.entry.what})")
+    for trace in take_traces(removals, dry_run=account.dry_run):
+        if trace.stays:
+            account.stays.append(str(trace))
+        else:
+            account.done.append(f"{'take' if account.dry_run else 'took'} out {trace}")
+    account.restart += asyncio.run(_who_knows(settings, [one for one in removals if one.changes]))
+
+
+async def _who_knows(settings: Settings, removals: Sequence[Removal]) -> list[str]:
+    """The agents that run now and have read at their start what was taken back: their harness's hooks, their directory's file."""
+    said = {one.entry.what for one in removals}
+    calling = {harness for harness, what in PURPOSES.items() if what in said}
+    told = [one.path.parent for one in removals if one.entry.form is Form.BLOCK]
+    rooms = {one.parent if one.name == ".claude" else one for one in told}
+    if not (calling or rooms):
+        return []
+    view = Viewpoint(settings)
+    found: dict[tuple[str, str], str] = {}
+    for lister in (one for one in view.bench.adapters.values() if isinstance(one, PaneLister)):
+        for sight in (await lister.list_panes()).seen:
+            if sight.harness and (sight.harness in calling or sight.directory in rooms):
+                found[sight.server, sight.pane_id] = f"{sight.harness} in {sight.place.label}, {sight.directory}"
+    # those that called in from elsewhere, and still run
+    for one in view.sessions():
+        runs = one.started and processes().started_at(one.pid) == one.started
+        if runs and one.harness in calling and (one.socket, one.pane) not in found:
+            found[one.session_id, ""] = f"{one.harness} (process {one.pid}), {one.directory}"
+    return sorted(found.values())
 
 
 def _verb(removal: Removal, *, dry_run: bool) -> str:

@@ -15,7 +15,7 @@ from wake_bridge import __version__
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.edges.agent_files.change import FileChange, Form
 from wake_bridge.edges.agent_files.on_disk import content_of, real_place
-from wake_bridge.edges.own_program import for_a_shell
+from wake_bridge.edges.own_program import for_a_shell, silent_when_gone
 
 PLUGIN: Final = "wake-bridge"
 
@@ -32,7 +32,7 @@ COMES_AGAIN: Final = 2
 """Seconds until a monitor that was killed is started again: when it ends, Claude Code begins a turn to say so."""
 
 _INSTALL: Final = "wake-bridge claude install"
-_MANIFEST: Final = ".claude-plugin/plugin.json"
+MANIFEST: Final = ".claude-plugin/plugin.json"
 _TOLD: Final = "wake-bridge: an automated notice, not your user"
 
 
@@ -40,6 +40,11 @@ def claude_directory(environment: Mapping[str, str]) -> Path:
     """Where Claude Code keeps what is the user's."""
     named = environment.get("CLAUDE_CONFIG_DIR")
     return Path(named) if named else Path(environment.get("HOME") or Path.home()) / ".claude"
+
+
+def data_directory(manifest: Path) -> Path:
+    """Where Claude Code lets a plugin keep data, from where its manifest is; it makes it at the first start."""
+    return manifest.parents[3] / "plugins" / "data" / f"{PLUGIN}-skills-dir"
 
 
 def plan_plugin(directory: Path, program: Sequence[str]) -> list[FileChange]:
@@ -59,7 +64,7 @@ def plan_plugin(directory: Path, program: Sequence[str]) -> list[FileChange]:
 
 
 def _require_ours(root: Path) -> None:
-    if not root.exists() or _INSTALL.encode() in (content_of(root / _MANIFEST) or b""):
+    if not root.exists() or _INSTALL.encode() in (content_of(root / MANIFEST) or b""):
         return
     if any(path.is_file() for path in root.rglob("*")):
         raise RefusedForSafety(
@@ -70,9 +75,9 @@ def _require_ours(root: Path) -> None:
 
 
 def _files(program: Sequence[str]) -> dict[str, Any]:
-    hook = {"type": "command", "command": for_a_shell((*program, "hook", "claude")), "timeout": HOOK_PATIENCE}
+    hook = {"type": "command", "command": silent_when_gone((*program, "hook", "claude")), "timeout": HOOK_PATIENCE}
     return {
-        _MANIFEST: {
+        MANIFEST: {
             "name": PLUGIN,
             "version": __version__,
             "description": f"Wakes this agent when something arrives for it. Written by `{_INSTALL}`,"

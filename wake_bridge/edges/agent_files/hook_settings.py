@@ -11,11 +11,12 @@ from typing import Any, Final
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.edges.agent_files.allow_rules import in_json
 from wake_bridge.edges.agent_files.change import FileChange, Form
+from wake_bridge.edges.agent_files.claude_plugin import PURPOSE, claude_directory, plan_plugin
 from wake_bridge.edges.agent_files.json_edit import with_item
 from wake_bridge.edges.agent_files.on_disk import content_of, real_place
 from wake_bridge.edges.agent_files.record import read_files_record
 from wake_bridge.edges.hook.shapes import EVENTS
-from wake_bridge.edges.own_program import for_a_shell
+from wake_bridge.edges.own_program import silent_when_gone
 
 PATIENCE: Final = 3
 """Seconds a harness gives a hook, as many as Codex allows at a session's end; ours takes one when the daemon is slow."""
@@ -46,6 +47,10 @@ _PLACES: Final = {
 def purpose(harness: str) -> str:
     """What the record of written files says of its hooks."""
     return f"hooks of {harness}"
+
+
+PURPOSES: Final = {"claude": PURPOSE, **{harness: purpose(harness) for harness in INTO}}
+"""For each harness what the record says of what it calls of ours."""
 
 
 def hooks_file(harness: str, environment: Mapping[str, str]) -> Path:
@@ -85,6 +90,26 @@ def plan_hooks(harness: str, program: Sequence[str], environment: Mapping[str, s
     return FileChange(path, before, after.encode(), purpose(harness), form, _WHERE, tuple(dict.fromkeys(names)), link)
 
 
+def plan_updates(program: Sequence[str], environment: Mapping[str, str], state_dir: Path) -> list[FileChange]:
+    """What `install` would now change in the hooks that were written before, by an earlier version or for another program.
+
+    Args:
+        program: as for `plan_hooks`.
+        environment: of the person who asks.
+        state_dir: where it is recorded what was written before.
+
+    Raises:
+        OperationFailed: a file cannot be read, or is not what its harness expects.
+        RefusedForSafety: something of somebody else's is in its place.
+    """
+    record = read_files_record(state_dir)
+    called, written = {one.what for one in record}, {one.path for one in record}
+    plugin = plan_plugin(claude_directory(environment), program) if PURPOSE in called else []
+    hooks = [plan_hooks(one, program, environment, state_dir) for one in INTO if purpose(one) in called]
+    # those of another home are another run's
+    return [one for one in (*plugin, *hooks) if one.changes and str(one.path) in written]
+
+
 def _with_hooks(text: str, harness: str, program: Sequence[str]) -> str:
     if harness == "copilot":
         hooks = {event: [_entry(harness, program, event)] for event in EVENTS[harness]}
@@ -105,6 +130,6 @@ def _entry(harness: str, program: Sequence[str], event: str) -> dict[str, Any]:
 
 
 def _command(harness: str, program: Sequence[str], event: str) -> str:
-    """For a shell; what stands before the program's path sets variables. Copilot does not tell the hook its event."""
+    """For the harness's shell, which may be any: Codex takes the person's own. Copilot does not tell the hook its event."""
     words = [*program, "hook", harness, *([event] if harness == "copilot" else [])]
-    return for_a_shell(words)
+    return silent_when_gone(words)

@@ -14,7 +14,7 @@ from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.domain.routing import Address, RememberedPane, Route
+from wake_bridge.domain.routing import Address, Binding, RememberedPane, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.domain.whereabouts import NO_SUCH_NAME
@@ -160,6 +160,15 @@ class Viewpoint:
                 # the pane is what a person looks for, also where another door is tried first
                 return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
         return answered or trouble
+
+    async def fences(self) -> list[tuple[Identity, Binding]]:
+        """Where everybody's agent is now, of those that have a place of their own."""
+        found = [
+            (identity, await self.watch.locate(route))
+            for identity in sorted({*self.identities(), *self.bound()})
+            for route in self.routes.of(identity)
+        ]
+        return [(who, place.fence) for who, place in found if isinstance(place, Place) and place.fence is not None]
 
     async def has_moved(self, identity: Identity) -> bool:
         """Whether its name may mean another agent by now, so that a person has to say where it lives."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.edges.configuration.config import load_settings
-from wake_bridge.edges.configuration.fields import DaemonTable, GraphTable
-from wake_bridge.edges.configuration.whereabouts import DAEMON_KEYS, GRAPH_KEYS, Whereabouts, whereabouts
+from wake_bridge.edges.configuration.fields import DaemonTable, GraphTable, ScreensTable
+from wake_bridge.edges.configuration.whereabouts import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Whereabouts, whereabouts
 
 FINE = {
     "nothing": "",
@@ -44,7 +44,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judged(option: str | None, environment: Mapping[str, str]) -> Whereabouts:
     settings = load_settings(option, environment)
-    return Whereabouts(settings.graph_path, settings.state_dir)
+    return Whereabouts(settings.graph_path, settings.state_dir, settings.own_screens)
 
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE)
@@ -89,3 +89,4 @@ def test_every_key_of_the_two_tables_is_known() -> None:
     """Meta: a new key must not make every command judge the whole configuration."""
     assert set(GraphTable.model_fields) == GRAPH_KEYS
     assert set(DaemonTable.model_fields) == DAEMON_KEYS
+    assert set(ScreensTable.model_fields) == SCREENS_KEYS

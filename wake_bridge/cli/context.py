@@ -17,6 +17,7 @@ from wake_bridge.domain.names import is_identity
 from wake_bridge.domain.text import WIDE_AT
 
 if TYPE_CHECKING:
+    from wake_bridge.domain.ownership import Invoker
     from wake_bridge.edges.configuration.config import Settings
     from wake_bridge.edges.configuration.whereabouts import Whereabouts
     from wake_bridge.edges.graph.graph_file import GraphFile
@@ -30,6 +31,8 @@ class CommandContext:
         self.config_option: str | None = None
         self.verbosity = 0
         self.console = Console()
+        self.invoker: Invoker | None = None
+        """Who runs it, once somebody has asked (`wake_bridge.cli.owner`)."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -52,7 +55,10 @@ class CommandContext:
         from wake_bridge.edges.configuration.whereabouts import Whereabouts, whereabouts
 
         known = whereabouts(self.config_option, os.environ)
-        return known or Whereabouts(self.settings.graph_path, self.settings.state_dir)
+        if known is not None:
+            return known
+        settings = self.settings
+        return Whereabouts(settings.graph_path, settings.state_dir, settings.own_screens)
 
     def open_graph(self) -> GraphFile:
         """The graph, to look at; a context manager. Raises `SourceError`s."""

@@ -138,6 +138,7 @@ def ack(run: CommandContext, delivery_id: str) -> None:
     One that still waits ends with it, undelivered: who acknowledges it knows what it would tell.
     """
     from wake_bridge.cli.deliveries import find
+    from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import delivery_record
@@ -145,6 +146,7 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 
     ledger = LedgerStore.open(run.places.state_dir)
     delivery = find(ledger, delivery_id)
+    may_touch(run, "ack", delivery.identity)
     by, now = {"by": "ack"}, SteadyClock().now()
     waits = delivery.state in {DeliveryState.PENDING, DeliveryState.DISPATCHED}
     if waits:
@@ -228,12 +230,14 @@ def unbind(run: CommandContext, identity: str) -> None:
 @pass_run
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""
+    from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.names import LogId
-    from wake_bridge.edges.graph.subscription_nodes import require_subscription
+    from wake_bridge.edges.graph.subscription_nodes import owner_of_subscription, require_subscription
     from wake_bridge.viewpoint import replay
 
     with run.open_graph() as graph:
         subscription = require_subscription(graph, subscription_id)
+        may_touch(run, "resync", owner_of_subscription(subscription))
     again = replay(run.settings, subscription.id, LogId(since))
     run.poke_daemon()
     record: dict[str, Any] = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
+from wake_bridge.cli.owner import may_touch
 from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET
@@ -212,6 +213,7 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
 def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> None:
     """Remove a subscription, named by its id or a beginning that no other has."""
     with run.open_graph_to_write(foreign=foreign) as graph:
+        _require_own(run, "unsubscribe", graph, subscription_id)
         removed = subscription_nodes.unsubscribe(graph, subscription_id)
     run.poke_daemon()
     run.console.object({"subscriptionId": removed, "status": "removed"}, f"removed {removed}")
@@ -228,10 +230,17 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
     wish = _wish(**flags)
     _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:
+        _require_own(run, "update", graph, subscription_id)
         node = subscription_nodes.update(graph, subscription_id, wish, timestamp_now())
     run.poke_daemon()
     state = subscription_nodes.shown_subscription(node)
     run.console.object({"subscriptionId": node.id, "currentState": state}, f"changed {node.id}")
+
+
+def _require_own(run: CommandContext, command: str, graph: GraphFile, subscription_id: str) -> None:
+    """Raise `RefusedForSafety` where an agent names another's subscription."""
+    meant = subscription_nodes.require_subscription(graph, subscription_id)
+    may_touch(run, command, subscription_nodes.owner_of_subscription(meant))
 
 
 def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
+from wake_bridge.cli.owner import may_touch, speaker
 from wake_bridge.domain.errors import DiskFull, OperationFailed, UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
@@ -18,7 +19,7 @@ from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, Wak
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import ensure_identity, require_identity
+from wake_bridge.edges.graph.identity_nodes import require_identity
 from wake_bridge.edges.graph.mailbox import (
     Draft,
     Mail,
@@ -106,7 +107,7 @@ def task(run: CommandContext, task_id: str, state: str, actor: str, foreign: boo
     now = timestamp_now()
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_message(graph, task_id)
-        ensure_identity(graph, actor, now)
+        speaker(run, "task", graph, actor, now)
         move = move_task(graph, task_id, state, actor, now)
     run.poke_daemon()
     answer = {"taskId": move.task_id, "previousState": move.previous_state, "newState": move.new_state}
@@ -126,7 +127,7 @@ def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: 
     """
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, grantee)
-        ensure_identity(graph, granter, timestamp_now())
+        speaker(run, "grant", graph, granter, timestamp_now())
         edge_id = give_right(graph, scope, grantee, granter)
     run.poke_daemon()
     run.console.object({"edgeId": edge_id}, f"{grantee} has {scope} from {granter}")
@@ -153,6 +154,7 @@ def inbox(
     """Show unread mail, oldest first. What is shown counts as announced: it wakes nobody again."""
     with run.open_mail(foreign=foreign, marking=consume) as graph:
         require_identity(graph, identity)
+        is_own = may_touch(run, "inbox --consume" if consume else "inbox", identity, graph)
         judge = _Judge(run, graph, identity)
         shown: list[Mail] = []
         aside: list[SetAside] = []
@@ -171,7 +173,8 @@ def inbox(
                 more += 1
         for row in aside:
             run.console.warn(f"note: {row.message_id} is set aside: {row.why} ({row.row_id}); {REPAIR}")
-        _count_as_announced(run, identity, [mail.message.id for mail in shown] + [row.message_id for row in aside])
+        if is_own:
+            _count_as_announced(run, identity, [mail.message.id for mail in shown] + [row.message_id for row in aside])
         if isinstance(graph, GraphWriter):
             mark_read(graph, shown, timestamp_now())
     run.poke_daemon()
@@ -191,11 +194,13 @@ def read(run: CommandContext, identity: str, message_ids: tuple[str, ...], keep:
     """Show messages with their text, and mark them read."""
     with run.open_mail(foreign=foreign, marking=not keep) as graph:
         require_identity(graph, identity)
+        is_own = may_touch(run, "read --keep" if keep else "read", identity, graph)
         mails = [require_mail(graph, identity, message_id) for message_id in dict.fromkeys(message_ids)]
         judge = _Judge(run, graph, identity)
         for mail in mails:
             _show(run, mail, judge.policy(mail), with_body=True)
-        _count_as_announced(run, identity, [mail.message.id for mail in mails])
+        if is_own:
+            _count_as_announced(run, identity, [mail.message.id for mail in mails])
         if isinstance(graph, GraphWriter):
             mark_read(graph, mails, timestamp_now())
     run.poke_daemon()
@@ -206,7 +211,7 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
     with run.open_graph_to_write(foreign=foreign) as graph:
         if draft.recipient != BROADCAST:
             require_identity(graph, draft.recipient)
-        ensure_identity(graph, draft.sender, now, human=human)
+        speaker(run, "wake" if human else "send", graph, draft.sender, now, human=human)
         message_id = send_message(graph, draft, now)
         prospects = _prospects(run, graph, require_message(graph, message_id), draft)
     run.poke_daemon()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+from wake_bridge.cli.owner import invoker, may_touch
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.edges.configuration.config import installed_adapters
@@ -32,11 +33,12 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
     with run.open_graph() as graph:
         if identity is not None:
             require_identity(graph, identity)
+            may_touch(run, "list", identity)
         verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
     shown = [
         {**one, "pane": homes.of(one["agentIdentity"]).where or None, "note": homes.overruled(one["subscriptionId"])}
         for one in verdicts
-        if identity in {None, one["agentIdentity"]}
+        if identity in {None, one["agentIdentity"]} and invoker(run).may_be(one["agentIdentity"])
     ]
     homes.warn_of_names({Identity(one["agentIdentity"]) for one in shown})
     if run.console.as_json:

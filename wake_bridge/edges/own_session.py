@@ -8,21 +8,14 @@ from typing import Final
 
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.service.processes import stat_fields
-
-_VARIABLES: Final = {
-    "CLAUDE_CODE_SESSION_ID": "claude",
-    "CODEX_THREAD_ID": "codex",
-    "GEMINI_SESSION_ID": "gemini",
-}
-"""As measured on the programs; what names none of these is in no conversation that could be told."""
+from wake_bridge.edges.ancestry import SESSION_VARIABLES, stat_fields
 
 _START_TIME: Final = 19
 
 
 def own_session(identity: Identity, environment: Mapping[str, str], now: Instant) -> Session | None:
     """It as the identity's; None where there is none, or one inside another's tool: nobody could tell which is meant."""
-    named = [(harness, value) for name, harness in _VARIABLES.items() if (value := environment.get(name))]
+    named = [(harness, value) for name, harness in SESSION_VARIABLES.items() if (value := environment.get(name))]
     if len(named) != 1:
         return None
     harness, session_id = named[0]

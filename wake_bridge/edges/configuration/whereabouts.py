@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from wake_bridge.edges.configuration.paths import (
     ConfigPlace,
     default_graph_file,
+    default_screens_directory,
     default_state_directory,
     expanded,
     locate_config,
@@ -22,16 +23,24 @@ from wake_bridge.edges.configuration.trust import why_another_could_change
 
 GRAPH_KEYS: Final = frozenset({"path", "poll_interval", "watch", "user_scope", "serve"})
 DAEMON_KEYS: Final = frozenset({"state_dir", "log_level", "log_format", "log_file", "retention_days"})
-"""All keys of the two tables: one that is none of them may be a place that somebody misspelled."""
+SCREENS_KEYS: Final = frozenset({"directory"})
+"""All keys of the tables: one that is none of them may be a place that somebody misspelled."""
 
-_OVERRIDES: Final = ("WAKE_BRIDGE_GRAPH_", "WAKE_BRIDGE_DAEMON_", "NEO_MEMORY_DB_PATH", "NEO_AI_DAEMON_DIR")
+_OVERRIDES: Final = (
+    "WAKE_BRIDGE_GRAPH_",
+    "WAKE_BRIDGE_DAEMON_",
+    "WAKE_BRIDGE_SCREENS_",
+    "NEO_MEMORY_DB_PATH",
+    "NEO_AI_DAEMON_DIR",
+)
 
 
 class Whereabouts(NamedTuple):
-    """The two places that commands work on."""
+    """The two places that commands work on, and where screen profiles of the user's own would lie."""
 
     graph_path: Path
     state_dir: Path
+    own_screens: Path
 
 
 def whereabouts(config_option: str | None, environment: Mapping[str, str]) -> Whereabouts | None:
@@ -50,11 +59,18 @@ def whereabouts(config_option: str | None, environment: Mapping[str, str]) -> Wh
     graph, daemon = tables.get("graph", {}), tables.get("daemon", {})
     if not (_is_plain(graph, GRAPH_KEYS) and _is_plain(daemon, DAEMON_KEYS)):
         return None
-    told = graph.get("path", ""), daemon.get("state_dir", "")
+    screens = tables.get("screens", {})
+    if not _is_plain(screens, SCREENS_KEYS):
+        return None
+    told = graph.get("path", ""), daemon.get("state_dir", ""), screens.get("directory", "")
     if not all(isinstance(one, str) for one in told):
         return None
-    graph_path, state_dir = (place.path.parent / expanded(one) if one else None for one in told)
-    return Whereabouts(graph_path or default_graph_file(), state_dir or default_state_directory())
+    graph_path, state_dir, profiles = (place.path.parent / expanded(one) if one else None for one in told)
+    return Whereabouts(
+        graph_path or default_graph_file(),
+        state_dir or default_state_directory(),
+        profiles or default_screens_directory(),
+    )
 
 
 def _tables_of(place: ConfigPlace) -> dict[str, Any] | None:

@@ -130,6 +130,11 @@ def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
     return meant[0]
 
 
+def owner_of_subscription(node: Node) -> str:
+    """Whose it is; empty where it says no name."""
+    return str(node.properties.get("agentIdentity") or "")
+
+
 def short_ids(ids: Collection[str]) -> dict[str, str]:
     """For each id the beginning behind the prefix that is shown to a person, of a length at which all of them differ."""
     bare = {one: one.removeprefix(ID_PREFIX) for one in ids}

@@ -7,6 +7,7 @@ from typing import Final
 
 import psutil
 
+from wake_bridge.edges.ancestry import stat_fields
 from wake_bridge.engine.sessions.whose import Processes
 
 _STAT_PARENT: Final = 1
@@ -84,13 +85,3 @@ def _in_foreground(pid: int) -> int:
     """The terminal in whose foreground the process is; 0 for none."""
     fields = stat_fields(pid)
     return int(fields[_STAT_TERMINAL]) if fields and fields[_STAT_GROUP] == fields[_STAT_FOREGROUND] else 0
-
-
-def stat_fields(pid: int) -> list[str]:
-    """The fields of `/proc/PID/stat` from the third on; empty where there is no such process, or no /proc."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a pseudo file
-            # the name in parentheses may hold anything, blanks and parentheses included
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return []

@@ -1,0 +1,103 @@
+"""Whose a command's things must be: asked here by every command that an agent may only use for itself."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+from wake_bridge.cli.context import CommandContext
+from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.ownership import RULES, Invoker, require_own
+from wake_bridge.edges.ancestry import Ancestry, Homes, names_of_harnesses, processes_above
+from wake_bridge.edges.graph.graph_file import GraphFile, Node
+from wake_bridge.edges.graph.graph_writer import GraphWriter
+from wake_bridge.edges.graph.identity_nodes import ensure_identity, find_identity
+from wake_bridge.edges.ledger_store import LedgerStore
+
+
+def may_touch(run: CommandContext, command: str, identity: str, graph: GraphFile | None = None) -> bool:
+    """Whether the identity is the invoker's own, or only opened to it by a permission.
+
+    Args:
+        run: the command.
+        command: a key of `ownership.RULES`.
+        identity: whose things it would touch.
+        graph: where permissions stand; without it there are none.
+
+    Raises:
+        RefusedForSafety: it is another's, and nothing allows it.
+    """
+
+    def has_permission(scope: str, grantee: Identity) -> bool:
+        return graph is not None and bool(graph.edges(scope, source=grantee, target=identity))
+
+    return require_own(invoker(run), command, Identity(identity), has_permission)
+
+
+def speaker(
+    run: CommandContext, command: str, graph: GraphWriter, identity: str, now: str, *, human: bool = False
+) -> Node:
+    """The node in whose name a command acts; made if it is not there, but for a person alone.
+
+    Raises:
+        NotFound: there is none, and an agent asks, or the graph is another program's.
+        RefusedForSafety: it is another's.
+    """
+    if not invoker(run).is_person and find_identity(graph, identity) is None:
+        raise NotFound(
+            f"there is no identity {identity}, and none is made for an agent: {invoker(run).told}",
+            str(graph.path),
+            hint=f"{RULES[command].instead}add it: `wake-bridge agent add {identity}`",
+        )
+    may_touch(run, command, identity, graph)
+    return ensure_identity(graph, identity, now, human=human)
+
+
+def invoker(run: CommandContext) -> Invoker:
+    """Who runs the command: told once, and as cheaply as it can be."""
+    if run.invoker is None:
+        run.invoker = _found(run)
+    return run.invoker
+
+
+def _found(run: CommandContext) -> Invoker:
+    above = processes_above(os.getpid())
+    ancestry = Ancestry(above, names_of_harnesses(run.places.own_screens), os.environ, lambda who: _is_known(run, who))
+    homes = _written_down(run)
+    found = ancestry.invoker(homes)
+    if found.is_person or found.identities or not ancestry.is_in_a_pane:
+        return found
+    return ancestry.invoker(_looked_up(run, homes))
+
+
+def _is_known(run: CommandContext, identity: str) -> bool:
+    """Whether the graph knows the identity; what is started for another graph claims nobody of this one."""
+    try:
+        with run.open_mail(foreign=False, marking=False) as graph:
+            return find_identity(graph, identity) is not None
+    except WakeBridgeError:
+        return False
+
+
+def _written_down(run: CommandContext) -> Homes:
+    try:
+        with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
+            remembered = [(one.identity, one.fence) for one in ledger.claims() if one.fence and one.until is None]
+            return Homes([*ledger.bindings().items(), *remembered], ledger.all_sessions())
+    except LedgerError:
+        # what cannot be read says of nobody whose agent it is
+        return Homes()
+
+
+def _looked_up(run: CommandContext, homes: Homes) -> Homes:
+    """The same, and where tmux says that everybody's agent is now: what no daemon has seen yet."""
+    import asyncio
+
+    from wake_bridge.viewpoint import Viewpoint
+
+    try:
+        fences = asyncio.run(Viewpoint(run.settings).fences())
+    except WakeBridgeError:
+        return homes
+    return Homes([*homes.fences, *fences], homes.sessions)

@@ -241,7 +241,12 @@ def wakes_its_own(world: Playground, identity: str, agent: AgentPane) -> bool:
     """Whether a wake for the identity is submitted in that agent and in no other one."""
     before = {name: len(one.fake.submits()) for name, one in world.agents.items()}
     world.sandbox.run("wake", identity, "hello")
-    world.sandbox.waits_for_delivery(30, state="DELIVERED", target=identity)
+    agent.fake.waits_for("submit", before[agent.name] + 1, 30)
+
+    def is_over() -> bool:
+        return all(one["settledAt"] for one in world.sandbox.deliveries() if one["target"] == identity)
+
+    world.sandbox.waits_for(is_over, 30, "an end")
     after = {name: len(one.fake.submits()) for name, one in world.agents.items()}
     return after == {**before, agent.name: before[agent.name] + 1}
 

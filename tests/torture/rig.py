@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 import libtmux
 
-from tests.torture.nursery import NurserySandbox
+from tests.nursery import NurserySandbox
 from wake_bridge.domain.delivery import Delivery, JournalEntry, Proof
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.testing.crash_points import COMMAND, CRASH, HALT, Halt, Point

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.torture.draft_rule import IN_A_RACE, POINTS, RESULTS, Attack, aimed_attacks, judge, random_attacks, row_of
+from tests.torture.draft_rule import (
+    IN_A_RACE,
+    POINTS,
+    RESULTS,
+    STAGED,
+    Attack,
+    aimed_attacks,
+    judge,
+    random_attacks,
+    row_of,
+)
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, Standing, going_on
 from wake_bridge.domain.delivery import Outcome
@@ -27,7 +37,8 @@ LANES: Final = 8
 ABOUT_RANDOM: Final = (
     "A real client types into the agent's pane at a random moment within 0.9 s of a committed message; a third of the keys"
     " are echoed 0.2 to 1.5 s late. Judged are the agent's own log of bytes, pastes and submits, its composer, and what the"
-    " ledger reports. Afterwards the composer is cleared, and the wake must have been submitted exactly once in the end."
+    " ledger reports. Afterwards the composer is cleared, and the wake must have been submitted exactly once in the end; staged text that"
+    " was cleared with it must be `unknown`, and never come again."
 )
 ABOUT_CHOSEN: Final = (
     "The daemon stands still at that moment, the key comes 0.3 s before it goes on, or in a race with it (30 ms before to"
@@ -132,7 +143,7 @@ def _run(seat: Seat, attack: Attack, halt: Halt | None) -> tuple[str, Verdict]:
     composer = agent.fake.state()["composer"]
     result, wrongs = judge(attack, received, composer, standing)
     row = row_of(attack, received)
-    wrongs += _afterwards(seat, message, halt)
+    wrongs += _afterwards(seat, message, halt, is_staged=result == STAGED)
     shown = [f"{one}\n  composer {composer!r}\n{_told(received)}\n{rig.story(message)}" for one in wrongs]
     return row, Verdict("broken rule" if wrongs else result, tuple(shown))
 
@@ -160,8 +171,12 @@ def _answer(seat: Seat, message: str, pressed: float, attack: Attack, halt: Halt
         return seat.rig.waits_for(message, is_said, 12)
 
 
-def _afterwards(seat: Seat, message: str, halt: Halt | None) -> list[str]:
-    """The person goes away and leaves an empty composer: now the wake must come, or have come, once."""
+def _afterwards(seat: Seat, message: str, halt: Halt | None, *, is_staged: bool) -> list[str]:
+    """The person goes away and leaves an empty composer: now the wake must come, or have come, once.
+
+    Where our text stood staged, it was taken away with what else stood there: nobody can tell that from a submit, so it is
+    unknown, and the text never pasted again (decision 10).
+    """
     agent = seat.agent
     with going_on(halt):
         agent.clear()
@@ -169,9 +184,13 @@ def _afterwards(seat: Seat, message: str, halt: Halt | None) -> list[str]:
         standing = seat.rig.waits_until_settled(message)
     agent.clear()
     delivery = standing.delivery if standing else None
-    if delivery is None or delivery.outcome is not Outcome.SUBMITTED:
-        return [f"in the end it is {delivery.outcome if delivery else 'lost'}"]
+    if delivery is None:
+        return ["in the end it is lost"]
     times = agent.submits_of(delivery.id)
+    if is_staged and delivery.outcome is Outcome.UNKNOWN:
+        return [] if times == 0 else [f"in the end it is unknown, and was submitted {times} times"]
+    if delivery.outcome is not Outcome.SUBMITTED:
+        return [f"in the end it is {delivery.outcome}"]
     return [] if times == 1 else [f"in the end it was submitted {times} times"]
 
 

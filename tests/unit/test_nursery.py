@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.torture.nursery import NurserySandbox
+from tests.nursery import NurserySandbox
 from tests.torture.report import DOCS
 
 
@@ -20,7 +20,7 @@ def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: 
     with NurserySandbox(tmp_path) as sandbox:
         sandbox.configure("[adapters.tmux]\nenabled = false\n")
         without_graph = sandbox.daemon_under_way()
-        assert without_graph.process.wait(60) == 4
+        assert without_graph.process.wait(60) == 4, without_graph.log()
         assert without_graph.log().startswith("error: there is no graph")
 
         sandbox.run("init")
@@ -34,9 +34,7 @@ def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: 
 
 def test_the_nursery_ends_with_whoever_opened_it_even_by_sigkill() -> None:
     """A test runner that is killed leaves nothing behind."""
-    code = (
-        "from tests.torture.nursery import nursery; nursery(); print('open', flush=True); import time; time.sleep(600)"
-    )
+    code = "from tests.nursery import nursery; nursery(); print('open', flush=True); import time; time.sleep(600)"
     opener = subprocess.Popen([sys.executable, "-c", code], cwd=DOCS.parent, stdout=subprocess.PIPE, text=True)
     assert opener.stdout is not None
     assert opener.stdout.readline() == "open\n"

@@ -1,7 +1,8 @@
-"""Daemons that are born by `fork` from a process which has the program imported already.
+"""Processes that are born by `fork` from one which has the program imported already.
 
-Starting an interpreter and importing costs half a second of a processor; a thousand deaths are then mostly births. What is
-born is a process of its own like any other: it reads its configuration, opens its files and dies of the same signals.
+Starting an interpreter and importing costs half a second of a processor; a thousand deaths, and ten thousand commands of
+tests, are then mostly births. What is born is a process of its own like any other: it has its own environment, reads its
+configuration, opens its files, ends with its own code and dies of the same signals.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -20,23 +22,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from tests.torture.report import DOCS
+from wake_bridge.cli.app import COMMANDS
+from wake_bridge.edges.catalogue import load_catalogue
 from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
 
 IMPORTED: Final = (
     "wake_bridge.daemon",
-    "wake_bridge.cli.daemon",
     "wake_bridge.testing.crash_points",
-    "adapters.tmux",
-    "adapters.heartbeat",
-    "adapters.osascript",
     "apscheduler.schedulers.asyncio",
     "watchfiles",
 )
+"""Beside every command and every adapter."""
+
+PROGRAM: Final = Path(sys.executable).with_name("wake-bridge")
+"""The installed console script, whose commands can be born here."""
+
+_AT_START: Final = frozenset({"LC_CTYPE", "PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "LD_PRELOAD", "TZ"})
+"""What only a new interpreter looks at."""
+
 _POLL: Final = 0.02
 _opening: Final = threading.Lock()
 _MESSAGE: Final = 1 << 20
@@ -98,6 +105,48 @@ class NurserySandbox(Sandbox):
         return daemon
 
 
+def born_command(
+    command: Sequence[str],
+    *,
+    input: str | None,  # noqa: A002 - subprocess.run's name
+    env: Mapping[str, str],
+    cwd: Path,
+    timeout: float,
+    **rest: Any,
+) -> subprocess.CompletedProcess[str]:
+    """What `subprocess.run` does for `Sandbox.run`; what is not the installed program itself is left to it.
+
+    Raises:
+        subprocess.TimeoutExpired: it ran for longer, and was killed.
+    """
+    if Path(command[0]) != PROGRAM or env.keys() & _AT_START:
+        return subprocess.run(command, input=input, env=env, cwd=cwd, timeout=timeout, **rest)  # noqa: PLW1510
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        given.write((input or "").encode())
+        given.seek(0)
+        runs, ends = os.pipe()
+        try:
+            order = {"command": list(command), "environment": dict(env), "home": str(cwd)}
+            place = nursery()
+            child = Born(place, _ask(place, order, given.fileno(), out.fileno(), errors.fileno(), ends)["pid"])
+        except BaseException:
+            os.close(runs)
+            raise
+        finally:
+            os.close(ends)
+        has_ended = select.select([runs], [], [], timeout)[0]
+        os.close(runs)
+        if not has_ended:
+            child.kill()
+        code = child.wait(30)
+        out.seek(0)
+        errors.seek(0)
+        said, complained = out.read().decode(), errors.read().decode()
+    if not has_ended:
+        raise subprocess.TimeoutExpired(list(command), timeout, said, complained)
+    return subprocess.CompletedProcess(list(command), code, said, complained)
+
+
 def nursery() -> str:
     """The socket of this process's nursery; it is opened with the first birth, and ends with this process."""
     with _opening:
@@ -109,7 +158,7 @@ def _opened() -> str:
     directory = tempfile.TemporaryDirectory(prefix="wbn-")
     place = str(Path(directory.name) / "socket")
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.torture.nursery", place], stdin=subprocess.PIPE, cwd=DOCS.parent
+        [sys.executable, "-m", "tests.nursery", place], stdin=subprocess.PIPE, cwd=Path(__file__).parents[1]
     )
     deadline = time.monotonic() + 120
     while not Path(place).exists():
@@ -140,8 +189,12 @@ def _ask(place: str, order: Mapping[str, Any], *descriptors: int) -> dict[str, A
 
 def serve(place: str) -> None:
     """Answer orders until whoever opened it has ended, however: births, and questions for those who were born."""
-    for module in IMPORTED:
+    commands = {f"wake_bridge.cli.{one.module}" for section in COMMANDS.values() for one in section.values()}
+    for module in (*IMPORTED, *sorted(commands)):
         importlib.import_module(module)
+    load_catalogue()
+    gc.collect()
+    gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.bind(f"{place}.new")
         door.listen(64)
@@ -150,7 +203,7 @@ def serve(place: str) -> None:
         while door in select.select([door, sys.stdin], [], [])[0]:
             connection, _ = door.accept()
             with connection:
-                words, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE, 1)
+                words, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE, 4)
                 order = json.loads(words)
                 if "poll" in order:
                     connection.send(json.dumps({"code": _code_of(order["poll"])}).encode())
@@ -159,8 +212,9 @@ def serve(place: str) -> None:
                 if pid == 0:
                     door.close()
                     connection.close()
-                    _live(order, descriptors[0])
-                os.close(descriptors[0])
+                    _live(order, descriptors)
+                for one in descriptors:
+                    os.close(one)
                 connection.send(json.dumps({"pid": pid}).encode())
 
 
@@ -169,22 +223,37 @@ def _code_of(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if found else None
 
 
-def _live(order: Mapping[str, Any], output: int) -> NoReturn:
+def _live(order: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
     """What a new interpreter would do, from here on."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-    os.close(nothing)
-    os.close(output)
     os.chdir(order["home"])
     os.environ.clear()
     os.environ.update(order["environment"])
-    sys.argv = ["wake-bridge", *order["arguments"]]
-    module = importlib.import_module(order["module"])
-    if hasattr(module, "run"):
-        module.run()
+    if "command" in order:
+        given, output, errors, _ = descriptors  # the last one stays open until this process has ended
+        _takes(given, output, errors)
+        sys.argv = order["command"]
+    else:
+        (output,) = descriptors
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        _takes(nothing, output, output)
+        os.close(nothing)
+        sys.argv = ["wake-bridge", *order["arguments"]]
+        module = importlib.import_module(order["module"])
+        if hasattr(module, "run"):
+            module.run()
+    for one in descriptors[:3]:
+        os.close(one)
     importlib.import_module("wake_bridge.cli.start").main()
     sys.exit(0)
+
+
+def _takes(given: int, output: int, errors: int) -> None:
+    """Make these the standard streams."""
+    for source, target in ((given, 0), (output, 1), (errors, 2)):
+        os.dup2(source, target)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,10 @@ IMPORTED: Final = (
 """Beside every command and every adapter."""
 
 PROGRAM: Final = Path(sys.executable).with_name("wake-bridge")
-"""The installed console script, whose commands can be born here."""
+"""The installed console script."""
+
+_OURS: Final = ((str(PROGRAM),), (sys.executable, "-m", "wake_bridge"))
+"""What starts a command that can be born here."""
 
 _AT_START: Final = frozenset({"LC_CTYPE", "PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "LD_PRELOAD", "TZ"})
 """What only a new interpreter looks at."""
@@ -119,14 +122,15 @@ def born_command(
     Raises:
         subprocess.TimeoutExpired: it ran for longer, and was killed.
     """
-    if Path(command[0]) != PROGRAM or env.keys() & _AT_START:
+    arguments = next((command[len(one) :] for one in _OURS if [*command[: len(one)]] == [*one]), None)
+    if arguments is None or env.keys() & _AT_START:
         return subprocess.run(command, input=input, env=env, cwd=cwd, timeout=timeout, **rest)  # noqa: PLW1510
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         given.write((input or "").encode())
         given.seek(0)
         runs, ends = os.pipe()
         try:
-            order = {"command": list(command), "environment": dict(env), "home": str(cwd)}
+            order = {"command": arguments, "environment": dict(env), "home": str(cwd)}
             place = nursery()
             child = Born(place, _ask(place, order, given.fileno(), out.fileno(), errors.fileno(), ends)["pid"])
         except BaseException:
@@ -231,7 +235,7 @@ def _live(order: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
     if "command" in order:
         given, output, errors, _ = descriptors  # the last one stays open until this process has ended
         _takes(given, output, errors)
-        sys.argv = order["command"]
+        sys.argv = [str(PROGRAM), *order["command"]]
     else:
         (output,) = descriptors
         nothing = os.open(os.devnull, os.O_RDONLY)

@@ -9,6 +9,7 @@ from typing import Any
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.edges.logs import where_logs_go
 from wake_bridge.edges.records import glance_record, overview_record, presence_record, time_or_none
 from wake_bridge.edges.route_records import routes_record
 from wake_bridge.edges.service.control_server import Answer, Handler
@@ -80,6 +81,7 @@ class Answers:
             "state_trouble": parts.ledger.trouble or None,
             "heals": tail.heals,
             "other_driver": self._other_driver() or None,
+            "log": where_logs_go() or None,
             "clock_ahead": parts.clock.now() - parts.clock.wall(),
         }
 

@@ -13,7 +13,7 @@ from typing import Any
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, did_you_mean
 from wake_bridge.domain.routing import Address, Binding, RememberedPane, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
@@ -141,8 +141,9 @@ class Viewpoint:
     def require(self, identity: Identity) -> None:
         """Raises `NotFound` for an identity that neither graph nor configuration knows."""
         if identity not in self._identities and identity not in self.identities():
+            meant = did_you_mean(identity, [*self._identities, *self.identities()])
             raise NotFound(
-                "no such identity", identity, hint=f"`wake-bridge agent add {identity}`, or see `agent list`"
+                "no such identity", identity, hint=f"{meant}`wake-bridge agent add {identity}`, or see `agent list`"
             )
 
     async def trouble_with(self, identity: Identity) -> Trouble:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import time
 from collections.abc import Iterator
@@ -109,6 +110,31 @@ def test_without_a_file_a_service_is_read_from_its_journal(sandbox: Sandbox, tmp
     assert second.startswith("--user -u wake-bridge.service -o cat --no-pager -q --since @")
 
 
+def test_a_daemon_in_the_foreground_tells_where_its_log_goes(sandbox: Sandbox) -> None:
+    """Issue "One truth", Also: a file behind its output is shown; a terminal is named, and older files are called old."""
+    sandbox.run("init")
+    sandbox.daemon()
+    assert "daemon_started" in events(sandbox)
+    sandbox.daemons[-1].stop()
+
+    terminal, end = pty.openpty()
+    daemon = subprocess.Popen(
+        [*sandbox.command, "run"], stdin=subprocess.DEVNULL, stdout=end, stderr=end, env=sandbox.environment
+    )
+    try:
+        sandbox.waits_for(lambda: sandbox.ask("status")["since"] and b"caught_up" in os.read(terminal, 65536), 60)
+        said = f"the daemon that runs (pid {daemon.pid}) logs to its terminal, {os.ttyname(end)}"
+        assert said in sandbox.run("logs", expect=8).stderr
+        log_file(sandbox).write_text(line("old"))
+        assert events(sandbox) == ["old"]
+        assert f"note: {said}; what follows is of earlier ones" in sandbox.run("logs").stderr
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+        os.close(end)
+        os.close(terminal)
+
+
 def test_one_wake_is_told_whole_across_a_restart_with_and_without_a_log(playground: Playground) -> None:
     """Issue: `logs --delivery ID` is one wake's whole story across restarts, from the ledger's journal and the log."""
     sandbox = playground.sandbox
@@ -178,7 +204,8 @@ def test_the_story_of_a_delivery_can_be_followed_without_any_log(playground: Pla
     agent.fake.shows("idle")
     told: list[str] = []
     while "settled" not in told:
-        told.append(json.loads(follower.stdout.readline())["event"])
+        entry = json.loads(follower.stdout.readline())
+        told += [entry["event"]] if entry["source"] == "ledger" else []
     follower.terminate()
     follower.stdout.close()
     follower.wait(10)

@@ -323,6 +323,8 @@ def test_a_subscription_of_nobody_is_not_found(ready: Bridge) -> None:
     result = ready.run("subscribe", "@nobody", "--trigger", "SENT_TO_ME", "--tmux", "a")
     assert result.exit_code == 8
     assert "hint: add it: `wake-bridge agent add @nobody`" in result.stderr
+    nearly = ready.run("subscribe", "@adda", "--trigger", "SENT_TO_ME", "--tmux", "a")
+    assert "hint: did you mean @ada? add it: `wake-bridge agent add @adda`" in nearly.stderr
 
 
 @pytest.mark.parametrize(

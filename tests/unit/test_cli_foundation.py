@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -21,6 +23,7 @@ from wake_bridge.cli.control import DURATION
 from wake_bridge.cli.output import harmless
 from wake_bridge.domain import errors
 from wake_bridge.domain.errors import WakeBridgeError
+from wake_bridge.domain.names import did_you_mean
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
 
@@ -254,3 +257,84 @@ def test_a_duration_beyond_every_calendar_is_a_mistake_of_usage(value: str) -> N
     """CONTRACT: a value that cannot be meant is usage, never an internal error."""
     with pytest.raises(click.BadParameter, match="more than a hundred years"):
         DURATION.convert(value, None, None)
+
+
+def all_commands(command: click.Command = cli, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with the words that lead to it, groups included."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from all_commands(inner, *words, name)
+
+
+def parses(arguments: list[str]) -> None:
+    """Read a command line to its end, and run nothing."""
+    command: click.Command = cli
+    parent: click.Context | None = None
+    while True:
+        context = command.make_context(command.name or "", arguments, parent=parent)
+        # click keeps what a group has not read here
+        rest = [*context._protected_args, *context.args]
+        if not isinstance(command, click.Group) or not rest:
+            assert context.args == []
+            return
+        _, found, arguments = command.resolve_command(context, rest)
+        assert found is not None
+        command, parent = found, context
+
+
+@pytest.mark.parametrize(("words", "command"), [pytest.param(*one, id=" ".join(one[0])) for one in all_commands()])
+def test_every_help_ends_with_two_examples_that_parse(words: tuple[str, ...], command: click.Command) -> None:
+    """Issue "One truth", Also: two examples in every `--help`."""
+    _, _, told = command.get_help(click.Context(command, info_name="wake-bridge")).partition("Examples:\n")
+
+    examples = [line.strip() for line in told.splitlines() if line.strip()]
+    assert len(set(examples)) == 2
+    for example in examples:
+        program, *arguments = shlex.split(example.partition(" > ")[0])
+        assert program == "wake-bridge"
+        parses(arguments)
+        assert all(word in arguments for word in words)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_is_the_script_that_the_shell_reads(invoke: Callable[..., Result], shell: str) -> None:
+    """Issue "One truth", Also: `completion bash|zsh|fish`; the script asks this program."""
+    script = invoke("completion", shell).stdout
+    assert "_WAKE_BRIDGE_COMPLETE" in script
+    assert "wake-bridge" in script
+    if (program := shutil.which(shell)) is not None:
+        assert subprocess.run([program, "-n", "-c", script], check=True, capture_output=True).stderr == b""
+
+
+def test_commands_options_and_identities_are_completed(tmp_path: Path) -> None:
+    """Issue "One truth", Also: identities too; without a graph, nothing and no complaint."""
+    home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
+
+    def completed(*words: str) -> list[str]:
+        asked = {
+            "_WAKE_BRIDGE_COMPLETE": "bash_complete",
+            "COMP_WORDS": shlex.join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        done = subprocess.run([PROGRAM], env=home | asked, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+    assert completed("wake-bridge", "un") == ["unsubscribe", "unbind", "uninstall"]
+    assert "--explain" in completed("wake-bridge", "routes", "--")
+    assert completed("wake-bridge", "inbox", "@") == []
+    for arguments in (["init"], ["agent", "add", "@reviewer"]):
+        subprocess.run([PROGRAM, *arguments], env=home, check=True, capture_output=True)
+    assert completed("wake-bridge", "inbox", "@r") == ["@reviewer"]
+
+
+def test_an_unknown_identity_is_asked_whether_another_was_meant() -> None:
+    """Issue "One truth", Also: "did you mean" for identities."""
+    known = ["@claude-api", "@codex", "@Neo"]
+    assert did_you_mean("@claude-apo", known) == "did you mean @claude-api? "
+    assert did_you_mean("@neo", known) == "did you mean @Neo? "
+    assert did_you_mean("@nobody", known) == ""

@@ -9,16 +9,20 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from click.exceptions import Abort, Exit, NoArgsIsHelpError
 
 from wake_bridge.cli.context import CommandContext
+from wake_bridge.cli.examples import epilog_of
 from wake_bridge.cli.output import complaint, harmless, problems_of
 from wake_bridge.cli.start import PROGRAM, VERSION
 from wake_bridge.cli.streams import NOBODY_READS, stop_writing
 from wake_bridge.domain.errors import WakeBridgeError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 INTERRUPTED: Final = 130
 
@@ -76,6 +80,9 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration."),
         "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),
+        "completion": Place(
+            "completion", "completion", "Print what a shell needs to complete commands and identities."
+        ),
         "doctor": Place("diagnose", "doctor", "Check everything that must be right for wakes to arrive."),
         "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
     },
@@ -94,7 +101,7 @@ class LazyGroup(click.Group):
         for commands in COMMANDS.values():
             if (place := commands.get(cmd_name)) is not None:
                 module = importlib.import_module(f"wake_bridge.cli.{place.module}")
-                return _with_global_options(getattr(module, place.attribute))
+                return _completed(getattr(module, place.attribute), cmd_name)
         return None
 
     def resolve_command(
@@ -111,6 +118,18 @@ class LazyGroup(click.Group):
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names with their summaries, and options, without importing any command."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=place.summary)
+            for commands in COMMANDS.values()
+            for name, place in commands.items()
+            if name.startswith(incomplete)
+        ]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Write the commands by section, without importing any."""
@@ -162,14 +181,15 @@ class LazyGroup(click.Group):
         return 0
 
 
-def _with_global_options(command: click.Command) -> click.Command:
-    """Let the command, and all below it, take `--json` and `-v` as well."""
+def _completed(command: click.Command, words: str) -> click.Command:
+    """Let the command, and all below it, take `--json` and `-v` as well, and end its help with examples."""
     taken = {name for parameter in command.params for name in parameter.opts}
     if "--json" not in taken:
         command.params = [*command.params, *_global_options()]
     if isinstance(command, click.Group):
-        for inner in command.commands.values():
-            _with_global_options(inner)
+        for name, inner in command.commands.items():
+            _completed(inner, f"{words} {name}")
+    command.epilog = command.epilog or epilog_of(words, PROGRAM)
     return command
 
 
@@ -193,7 +213,7 @@ def _global_options() -> list[click.Parameter]:
     cls=LazyGroup,
     params=_global_options(),
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with `panes`, `setup` and `run`; `doctor` says what is missing.",
+    epilog=f"Begin with `panes`, `setup` and `run`; `doctor` says what is missing.\n\n{epilog_of('', PROGRAM)}",
 )
 @click.option("--config", "config_file", metavar="FILE", help="Read this configuration file.")
 @click.version_option(VERSION, message="%(version)s")

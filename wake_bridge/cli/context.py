@@ -17,6 +17,8 @@ from wake_bridge.domain.names import is_identity
 from wake_bridge.domain.text import WIDE_AT
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from wake_bridge.domain.ownership import Invoker
     from wake_bridge.edges.configuration.config import Settings
     from wake_bridge.edges.configuration.whereabouts import Whereabouts
@@ -129,6 +131,23 @@ class IdentityType(click.ParamType[str]):
             return text
         others = "".join(f" or {word}" for word in self._also if word)
         return self.fail(f"{text!r} is not an identity such as @neo-gpt{others}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
+        """The graph's identities; none where there is no graph to read."""
+        from click.shell_completion import CompletionItem
+
+        from wake_bridge.domain.errors import WakeBridgeError
+        from wake_bridge.edges.graph.graph_file import GraphFile
+        from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
+
+        run = CommandContext()
+        run.config_option = ctx.find_root().params.get("config_file")
+        try:
+            with GraphFile(run.places.graph_path) as graph:
+                known = [node.id for node in graph.nodes(IDENTITY_LABEL)]
+        except WakeBridgeError:
+            known = []
+        return [CompletionItem(one) for one in (*self._also, *known) if one and one.startswith(incomplete)]
 
 
 IDENTITY: Final = IdentityType()

@@ -6,8 +6,10 @@ import heapq
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,8 +18,6 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 from wake_bridge.cli.control import DURATION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wake_bridge.domain.delivery import Delivery
     from wake_bridge.edges.configuration.config import Settings
     from wake_bridge.edges.ledger_store import LedgerStore
@@ -46,6 +46,8 @@ _PLAIN: Final = frozenset({"timestamp", "level", "event", "logger", "source"})
 def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | None, age: int | None) -> None:
     """Show what the daemon logged, over its rotated files, or from systemd's journal where there is no file.
 
+    A daemon in the foreground is asked where its log goes: a file is shown, a terminal is named.
+
     What became of one wake is in the ledger as well, logged or not: --delivery tells both in the order of time.
     """
     from wake_bridge.edges.log_history import Span, time_of
@@ -57,24 +59,48 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
         is_about = not agent or entry.get("agent") == agent
         return is_about and (not after or (time_of(entry) or 0.0) >= after)
 
-    entries = _story(run, delivery, span) if delivery else _logged(run.settings, span)
+    entries = _story(run, delivery, span) if delivery else _logged(run, span)
     for entry in entries:
         if entry is not None and is_wanted(entry):
             run.console.line(entry, _told(entry, is_story=bool(delivery)))
             run.console.flush()
 
 
-def _logged(settings: Settings, span: Span) -> Iterator[Entry | None]:
+def _logged(run: CommandContext, span: Span) -> Iterator[Entry | None]:
     """What was logged, from the files, else from the journal of the service; raises `NotFound` where nothing keeps it."""
     from wake_bridge.domain.errors import NotFound
     from wake_bridge.edges.log_history import files_of, has_journal, read_files, read_journal
 
-    path = _log_file(settings)
+    path, here = _log_file(run.settings), _log_of_daemon(run.settings)
+    if here and here[1].is_file():
+        return read_files(here[1], span)
+    elsewhere = f"the daemon that runs (pid {here[0]}) logs to {_plainly(here[1])}" if here else ""
     if files_of(path):
+        if elsewhere:
+            run.console.warn(f"note: {elsewhere}; what follows is of earlier ones")
         return read_files(path, span)
-    if has_journal(os.environ):
+    if has_journal(os.environ) and not elsewhere:
         return read_journal(span)
-    raise NotFound("there is no log file", str(path), hint=f"{WHERE_LOGS_GO}; `--delivery ID` needs none")
+    raise NotFound("there is no log file", str(path), hint=f"{elsewhere or WHERE_LOGS_GO}; `--delivery ID` needs none")
+
+
+def _log_of_daemon(settings: Settings) -> tuple[int, Path] | None:
+    """Its process, and where a daemon that runs says that it logs; None where there is none, or it does not say."""
+    from wake_bridge.domain.errors import NotRunning, OperationFailed
+    from wake_bridge.edges.service.control_socket import ask
+
+    with suppress(NotRunning, OperationFailed):
+        told = ask(settings.state_dir, "status")
+        if told.get("log"):
+            return int(told["pid"]), Path(str(told["log"]))
+    return None
+
+
+def _plainly(place: Path) -> str:
+    """Where that is for a person; a pipe and a socket have no name that helps."""
+    if str(place).startswith(("/dev/pts/", "/dev/tty")):
+        return f"its terminal, {place}"
+    return str(place) if place.is_absolute() else "the program that started it"
 
 
 def _log_file(settings: Settings) -> Path:
@@ -95,7 +121,7 @@ def _story(run: CommandContext, delivery_id: str, span: Span) -> Iterator[Entry 
         journal = _journal(ledger, delivery)
         logged: Iterator[Entry | None] = iter(())
         try:
-            logged = _logged(run.settings, span)
+            logged = _logged(run, span)
         except NotFound:
             run.console.warn(f"note: there is no log file, the ledger alone tells ({WHERE_LOGS_GO})")
         # a follower says None once it has caught up

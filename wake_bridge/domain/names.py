@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NewType
 
@@ -74,3 +75,12 @@ class WakePolicy(StrEnum):
     def loudness(self) -> int:
         """0 for silent, 2 for immediate."""
         return ("silent", "next_turn", "immediate").index(self.value)
+
+
+def did_you_mean(unknown: str, known: Iterable[str]) -> str:
+    """A question to begin a hint with, where an identity that is known is spelled nearly so; else empty."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    names = {one.removeprefix("@").casefold(): one for one in sorted(known)}
+    near = get_close_matches(unknown.removeprefix("@").casefold(), names, n=1, cutoff=0.7)
+    return f"did you mean {names[near[0]]}? " if near else ""

@@ -110,6 +110,17 @@ def configure_logging(settings: Settings, environment: Mapping[str, str], stream
     )
 
 
+def where_logs_go() -> str:
+    """The file that this process logs to, else its terminal or what its stdout is; empty where the system does not tell."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, RotatingFileHandler):
+            return handler.baseFilename
+    try:
+        return os.ttyname(1) if sys.stdout.isatty() else str(Path("/proc/self/fd/1").readlink())
+    except OSError:
+        return ""
+
+
 def set_level(level: str) -> None:
     """Change what is logged, also while running: `debug`, `info`, `warning` or `error`."""
     logging.getLogger().setLevel(level.upper())

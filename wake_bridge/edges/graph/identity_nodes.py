@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import Identity, did_you_mean
 from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node
 from wake_bridge.edges.graph.graph_writer import GraphWriter
 
@@ -41,8 +41,11 @@ def require_identity(graph: GraphFile, identity: str) -> Node:
     """
     node = find_identity(graph, identity)
     if node is None:
+        meant = did_you_mean(identity, [one.id for one in graph.nodes(IDENTITY_LABEL)])
         raise NotFound(
-            f"there is no identity {identity}", str(graph.path), hint=f"add it: `wake-bridge agent add {identity}`"
+            f"there is no identity {identity}",
+            str(graph.path),
+            hint=f"{meant}add it: `wake-bridge agent add {identity}`",
         )
     return node
 

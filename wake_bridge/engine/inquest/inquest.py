@@ -16,7 +16,7 @@ from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.guards import DAY, Candidate, every_hold
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger
+from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger, did_you_mean
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.verdict import judge
 from wake_bridge.engine.deliver.switchboard import Switchboard
@@ -143,8 +143,10 @@ class Inquest:
     ) -> None:
         if not known and scene.trouble is not None:
             raise scene.trouble
-        if identity and not scene.trouble and identity not in {*scene.identities, *self._current.settings.targets}:
-            raise NotFound("no such identity", identity, hint="`wake-bridge agent list` shows them")
+        everybody = {*scene.identities, *self._current.settings.targets}
+        if identity and not scene.trouble and identity not in everybody:
+            meant = did_you_mean(identity, everybody)
+            raise NotFound("no such identity", identity, hint=f"{meant}`wake-bridge agent list` shows them")
         is_a_place = log_id is not None and 0 < log_id <= scene.bounds.highest
         if known or scene.is_there or is_a_place or self._archive.quarantined(log_id, [asked]):
             return

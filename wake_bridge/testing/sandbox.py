@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
 
+from wake_bridge.testing.reaper import end_process_with_us
+
 QUICK: Final = """
 coalesce.refractory = 0
 presence.relook.min = 0.2
@@ -230,6 +232,7 @@ class DaemonProcess:
                 env=dict(environment),
                 cwd=sandbox.home,
             )
+        end_process_with_us(self.process.pid)
 
     @property
     def pid(self) -> int:

@@ -18,6 +18,7 @@ from typing import Final, Self
 import libtmux
 import psutil
 
+from wake_bridge.testing.reaper import end_tmux_with_us
 from wake_bridge.testing.typist import Typist
 
 FLAGS: Final = (
@@ -83,6 +84,7 @@ class PrivateTmux:
         self.server = libtmux.Server(socket_name=self.socket_name, config_file="/dev/null")
         self._environment = dict(environment or {})
         self._typists: list[Typist] = []
+        end_tmux_with_us(self.socket_path)
 
     def __enter__(self) -> Self:
         return self

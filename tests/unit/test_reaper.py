@@ -1,0 +1,41 @@
+"""A run of tests that is killed leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+_STARTS = """
+import subprocess, sys, time
+from wake_bridge.testing.reaper import end_process_with_us
+from wake_bridge.testing.tmux_server import PrivateTmux
+sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+end_process_with_us(sleeper.pid)
+server = PrivateTmux()
+server.new_pane(["sleep", "600"])
+print(sleeper.pid, server.server_pid, server.socket_path, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_run_had_started_ends(tmux_program: str) -> None:  # noqa: ARG001 - asked for what it demands
+    """Processes that tests start end by id, also after a time-out: no tmux server, no daemon is left."""
+    run = subprocess.Popen([sys.executable, "-c", _STARTS], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    sleeper, server, socket = run.stdout.readline().split()
+    started = [psutil.Process(int(sleeper)), psutil.Process(int(server))]
+    assert Path(socket).exists()
+
+    run.kill()
+    run.wait()
+    run.stdout.close()
+
+    _, alive = psutil.wait_procs(started, timeout=30)
+    deadline = time.monotonic() + 30
+    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in alive):
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.05)

@@ -231,7 +231,7 @@ def test_a_graph_that_vanishes_and_comes_back_goes_on_where_it_was(world: Playgr
     agent = world.enlisted("a")
     daemon = world.sandbox.daemon()
     first = world.sandbox.send("@a", "before")
-    agent.fake.waits_for("submit", timeout=20)
+    agent.fake.waits_for("submit")
     elsewhere = world.directory / "elsewhere.sqlite"
 
     _move(world.sandbox.graph, elsewhere)
@@ -242,7 +242,7 @@ def test_a_graph_that_vanishes_and_comes_back_goes_on_where_it_was(world: Playgr
     assert daemon.process.poll() is None
     _move(elsewhere, world.sandbox.graph)
     daemon.waits_for_log("graph_back")
-    agent.fake.waits_for("submit", count=2, timeout=20)
+    agent.fake.waits_for("submit", count=2)
     world.sandbox.waits_for(lambda: len(_told(world.sandbox)) == 2)
 
     assert sorted(_told(world.sandbox)) == sorted([first, second])
@@ -268,16 +268,16 @@ def test_a_graph_replaced_by_another_begins_a_new_epoch_with_its_unread_mail(wor
         core.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     daemon = world.sandbox.daemon()
     first = world.sandbox.send("@a", "in the first graph")
-    agent.fake.waits_for("submit", timeout=20)
+    agent.fake.waits_for("submit")
     world.sandbox.waits_for(lambda: _told(world.sandbox) == [first])
 
     _move(world.sandbox.graph, world.directory / "old.sqlite")
     _move(other, world.sandbox.graph)
     daemon.waits_for_log("epoch_began", count=2)
-    agent.fake.waits_for("submit", count=2, timeout=20)
+    agent.fake.waits_for("submit", count=2)
     with MemoryCore(world.sandbox.graph) as core:
         later = core.send("@b", "@a", "and it goes on")
-    agent.fake.waits_for("submit", count=3, timeout=20)
+    agent.fake.waits_for("submit", count=3)
     world.sandbox.waits_for(lambda: len(_told(world.sandbox)) == 3)
 
     assert sorted(_told(world.sandbox)) == sorted([first, fresh, later])

@@ -67,7 +67,7 @@ class Story:
         self.messages = self.world.together(lambda name: send(f"@{name}", f"for {name}", "--body", "Read me."), NAMES)
         once = None if self.is_running else self.world.sandbox.daemon("--once")
         doubted = self.world.agents["doubted"]
-        doubted.fake.waits_for("bytes", timeout=20)
+        doubted.fake.waits_for("bytes")
         self.world.tmux.run("kill-pane", "-t", doubted.id)
         if once is not None:
             self.said["once"] = once.process.wait(30)
@@ -103,7 +103,7 @@ class Story:
 
     def _advance(self, until: Callable[[], bool]) -> None:
         if self.is_running:
-            self.world.sandbox.waits_for(until, 25, "the commands to take effect")
+            self.world.sandbox.waits_for(until, what="the commands to take effect")
         else:
             self.world.sandbox.run("run", "--once")
             assert until()

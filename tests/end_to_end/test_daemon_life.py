@@ -60,7 +60,7 @@ def test_a_stop_is_clean_and_the_next_start_goes_on_where_it_ended(world: Playgr
     assert not (world.sandbox.state_dir / "daemon.sock").exists()
     world.sandbox.send("@a", "while nobody looked")
     world.sandbox.daemon()
-    assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+    assert len(agent.fake.waits_for("submit")) == 1
 
 
 def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Playground) -> None:
@@ -74,7 +74,7 @@ def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Play
     for name in agents:
         world.sandbox.send(f"@{name}", f"mail for {name}")
     for name, event in {"slow": "bytes", "late": "bytes", "stubborn": "swallowed"}.items():
-        agents[name].fake.waits_for(event, timeout=20)
+        agents[name].fake.waits_for(event)
     code, seconds = _terminate(daemon)
 
     assert (code, seconds <= STOPS_WITHIN) == (0, True)
@@ -96,7 +96,7 @@ def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Play
     world.sandbox.waits_for_delivery(target="@stubborn", hold_reason="staged")
     world.tmux.run("send-keys", "-t", agents["stubborn"].id, "Enter")
     for name, agent in agents.items():
-        agent.fake.waits_for("submit", timeout=20)
+        agent.fake.waits_for("submit")
         one = world.sandbox.waits_for_delivery(target=f"@{name}", state="DELIVERED", outcome="submitted")
         assert [one["id"] in text for text in agent.fake.submits()] == [True]
         assert agent.fake.events("paste") == agent.fake.events("paste")[:1]
@@ -107,7 +107,7 @@ def test_a_stop_ends_a_single_run_as_cleanly(world: Playground) -> None:
     agent = world.enlisted("a", "--paste-delay", "1500")
     world.sandbox.send("@a", "in one go")
     once = world.sandbox.daemon_under_way("--once")
-    agent.fake.waits_for("bytes", timeout=20)
+    agent.fake.waits_for("bytes")
     code, seconds = _terminate(once)
 
     assert (code, seconds <= STOPS_WITHIN) == (0, True)
@@ -178,7 +178,7 @@ def test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical(wor
     agent = world.enlisted("a")
     first = world.sandbox.daemon()
     world.sandbox.send("@a", "before")
-    agent.fake.waits_for("submit", timeout=20)
+    agent.fake.waits_for("submit")
     world.sandbox.waits_for_delivery(state="DELIVERED")
     first.stop()
     world.sandbox.send("@a", "decide on this one")

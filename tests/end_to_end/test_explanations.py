@@ -140,13 +140,12 @@ def _held_interview(world: Playground) -> Interview:
             for one in sandbox.deliveries()
             if one["target"] != "@idle"
         ),
-        25,
-        "every wake to be held",
+        what="every wake to be held",
     )
     for one in sandbox.deliveries("--state", "held"):
         answers[one["target"][1:]].delivery = one
     world.together(lambda name: _ask(world, name, answers[name]), list(STATES))
-    idle.fake.waits_for("submit", timeout=20)
+    idle.fake.waits_for("submit")
     return Interview(
         of=answers,
         status=sandbox.ask("status"),
@@ -164,7 +163,7 @@ def _behind_its_shell(world: Playground, name: str) -> str:
     world.tmux.run("send-keys", "-t", str(pane.pane_id), "Enter")
     fake.control(20)
     os.kill(int(fake.events("started")[-1]["pid"]), signal.SIGSTOP)
-    world.tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
+    world.tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
     label = "#{session_name}:#{window_index}.#{pane_index}"
     return world.tmux.run("display-message", "-p", "-t", str(pane.pane_id), label).strip()
 
@@ -181,7 +180,7 @@ def _bring_about(world: Playground) -> None:
     tmux.run("split-window", "-d", "-t", agents["chorus"].id, "cat")
     tmux.run("set-option", "-w", "-t", agents["chorus"].id, "synchronize-panes", "on")
     agents["shell"].fake.shows("exit")
-    tmux.waits_until(agents["shell"].pane, lambda look: look.flags["pane_current_command"] == "sh", 20, "the shell")
+    tmux.waits_until(agents["shell"].pane, lambda look: look.flags["pane_current_command"] == "sh", what="the shell")
     tmux.run("set-option", "-p", "-t", agents["dead"].id, "remain-on-exit", "on")
     agents["dead"].fake.shows("crash")
     tmux.run("kill-pane", "-t", agents["gone"].id)

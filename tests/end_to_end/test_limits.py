@@ -69,7 +69,7 @@ def _loop(world: Playground, limits: str, *, stops_after: int, is_heard_by_a_per
     def goes_on(remedy: Callable[[str], object]) -> None:
         before = loop.submits[-1]
         remedy(loop.holds[-1]["target"])
-        sandbox.waits_for(lambda: sum(len(agent.fake.submits()) for agent in pair) > before, 20, "the next wake")
+        sandbox.waits_for(lambda: sum(len(agent.fake.submits()) for agent in pair) > before, what="the next wake")
         stopped()
 
     stopped()

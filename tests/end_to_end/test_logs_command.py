@@ -8,9 +8,10 @@ import pty
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -42,6 +43,20 @@ def events(sandbox: Sandbox, *options: str) -> list[str]:
     return [one["event"] for one in sandbox.lines("logs", *options)]
 
 
+@contextmanager
+def followed(sandbox: Sandbox, *options: str) -> Iterator[IO[str]]:
+    """What `logs -f` prints; it is ended however that went."""
+    command = [*sandbox.command, "--json", "logs", "-f", *options]
+    with subprocess.Popen(
+        command, env=sandbox.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        try:
+            yield follower.stdout
+        finally:
+            follower.kill()
+
+
 def test_rotated_files_are_read_in_order_and_filtered_as_one_log(sandbox: Sandbox) -> None:
     """DESIGN §9: 10 MB × 5; `--since` and `--agent` look over all of them, without a filter the last lines are shown."""
     for number in range(5):
@@ -61,25 +76,19 @@ def test_rotated_files_are_read_in_order_and_filtered_as_one_log(sandbox: Sandbo
 def test_a_followed_log_goes_on_in_the_new_file_after_a_rotation(sandbox: Sandbox) -> None:
     """`-f` across a rotation: what the old file still got is told, then the new one, however large it is by then."""
     log_file(sandbox).write_text(line("before"))
-    follower = subprocess.Popen(
-        [*sandbox.command, "--json", "logs", "-f"], env=sandbox.environment, stdout=subprocess.PIPE, text=True
-    )
-    assert follower.stdout is not None
-    told = [json.loads(follower.stdout.readline())["event"]]
-    with log_file(sandbox).open("a") as old:
-        log_file(sandbox).rename(log_file(sandbox, 1))
-        log_file(sandbox).write_text("".join(line(f"new {count} {'x' * 100}") for count in range(3)))
-        old.write(line("last of the old"))
-    told += [json.loads(follower.stdout.readline())["event"].partition(" x")[0] for _ in range(4)]
-    with log_file(sandbox).open("a") as new:
-        new.write('{"event":"half')
-        new.flush()
-        time.sleep(0.5)
-        new.write(' written"}\n')
-    told.append(json.loads(follower.stdout.readline())["event"])
-    follower.terminate()
-    follower.stdout.close()
-    follower.wait(10)
+    with followed(sandbox) as follower:
+        told = [json.loads(follower.readline())["event"]]
+        with log_file(sandbox).open("a") as old:
+            log_file(sandbox).rename(log_file(sandbox, 1))
+            log_file(sandbox).write_text("".join(line(f"new {count} {'x' * 100}") for count in range(3)))
+            old.write(line("last of the old"))
+        told += [json.loads(follower.readline())["event"].partition(" x")[0] for _ in range(4)]
+        with log_file(sandbox).open("a") as new:
+            new.write('{"event":"half')
+            new.flush()
+            time.sleep(0.5)
+            new.write(' written"}\n')
+        told.append(json.loads(follower.readline())["event"])
 
     assert told == ["before", "last of the old", "new 0", "new 1", "new 2", "half written"]
 
@@ -193,22 +202,12 @@ def test_the_story_of_a_delivery_can_be_followed_without_any_log(playground: Pla
     delivery = str(sandbox.waits_for_delivery(hold_reason="waitingOnApproval")["id"])
     assert sandbox.run("logs", "--delivery", "none", expect=8).stderr.startswith("error: no such delivery")
 
-    follower = subprocess.Popen(
-        [*sandbox.command, "--json", "logs", "-f", "--delivery", delivery],
-        env=sandbox.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert follower.stdout is not None
-    agent.fake.shows("idle")
     told: list[str] = []
-    while "settled" not in told:
-        entry = json.loads(follower.stdout.readline())
-        told += [entry["event"]] if entry["source"] == "ledger" else []
-    follower.terminate()
-    follower.stdout.close()
-    follower.wait(10)
+    with followed(sandbox, "--delivery", delivery) as follower:
+        agent.fake.shows("idle")
+        while "settled" not in told:
+            entry = json.loads(follower.readline())
+            told += [entry["event"]] if entry["source"] == "ledger" else []
 
     assert told[:3] == ["matched", "opened", "dispatched"]
     assert len([one for one in told if one != "held"]) == len({one for one in told if one != "held"})

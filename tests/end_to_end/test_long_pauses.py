@@ -45,10 +45,10 @@ def test_what_came_while_the_process_was_stopped_is_one_wake(world: Playground) 
             time.sleep(4)
         finally:
             daemon.process.send_signal(signal.SIGCONT)
-        agent.fake.waits_for("submit", timeout=20)
+        agent.fake.waits_for("submit")
 
         core.send("@me", "@a", "afterwards")
-        first, second = agent.fake.waits_for("submit", 2, timeout=20)
+        first, second = agent.fake.waits_for("submit", 2)
     assert "30 new messages" in first["text"]
     assert "1 new message" in second["text"]
     assert len(agent.fake.submits()) == 2
@@ -75,7 +75,7 @@ def test_a_reload_takes_over_profiles_and_a_broken_one_changes_nothing(world: Pl
 
     (screens / "fake.toml").unlink()
     reloaded(daemon)
-    assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+    assert len(agent.fake.waits_for("submit")) == 1
     assert daemon.entries("config_needs_restart") == []
 
 
@@ -84,7 +84,7 @@ def test_a_start_deletes_what_is_older_than_the_retention(world: Playground) -> 
     agent = world.enlisted("a")
     first = world.sandbox.daemon()
     world.sandbox.send("@a", "long ago")
-    agent.fake.waits_for("submit", timeout=20)
+    agent.fake.waits_for("submit")
     told = world.sandbox.waits_for_delivery(state="DELIVERED")
     first.stop()
     with closing(sqlite3.connect(world.sandbox.state_dir / "state.sqlite")) as ledger:

@@ -71,7 +71,7 @@ def test_what_was_told_is_not_told_again_after_the_state_was_deleted_under_the_d
     (said,) = daemon.waits_for_log("ledger_put_back")
     assert "was deleted" in said["reason"]
     assert daemon.waits_for_log("notice_given")[-1]["reason"] == "state_directory"
-    status = box.waits_for(lambda: is_whole(box), 20, "the state directory to be whole")
+    status = box.waits_for(lambda: is_whole(box), what="the state directory to be whole")
     assert status["pid"] == daemon.pid
     second = box.run("run", expect=5)
     assert f"pid {daemon.pid} " in second.stderr
@@ -102,7 +102,7 @@ def test_while_it_cannot_be_put_back_nothing_is_typed_and_every_command_says_so(
         assert message in box.run("why", message).stdout
     with suppress(FileNotFoundError):
         box.state_dir.chmod(0o700)
-    box.waits_for(lambda: is_whole(box), 20, "the state directory to be whole")
+    box.waits_for(lambda: is_whole(box), what="the state directory to be whole")
     box.waits_for(lambda: arrived(agent, "meanwhile"), 30, "it to arrive")
     assert [arrived(agent, one) for one in ("before", "meanwhile")] == [1, 1]
 
@@ -117,8 +117,8 @@ def test_a_lock_or_a_socket_that_was_deleted_alone_is_there_again(
     wakes(box, agent, "before")
     (box.state_dir / what).unlink()
 
-    box.waits_for((box.state_dir / what).exists, 20, "it to be there again")
-    status = box.waits_for(lambda: is_whole(box), 20, "commands to find the daemon")
+    box.waits_for((box.state_dir / what).exists, what="it to be there again")
+    status = box.waits_for(lambda: is_whole(box), what="commands to find the daemon")
     assert status["pid"] == daemon.pid
     wakes(box, agent, "after")
 
@@ -135,7 +135,7 @@ def test_another_ledger_in_its_place_is_neither_replaced_nor_believed(playground
 
     daemon.waits_for_log("ledger_away")
     message = box.send("@neo", "meanwhile")
-    status = box.waits_for(lambda: (one := box.ask("status"))["state_trouble"] and one, 20, "the trouble to be told")
+    status = box.waits_for(lambda: (one := box.ask("status"))["state_trouble"] and one, what="the trouble to be told")
     assert (status["running"], status["pid"]) == ("yes", daemon.pid)
     assert "state.sqlite was replaced" in status["state_trouble"]
     assert "no wake is sent: " in box.run("status").stdout
@@ -184,7 +184,7 @@ def test_a_full_disk_is_called_so_everywhere_and_wakes_go_on_when_there_is_room(
     message = box.send("@neo", "while it is full")
 
     daemon.waits_for_log("ledger_away")
-    status = box.waits_for(lambda: (one := box.ask("status"))["state_trouble"] and one, 20, "the trouble to be told")
+    status = box.waits_for(lambda: (one := box.ask("status"))["state_trouble"] and one, what="the trouble to be told")
     assert "the disk is full" in status["state_trouble"]
     assert "the disk is full" in box.run("status").stdout
     assert "the disk is full" in "\n".join(box.ask("why", message)["notes"])
@@ -198,7 +198,7 @@ def test_a_full_disk_is_called_so_everywhere_and_wakes_go_on_when_there_is_room(
 
     small_disk.unlink()
     box.waits_for(lambda: arrived(agent, "while it is full"), 60, "it to arrive")
-    box.waits_for(lambda: box.ask("status")["state_trouble"] is None, 20, "the trouble to be over")
+    box.waits_for(lambda: box.ask("status")["state_trouble"] is None, what="the trouble to be over")
     assert [arrived(agent, one) for one in ("before", "while it is full")] == [1, 1]
     assert daemon.entries("adapter_broke_promise") == []
 

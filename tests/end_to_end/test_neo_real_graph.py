@@ -49,7 +49,7 @@ class Neo:
         def settled() -> list[dict[str, Any]]:
             return [one for one in self.about(identity, subject) if one["settledAt"]]
 
-        (one,) = self.world.sandbox.waits_for(settled, 20, f"a wake of {identity} for {subject}")
+        (one,) = self.world.sandbox.waits_for(settled, what=f"a wake of {identity} for {subject}")
         assert (one["state"], one["outcome"]) == ("DELIVERED", "submitted"), one
         return one
 
@@ -59,7 +59,7 @@ class Neo:
         The fence is mail for one who is benched: its delivery opens, with all others, and stays held.
         """
         fence = self.core.do("send", HUMAN, BENCHED, "fence")
-        self.world.sandbox.waits_for(lambda: self.about(BENCHED, fence), 20, "the fence")
+        self.world.sandbox.waits_for(lambda: self.about(BENCHED, fence), what="the fence")
 
     def submitted(self, agent: AgentPane, delivery: dict[str, Any]) -> str:
         """The text with that delivery's mark; it was submitted exactly once."""
@@ -174,7 +174,7 @@ def test_a_broadcast_wakes_its_audience_once_however_late_the_audience_is_writte
         keys = [(one["target"], event["subject_key"]) for one in wakes for event in one["events"]]
         return sorted(pair for pair in keys if pair[1] in sent)
 
-    neo.world.sandbox.waits_for(lambda: set(told()) >= set(expected), 20, "every broadcast to be told")
+    neo.world.sandbox.waits_for(lambda: set(told()) >= set(expected), what="every broadcast to be told")
     neo.decides()
 
     assert told() == expected

@@ -49,7 +49,7 @@ def _dies(world: Playground, agent: AgentPane) -> None:
 
 def _leaves_to_its_shell(world: Playground, agent: AgentPane) -> None:
     agent.fake.shows("exit")
-    world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", 20, "the shell")
+    world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", what="the shell")
 
 
 def _comes_again(_: Playground, agent: AgentPane) -> None:

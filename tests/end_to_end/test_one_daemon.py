@@ -136,7 +136,7 @@ def test_a_graph_that_is_replaced_under_its_daemon_stays_its_own(contest: Contes
         graph.execute("VACUUM INTO ?", [str(copy)])
     copy.replace(box.graph)
 
-    box.waits_for(lambda: serves(first, box.graph), 20, "the new file to be locked")
+    box.waits_for(lambda: serves(first, box.graph), what="the new file to be locked")
     second = contest.starting(moved)
     assert second.process.wait(30) == 5
     assert f"pid {first.pid} " in second.log()

@@ -126,7 +126,7 @@ def _dies(room: Room, agent: AgentPane) -> None:
 
 def _leaves_to_its_shell(room: Room, agent: AgentPane) -> None:
     agent.fake.shows("exit")
-    room.world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", 20, "the shell")
+    room.world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", what="the shell")
 
 
 def _starts_it(room: Room, agent: AgentPane, _: str) -> None:
@@ -163,7 +163,7 @@ def _sends_it(room: Room, agent: AgentPane, _: str) -> None:
             room.keys(agent.id, "Enter")
         return bool(agent.fake.submits())
 
-    room.world.sandbox.waits_for(is_gone, 20, "the text to go")
+    room.world.sandbox.waits_for(is_gone, what="the text to go")
 
 
 def _has_a_twin(room: Room, agent: AgentPane) -> None:

@@ -65,7 +65,7 @@ def arrives(world: Playground, name: str, agent: AgentPane, before: int = 0) -> 
 
 def leaves_to_its_shell(world: Playground, agent: AgentPane) -> None:
     agent.fake.shows("exit")
-    world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", 20, "the shell")
+    world.tmux.waits_until(agent.pane, lambda look: look.flags["pane_current_command"] == "sh", what="the shell")
 
 
 def pair(world: Playground, *, by_targets: bool = False) -> tuple[AgentPane, AgentPane]:
@@ -319,7 +319,7 @@ def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Play
     assert is_woken(world, "a")
     b = beside(world, a, "b")
     before = time.time()
-    world.sandbox.waits_for(lambda: time.time() > before + 3, 10, "a survey that sees both")
+    world.sandbox.waits_for(lambda: time.time() > before + 3, what="a survey that sees both")
     daemon.stop()
 
     world.tmux.run("kill-pane", "-t", a.id)

@@ -56,7 +56,7 @@ def _settle_in(world: Playground) -> str:
     sandbox.daemon()
     world.together(lambda name: sandbox.send(f"@{name}", "before the restart"), WAYS)
     for agent in world.agents.values():
-        agent.fake.waits_for("submit", timeout=20)
+        agent.fake.waits_for("submit")
     sandbox.waits_for(lambda: all(one["settledAt"] for one in sandbox.deliveries()))
     return str(made["subscription"]["subscriptionId"])
 
@@ -79,17 +79,17 @@ def _restarted(world: Playground, subscription: str) -> Restart:
         found = {one["target"][1:]: one for one in sandbox.deliveries() if one["hold_reason"]}
         return found if found.keys() == set(WAYS) else {}
 
-    holds = sandbox.waits_for(held, 15, "all to be held")
+    holds = sandbox.waits_for(held, what="all to be held")
     heard = b"".join(stranger.fake.bytes_received() for stranger in strangers.values())
 
     sandbox.run("bind", "@rebound", "--pane", strangers["rebound"].id)
-    strangers["rebound"].fake.waits_for("submit", timeout=20)
+    strangers["rebound"].fake.waits_for("submit")
     _configure(world, "new-")
     sandbox.daemons[0].reload()
     sandbox.run("update", subscription, "--tmux", strangers["subscription"].id)
     sandbox.run("bind", "@binding", "--pane", strangers["binding"].id)
     for stranger in strangers.values():
-        stranger.fake.waits_for("submit", timeout=20)
+        stranger.fake.waits_for("submit")
     sandbox.waits_for(lambda: all(one["settledAt"] for one in sandbox.deliveries()))
     ended = sandbox.deliveries()
     return Restart(

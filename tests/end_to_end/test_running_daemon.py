@@ -30,7 +30,7 @@ class Running:
         """It still does its work: an agent that was told nothing yet is woken, once."""
         self.world.sandbox.send(f"@{name}", f"still there, {name}?")
         agent = self.world.agents[name]
-        agent.fake.waits_for("submit", timeout=20)
+        agent.fake.waits_for("submit")
         self.world.sandbox.waits_for_delivery(target=f"@{name}", outcome="submitted")
         assert [f'"still there, {name}?"' in text for text in agent.fake.submits()] == [True]
 
@@ -53,7 +53,7 @@ class Running:
             self.daemon.waits_for_log("config_reloaded", reloads + 1)
 
     def _waits_for_answer(self, count: int) -> None:
-        self.world.sandbox.waits_for(lambda: self._answers() >= count, 20, "an answer to the reload")
+        self.world.sandbox.waits_for(lambda: self._answers() >= count, what="an answer to the reload")
 
     def _answers(self) -> int:
         return len(self.daemon.entries("config_refused")) + len(self.daemon.entries("config_needs_restart"))
@@ -121,7 +121,7 @@ def test_a_reload_takes_over_targets_and_log_level_and_says_what_needs_a_restart
         said = running.daemon.entries("config_needs_restart")[-1]
         lines = len(running.daemon.entries())
         running.world.sandbox.send("@old", "to your new home")
-        new.fake.waits_for("submit", timeout=20)
+        new.fake.waits_for("submit")
 
         assert said["keys"] == ["graph.poll_interval"]
         assert [entry["event"] for entry in running.daemon.entries()[lines:] if entry["level"] == "info"] == []
@@ -136,7 +136,7 @@ def test_a_broken_file_keeps_the_old_configuration_and_stops_nothing(running: Ru
         # every command refuses such a file; the graph has other writers
         with MemoryCore(running.world.sandbox.graph) as core:
             core.send("@rival", "@broken", "does it still work?")
-        (submit,) = running.world.agents["broken"].fake.waits_for("submit", timeout=20)
+        (submit,) = running.world.agents["broken"].fake.waits_for("submit")
 
         assert "does it still work?" in submit["text"]
         assert len(two) == 2

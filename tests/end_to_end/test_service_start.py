@@ -58,7 +58,7 @@ def test_the_units_command_line_alone_finds_tmux_and_its_socket_and_wakes_a_pane
         manager.waits_for("READY=1")
         world.sandbox.send("@a", "good morning")
 
-        assert len(agent.fake.waits_for("submit", timeout=20)) == 1
+        assert len(agent.fake.waits_for("submit")) == 1
         assert world.sandbox.ask("status")["pid"] == daemon.pid
         # under a service the log goes to a file as well, which `logs` shows
         assert "daemon_started" in world.sandbox.run("logs").stdout

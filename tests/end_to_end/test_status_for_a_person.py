@@ -39,7 +39,7 @@ class Person:
         def shows(look: Look) -> bool:
             return all(text in look.text for text in texts) and without not in look.text
 
-        return self.world.tmux.waits_until(self.pane, shows, 20, f"{texts}")
+        return self.world.tmux.waits_until(self.pane, shows, what=f"{texts}")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def world(playground: Playground) -> Playground:
     playground.sandbox.daemon()
     playground.sandbox.send("@woken", "hello")
     playground.sandbox.send("@asked", "hello")
-    woken.fake.waits_for("submit", timeout=20)
+    woken.fake.waits_for("submit")
     playground.sandbox.waits_for_delivery(outcome="submitted")
     playground.sandbox.waits_for_delivery(hold_reason="waitingOnApproval")
     return playground

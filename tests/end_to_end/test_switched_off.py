@@ -33,7 +33,7 @@ def _held(world: Playground, identity: str, reason: str) -> dict[str, Any]:
 
 
 def _comes_once(world: Playground, agent: AgentPane, held: dict[str, Any]) -> None:
-    agent.fake.waits_for("submit", timeout=20)
+    agent.fake.waits_for("submit")
     world.sandbox.waits_for_delivery(id=held["id"], outcome="submitted")
     assert [held["id"] in text for text in agent.fake.submits()] == [True]
 

@@ -29,7 +29,7 @@ def test_a_wake_is_told_while_it_is_held_once_it_is_announced_and_when_it_is_ack
     assert held["deliveries"][0]["hold_reason"] == "waitingOnApproval"
 
     agent.fake.shows("idle")
-    agent.fake.waits_for("submit", timeout=20)
+    agent.fake.waits_for("submit")
     sandbox.waits_for_delivery(outcome="submitted")
     told = sandbox.ask("why", str(held["logIds"][-1]))
     assert re.fullmatch(r"announced \d\d:\d\d, submitted, not acknowledged", told["verdict"])

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Final
 
 import libtmux
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.fake_harness import FakeHarness
 from wake_bridge.testing.tmux_server import PrivateTmux
-
-START_WITHIN: Final = 20.0
-"""Seconds for the harness to draw its first screen, on a machine that is busy."""
 
 
 class AgentPane:
@@ -63,8 +60,8 @@ class AgentPane:
         self._waits_until_up(starts + 1)
 
     def _waits_until_up(self, starts: int) -> None:
-        self.fake.waits_for("started", starts, START_WITHIN)
-        self.fake.control(START_WITHIN)
+        self.fake.waits_for("started", starts, HUNG)
+        self.fake.control(HUNG)
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.edges.service.control_socket import ask
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.sandbox import Sandbox
 
 SESSION: Final = "5e55-1000"
@@ -57,7 +58,7 @@ class HookCaller:
             AssertionError: it ended with another exit code than 0, or complained.
         """
         process = self.begin(event, said)
-        printed, complained = process.communicate(timeout=20)
+        printed, complained = process.communicate(timeout=HUNG)
         if (process.returncode, complained) != (0, b""):
             raise AssertionError(f"the hook ended with {process.returncode}: {complained.decode()}")
         return printed.decode()

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.memory_core import MemoryCore
 
 
@@ -50,7 +51,7 @@ class MemoryCoreProcess:
     def close(self) -> None:
         """End the process, and with it every lock it holds."""
         self._calls.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=HUNG)
         self._answers.close()
 
     def __enter__(self) -> Self:

@@ -63,7 +63,7 @@ class Playground:
         """Open the pane that records what it gets."""
         command = [sys.executable, "-m", "wake_bridge.testing.recorder", str(self._bystander)]
         pane = self.tmux.new_pane(command, session="bystander")
-        self.tmux.waits_until(pane, lambda look: "recording" in look.text, 20, "the recorder's first line")
+        self.tmux.waits_until(pane, lambda look: "recording" in look.text, what="the recorder's first line")
 
     def bystander_bytes(self) -> bytes:
         """All the bystander ever got."""

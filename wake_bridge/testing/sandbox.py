@@ -13,10 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.reaper import end_process_with_us
 
 QUICK: Final = """
@@ -109,7 +111,7 @@ class Sandbox:
         expect: int | None = 0,
         text: str | None = None,
         environment: Mapping[str, str] | None = None,
-        timeout: float = 60,
+        timeout: float = HUNG,
     ) -> subprocess.CompletedProcess[str]:
         """One command. `expect` is the exit code it must have (None: any), `text` its stdin.
 
@@ -178,7 +180,7 @@ class Sandbox:
         self.daemons.append(daemon)
         return daemon
 
-    def waits_for(self, look: Callable[[], Found | None], timeout: float = 20, what: str = "it") -> Found:
+    def waits_for(self, look: Callable[[], Found | None], timeout: float = HUNG, what: str = "it") -> Found:
         """The first truthy answer of `look`.
 
         Raises:
@@ -197,7 +199,7 @@ class Sandbox:
             # a look that runs a command is a load of its own: rest as long as it took
             time.sleep(max(_POLL, time.monotonic() - began))
 
-    def waits_for_delivery(self, timeout: float = 20, **wanted: object) -> dict[str, Any]:
+    def waits_for_delivery(self, timeout: float = HUNG, **wanted: object) -> dict[str, Any]:
         """The newest delivery with those fields, such as `state="DELIVERED"` or `hold_reason="userTyping"`."""
 
         def look() -> dict[str, Any] | None:
@@ -207,9 +209,10 @@ class Sandbox:
         return self.waits_for(look, timeout, f"a delivery with {wanted}")
 
     def close(self) -> None:
-        """End every daemon that still runs."""
-        for daemon in self.daemons:
-            daemon.stop()
+        """End every daemon that still runs, also where one has to be killed."""
+        with ExitStack() as ending:
+            for daemon in self.daemons:
+                ending.callback(daemon.stop)
 
     def __enter__(self) -> Self:
         return self
@@ -250,7 +253,7 @@ class DaemonProcess:
         lines = [json.loads(line) for line in written if line.startswith("{")]
         return [line for line in lines if not event or line.get("event") == event]
 
-    def waits_until_tailing(self, timeout: float = 20) -> None:
+    def waits_until_tailing(self, timeout: float = HUNG) -> None:
         """Return when it has reached the tip once, or has ended.
 
         Raises:
@@ -262,7 +265,7 @@ class DaemonProcess:
                 raise TimeoutError(f"the daemon does not tail:\n{self.log()}")
             time.sleep(_POLL)
 
-    def waits_for_log(self, event: str, count: int = 1, timeout: float = 20) -> list[dict[str, Any]]:
+    def waits_for_log(self, event: str, count: int = 1, timeout: float = HUNG) -> list[dict[str, Any]]:
         """Its log lines of one event, once there are `count` of them.
 
         Raises:
@@ -279,7 +282,7 @@ class DaemonProcess:
         """Have it read its configuration again, as `systemctl reload` does."""
         self.process.send_signal(signal.SIGHUP)
 
-    def stop(self, timeout: float = 10) -> int:
+    def stop(self, timeout: float = HUNG) -> int:
         """End it as the service manager does; answers its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from wake_bridge.testing import HUNG
+
 
 class NotifyListener:
     """Listens where `NOTIFY_SOCKET` points; a context manager.
@@ -41,7 +43,7 @@ class NotifyListener:
         self._take()
         return [at for at, line in self._said if line == word]
 
-    def waits_for(self, word: str, count: int = 1, timeout: float = 15) -> float:
+    def waits_for(self, word: str, count: int = 1, timeout: float = HUNG) -> float:
         """When a line came for the `count`th time.
 
         Raises:

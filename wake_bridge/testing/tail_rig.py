@@ -20,8 +20,9 @@ from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
+from wake_bridge.testing import HUNG
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = HUNG
 """Seconds to wait for what must come."""
 
 

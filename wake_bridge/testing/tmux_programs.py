@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from wake_bridge.testing import HUNG
+
 VARIABLE: Final = "WAKE_BRIDGE_TEST_TMUX"
 """Paths of tmux programs, parted as in PATH."""
 
@@ -36,7 +38,7 @@ class TmuxProgram:
         Raises:
             OSError: it cannot be run.
         """
-        said = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=10, check=False)
+        said = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=HUNG, check=False)
         return cls(path, said.stdout.strip().replace(" ", "-"))
 
     @property

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -18,6 +19,7 @@ from typing import Final, Self
 import libtmux
 import psutil
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.reaper import end_tmux_with_us
 from wake_bridge.testing.typist import Typist
 
@@ -121,7 +123,7 @@ class PrivateTmux:
         command = [tmux, "-u", "-L", self.socket_name, "-f", "/dev/null", *arguments]
         environment = {name: value for name, value in os.environ.items() if name not in {"TMUX", "TMUX_PANE"}}
         return subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=20, check=False, env=environment
+            command, input=text, capture_output=True, text=True, timeout=HUNG, check=False, env=environment
         )
 
     def new_pane(
@@ -160,7 +162,7 @@ class PrivateTmux:
         return Look(_SGR.sub("", ansi), ansi, flags)
 
     def waits_until(
-        self, pane: libtmux.Pane, condition: Callable[[Look], bool], timeout: float = 10.0, what: str = ""
+        self, pane: libtmux.Pane, condition: Callable[[Look], bool], timeout: float = HUNG, what: str = ""
     ) -> Look:
         """The first look at the pane that satisfies `condition`.
 
@@ -197,7 +199,8 @@ class PrivateTmux:
         self._typists.clear()
         pid = self.server_pid
         if pid:
-            self._call("kill-server")
+            with suppress(subprocess.TimeoutExpired):
+                self._call("kill-server")
             deadline = time.monotonic() + 5
             while _is_running(pid):
                 if time.monotonic() > deadline:

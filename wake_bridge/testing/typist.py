@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
+from wake_bridge.testing import HUNG
+
 _POLL: Final = 0.05
 
 
@@ -55,7 +57,7 @@ class Typist:
             except OSError:  # the client is gone
                 return
 
-    def waits_until_shown(self, timeout: float = 10.0) -> None:
+    def waits_until_shown(self, timeout: float = HUNG) -> None:
         """Wait until the client has drawn something: it is attached.
 
         Raises:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from wake_bridge.testing import HUNG
+
 NEEDED: Final = ("systemctl", "systemd-analyze", "loginctl", "dbus-daemon", "unshare")
 MANAGER: Final = Path("/lib/systemd/systemd")
 LOGIND: Final = Path("/lib/systemd/systemd-logind")
-HUNG: Final = 60.0
-"""Seconds."""
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _SYSTEM_BUS: Final = """<busconfig><type>system</type><listen>{address}</listen><auth>EXTERNAL</auth>

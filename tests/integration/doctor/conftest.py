@@ -39,7 +39,7 @@ class SoundWorld:
         daemon = self.sandbox.daemon()
         self.service_runs(f"ActiveState=active\nUnitFileState=enabled\nMainPID={daemon.pid}\n")
         self.sandbox.send("@a", "good morning")
-        agent.fake.waits_for("submit", timeout=20)
+        agent.fake.waits_for("submit")
         self.sandbox.waits_for_delivery(state="DELIVERED")
 
     def service_runs(self, shown: str) -> str:

@@ -294,7 +294,7 @@ def test_an_agent_that_is_suspended_keeps_its_pane_though_the_name_means_a_new_o
     address = remembers(scene, "agents", agent)
 
     os.killpg(os.getpgid(psutil.Process(shell).children()[0].pid), signal.SIGSTOP)
-    scene.tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
+    scene.tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
     address = replace(address, remembered=replace(address.remembered, seen_at=now())) if address.remembered else address
     mate = split(scene, agent, "mate")
 

@@ -41,11 +41,11 @@ def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracke
     assert isinstance(first, Agent)
 
     os.killpg(os.getpgid(first.process.pid), signal.SIGSTOP)
-    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", 20, "the shell")
+    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
     assert isinstance(occupant(), NoAgent)
     tmux.run("send-keys", "-t", target, "-l", "fg")
     tmux.run("send-keys", "-t", target, "Enter")
-    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] != "bash", 20, "the agent in front")
+    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] != "bash", what="the agent in front")
 
     back = occupant()
 

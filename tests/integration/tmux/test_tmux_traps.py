@@ -120,7 +120,7 @@ def test_tmux_drops_the_marks_of_a_letter_that_has_many(scene: Scene) -> None:
     few, many = "Z" + "\u0300\u0489" * 4, "Y" + "\u0300\u0489" * 40
     pane = scene.tmux.new_pane(f"printf '%s\\n' '{few}' '{many}'; exec sleep 60", session="marks")
 
-    shown = scene.tmux.waits_until(pane, lambda look: "Y" in look.text, 10, "both lines").text
+    shown = scene.tmux.waits_until(pane, lambda look: "Y" in look.text, what="both lines").text
 
     assert few in shown
     assert "Y" + "\u0300\u0489" * 4 in shown

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from websockets.sync.client import unix_connect
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.fake_app_server import terminal
 from wake_bridge.testing.fake_app_server.book import Book
 from wake_bridge.testing.fake_app_server.server import SOCKET
@@ -52,7 +53,7 @@ class FakeTerminal:
     def ends(self) -> None:
         """End it, as by a hang-up."""
         self._process.kill()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=HUNG)
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._folder.cleanup()
@@ -104,7 +105,7 @@ class FakeAppServer:
     def waits_for_its_end(self) -> None:
         """Wait until it has died of a fault. Raises `subprocess.TimeoutExpired`."""
         if self._process is not None:
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=HUNG)
 
     def is_stopped(self) -> None:
         """Let it answer nothing from now on, without ending it."""
@@ -119,7 +120,7 @@ class FakeAppServer:
         with unix_connect(os.path.realpath(self.home / SOCKET), uri="ws://localhost/", compression=None) as link:
             link.send(json.dumps({"id": 1, "method": f"fake/{method}", "params": told}))
             while True:
-                answer = json.loads(link.recv(timeout=20))
+                answer = json.loads(link.recv(timeout=HUNG))
                 if answer.get("id") == 1 and "method" not in answer:
                     return answer.get("result")
 
@@ -161,7 +162,7 @@ class FakeAppServer:
 
     def _reaped(self) -> None:
         if self._process is not None:
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=HUNG)
             if self._process.stdout is not None:
                 self._process.stdout.close()
             self._process = None

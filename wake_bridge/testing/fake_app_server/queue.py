@@ -9,6 +9,7 @@ from pathlib import Path
 
 from websockets.sync.client import unix_connect
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.fake_app_server.server import SOCKET
 
 
@@ -23,7 +24,7 @@ def main() -> None:
     socket = os.path.realpath(Path(os.environ["CODEX_HOME"]) / SOCKET)
     with unix_connect(socket, uri="ws://localhost/", compression=None) as link:
         link.send(json.dumps({"id": 1, "method": "fake/queue", "params": queued}))
-        link.recv(timeout=20)
+        link.recv(timeout=HUNG)
     print(f"Queued message for thread {told['thread']}.")
 
 

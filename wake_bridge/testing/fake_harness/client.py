@@ -13,6 +13,8 @@ import weakref
 from pathlib import Path
 from typing import Any, Final
 
+from wake_bridge.testing import HUNG
+
 _POLL: Final = 0.01
 """Seconds between two looks at the log."""
 
@@ -53,7 +55,7 @@ class FakeHarness:
         # set -m: the harness gets a process group of its own, as under the shell a person types into
         return f"set -m; {shlex.join(self.command(*options))}; exec sh"
 
-    def control(self, timeout: float = 10.0, **message: Any) -> dict[str, Any]:
+    def control(self, timeout: float = HUNG, **message: Any) -> dict[str, Any]:
         """Send one control message; the state after it. Waits for the harness to come up, `timeout` seconds at most.
 
         Raises:
@@ -127,7 +129,7 @@ class FakeHarness:
         """Every byte that reached it."""
         return b"".join(bytes.fromhex(record["hex"]) for record in self.events("bytes"))
 
-    def waits_for(self, event: str, count: int = 1, timeout: float = 10.0) -> list[dict[str, Any]]:
+    def waits_for(self, event: str, count: int = 1, timeout: float = HUNG) -> list[dict[str, Any]]:
         """The records of one kind, once there are `count` of them.
 
         Raises:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import psutil
 
@@ -27,18 +26,18 @@ def end_tmux_with_us(socket: Path) -> None:
 
 
 def _tell(line: str) -> None:
-    pipe = _reaper()
+    pipe = _reaper().stdin
+    assert pipe is not None  # noqa: S101
     pipe.write(f"{line}\n".encode())
     pipe.flush()
 
 
 @functools.cache
-def _reaper() -> IO[bytes]:
+def _reaper() -> subprocess.Popen[bytes]:
+    # kept as a whole: Python complains of a process that nobody knows any more while it runs.
     # a session of its own: what interrupts the run must not interrupt who cleans up after it
     command = [sys.executable, "-m", "wake_bridge.testing.reaper"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
-    assert process.stdin is not None  # noqa: S101
-    return process.stdin
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
 def _reap() -> None:

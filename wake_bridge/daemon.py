@@ -30,11 +30,10 @@ from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.configuration.trust import require_own_place
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.logs import configure_logging, set_level
-from wake_bridge.edges.own_files import touch_own_file
 from wake_bridge.edges.service.control_server import ControlServer
 from wake_bridge.edges.service.graph_lock import GraphLock
 from wake_bridge.edges.service.housekeeping import Housekeeping
-from wake_bridge.edges.service.instance_lock import InstanceLock
+from wake_bridge.edges.service.instance_lock import SHOWN_EVERY, InstanceLock, show_life
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
@@ -55,7 +54,6 @@ NOTICES_EVERY: Final = 5.0
 PLACE_LOOKED_AT_EVERY: Final = 1.0
 """Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
 
-SIGN_OF_LIFE: Final = "heartbeat.alive"
 PRUNED_AT_ONCE: Final = 100
 PAGES_AT_ONCE: Final = 256
 """Deliveries that are forgotten, and pages of 4 KiB that are given back, while nothing else uses the ledger."""
@@ -323,7 +321,9 @@ class Daemon:
         interval = self._notifier.watchdog_interval
         self._housekeeping.every(5, self._look_for_other_driver, "other driver")
         self._housekeeping.every(DAY / 4, self._prune, "retention", at_once=True)
-        self._housekeeping.every(min(5.0, interval / 2) if interval else 5.0, self._show_life, "sign of life")
+        self._housekeeping.every(
+            min(SHOWN_EVERY, interval / 2) if interval else SHOWN_EVERY, self._show_life, "sign of life"
+        )
         if not self._is_dry_run:
             self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
@@ -392,5 +392,5 @@ class Daemon:
         if self.parts.clock.now() - self.parts.tail.progressed_at > STUCK_AFTER:
             self._notifier.status("the tail is stuck")
             return
-        touch_own_file(self._directory / SIGN_OF_LIFE)
+        show_life(self._directory)
         self._notifier.alive()

@@ -13,7 +13,7 @@ from typing import Any
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, did_you_mean
+from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId, did_you_mean
 from wake_bridge.domain.routing import Address, Binding, RememberedPane, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
@@ -29,14 +29,14 @@ from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_session import own_session
 from wake_bridge.edges.route_records import routes_record
-from wake_bridge.edges.service.instance_lock import daemon_is_running, reload_command
+from wake_bridge.edges.service.instance_lock import daemon_is_running, lived_until, reload_command
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.resync import Resync, resync
 from wake_bridge.engine.tail.takeover import TakenOver, take_over
-from wake_bridge.engine.watch.memory import claims_of
+from wake_bridge.engine.watch.memory import Memory, claims_of
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
@@ -77,7 +77,10 @@ class Viewpoint:
         self._bindings = ledger.bindings()
         self._sessions = ledger.all_sessions()
         held = ledger.claims()
-        remembered = {one.identity: ledger.remembered(one.identity) for one in held if one.until is None}
+        # where no daemon runs, as the next one will see it
+        ended = EPOCH_START if daemon_is_running(settings.state_dir) else lived_until(settings.state_dir)
+        memory = Memory(ledger, self.clock.now() if ended is None else min(ended, self.clock.now()))
+        remembered = {one.identity: memory.of(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}

@@ -25,6 +25,7 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.cursor_file import LastSyncId
 from wake_bridge.edges.service.graph_lock import GraphName
 from wake_bridge.edges.service.human import WordToTheHuman
+from wake_bridge.edges.service.instance_lock import lived_until
 from wake_bridge.edges.service.processes import processes
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
@@ -195,7 +196,7 @@ def wire(
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     sessions = Registry(ledger, clock)
-    memory = Memory(ledger)
+    memory = Memory(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))
     routes = Routes(
         bench.adapters,
         current,

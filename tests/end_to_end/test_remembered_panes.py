@@ -311,8 +311,9 @@ def test_who_was_bound_apart_under_one_name_gets_nothing_of_the_others(world: Pl
     assert len(b.fake.submits()) == 1
 
 
-def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Playground) -> None:
-    """Issue 12 A1: a daemon that stops writes down until when each agent was there."""
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Playground, end: str) -> None:
+    """Issue 12 A1: a daemon that stops writes down until when each agent was there; one that was killed may have seen more."""
     a = world.agent("a", session="work")
     world.sandbox.enlist("@a", "work:0.0")
     daemon = world.sandbox.daemon()
@@ -320,7 +321,7 @@ def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Play
     b = beside(world, a, "b")
     before = time.time()
     world.sandbox.waits_for(lambda: time.time() > before + 3, what="a survey that sees both")
-    daemon.stop()
+    getattr(daemon, end)()
 
     world.tmux.run("kill-pane", "-t", a.id)
     world.sandbox.daemon()

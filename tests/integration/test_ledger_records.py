@@ -12,8 +12,10 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Pro
 from wake_bridge.domain.events import EventStatus, MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
-from wake_bridge.domain.routing import Claim, RememberedPane
+from wake_bridge.domain.routing import Address, Claim, RememberedPane
 from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.engine.watch.memory import UNWRITTEN, Memory
+from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.ledger_records import Harvest, NewId, Pause, Position, Quarantined, SetAside, Tally
 from wake_bridge.testing.ledger_samples import (
     AGENT,
@@ -258,6 +260,23 @@ def test_when_an_agent_was_seen_last_is_written_down_and_never_earlier(ledger: L
 
     assert ledger.remembered(AGENT) == RememberedPane("work", "", FENCE, START, later(9))
     assert ledger.remembered(Identity("@nobody")) is None
+
+
+@pytest.mark.parametrize(
+    ("lived_until", "seen_at"), [(-HOUR, 0), (0, 0), (7_000, 7_000), (UNWRITTEN, UNWRITTEN), (HOUR, UNWRITTEN)]
+)
+def test_a_run_that_was_killed_may_have_seen_an_agent_after_it_wrote_it_down(
+    ledger: LedgerStore, lived_until: int, seen_at: int
+) -> None:
+    """Issue 12 A1: a neighbour that was started meanwhile is not the new agent; what this run sees is exact."""
+    found = RememberedPane("work", "", FENCE, START, START)
+    ledger.remember(AGENT, found, None)
+    memory = Memory(ledger, later(lived_until))
+    assert memory.of(AGENT) == replace(found, seen_at=later(seen_at))
+
+    place = Place("", "work:0.0", FENCE)
+    memory.note(Address(AGENT, suggested="work", remembered=memory.of(AGENT)), place, later(1_000))
+    assert memory.of(AGENT) == replace(found, seen_at=later(1_000))
 
 
 def test_an_agent_that_was_seen_in_the_future_counts_as_seen_now(ledger: LedgerStore) -> None:

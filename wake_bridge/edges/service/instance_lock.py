@@ -18,10 +18,15 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from wake_bridge.domain.errors import AlreadyRunning, DiskFull, LedgerUnwritable
-from wake_bridge.edges.own_files import open_own_file, read_own_file
+from wake_bridge.domain.names import Instant
+from wake_bridge.edges.own_files import open_own_file, read_own_file, touch_own_file
 from wake_bridge.edges.timestamps import timestamp_now
 
 LOCK_NAME: Final = "daemon.lock"
+SIGN_OF_LIFE: Final = "heartbeat.alive"
+SHOWN_EVERY: Final = 5.0
+"""Seconds between two signs of life, at most."""
+
 PATIENCE: Final = 0.5
 """Seconds to try for: a command that asks who holds the lock takes it for an instant."""
 
@@ -142,6 +147,20 @@ def liveness(state_dir: Path) -> Liveness:
 def daemon_is_running(state_dir: Path) -> bool:
     """Whether a daemon is known to serve the state directory."""
     return liveness(state_dir) == "yes"
+
+
+def show_life(state_dir: Path) -> None:
+    """Leave a sign of life. Raises `OSError` where it cannot be made."""
+    touch_own_file(state_dir / SIGN_OF_LIFE)
+
+
+def lived_until(state_dir: Path) -> Instant | None:
+    """The latest instant at which the last daemon can have lived, by its signs of life; None where it left none."""
+    try:
+        shown_at = (state_dir / SIGN_OF_LIFE).stat().st_mtime
+    except OSError:
+        return None
+    return Instant(int((shown_at + SHOWN_EVERY) * 1000))
 
 
 def reload_command(state_dir: Path) -> str:

@@ -9,18 +9,27 @@ from typing import Final
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import NOBODY, Session
+from wake_bridge.engine.watch.turns import RESOLVE_AGAIN
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.ledger import Ledger
 
 WRITTEN_EVERY: Final = 60_000
 """Milliseconds after which it is written down that an agent is still there."""
 
+UNWRITTEN: Final = WRITTEN_EVERY + 2 * RESOLVE_AGAIN
+"""Milliseconds for which an agent may have been seen after what was written down last: its next turn writes it."""
+
 
 class Memory:
-    """What is remembered in the ledger, and when each agent was seen since."""
+    """What is remembered in the ledger, and when each agent was seen since.
 
-    def __init__(self, ledger: Ledger) -> None:
+    Args:
+        lived_until: the latest instant at which an earlier run can have lived: it may have been killed before it wrote.
+    """
+
+    def __init__(self, ledger: Ledger, lived_until: Instant) -> None:
         self._ledger = ledger
+        self._lived_until = lived_until
         self._seen: dict[Identity, Instant] = {}
 
     def of(self, identity: Identity) -> RememberedPane | None:
@@ -28,7 +37,8 @@ class Memory:
         found = self._ledger.remembered(identity)
         if found is None:
             return None
-        return replace(found, seen_at=max(found.seen_at, self._seen.get(identity, found.seen_at)))
+        seen_at = self._seen.get(identity, min(found.seen_at + UNWRITTEN, self._lived_until))
+        return replace(found, seen_at=Instant(max(found.seen_at, seen_at)))
 
     def claims(self) -> list[Claim]:
         """Who holds, or held, which pane, which agent and which conversation."""
@@ -42,7 +52,7 @@ class Memory:
         was, identity = address.remembered, address.identity
         is_same_pane = was is not None and was.fence.has_pane_of(fence)
         is_known = is_same_pane and was is not None and was.fence.has_agent_of(fence)
-        seen_before = self._seen.get(identity)
+        seen_before = self._seen.get(identity, was.seen_at if was is not None else None)
         self._seen[identity] = now
         if not is_known and seen_before is not None:
             # until when it was there: who shared the pane has left it with the other, or before

@@ -85,6 +85,7 @@ class Viewpoint:
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
+        self._active: frozenset[Identity] | None = None
         self.is_embedded = self._read_graph()
         self.current = Current(engine_settings(settings, embedded=self.is_embedded))
         self.routes = Routes(
@@ -97,6 +98,7 @@ class Viewpoint:
             remembered=remembered.get,
             claims=lambda: claims_of(held, self._sessions),
             everybody=self.identities,
+            subscribed=lambda: self._active,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
@@ -106,6 +108,7 @@ class Viewpoint:
                 book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
+                self._active = book.subscribed()
                 for one in book.all():
                     self._subscribed[one.identity] = book.of(one.identity)
                 return bool(graph.is_embedded)

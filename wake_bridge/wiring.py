@@ -207,6 +207,7 @@ def wire(
         memory.of,
         memory.claims,
         lambda: tail.reachable_identities() | set(current.settings.targets),
+        tail.subscribed_identities,
     )
     watch = Watch(
         routes,

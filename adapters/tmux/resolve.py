@@ -227,7 +227,7 @@ class Resolver:
                 identity=address.identity,
                 memory=memory,
                 home=home.state,
-                candidate=self._candidate(address, place, seen, claims, is_own=own is not None),
+                candidate=self._candidate(address, memory, place, seen, claims, is_own=own is not None),
                 claims=claims,
                 may_be_confused=self._may_be_confused(address, memory, home.state, seen, claims),
             )
@@ -253,7 +253,14 @@ class Resolver:
         return None
 
     def _candidate(
-        self, address: Address, found: Place | Nowhere, seen: _Seen, claims: Sequence[Claim], *, is_own: bool
+        self,
+        address: Address,
+        memory: RememberedPane,
+        found: Place | Nowhere,
+        seen: _Seen,
+        claims: Sequence[Claim],
+        *,
+        is_own: bool,
     ) -> Candidate | None:
         if not isinstance(found, Place) or found.fence is None:
             return None
@@ -266,19 +273,13 @@ class Resolver:
             began=Instant(began),
             said_to_be=frozenset(map(Identity, pane.identities)) if pane else frozenset(),
             named_by=self._named_by(fence, seen, claims),
-            could_be=self._could_be(address, fence, seen, claims),
+            could_be=self._could_be(address, memory, fence, seen, claims),
             is_own=is_own,
         )
 
     def _named_by(self, fence: Binding, seen: _Seen, claims: Sequence[Claim]) -> frozenset[Identity]:
         """Whose name leads to the pane; who lives in another one does not live where the name leads."""
-        panes = self._panes_at(fence.socket, seen)
-        alive = {(pane.server_pid, pane.pane_id) for pane in panes}
-        settled = {
-            one.identity
-            for one in claims
-            if one.fence is not None and one.until is None and (one.fence.server_pid, one.fence.pane_id) in alive
-        }
+        settled = _settled(claims, self._panes_at(fence.socket, seen))
         return frozenset(
             one.identity for one in claims if one.identity not in settled and self._leads_to(one, fence, seen)
         )
@@ -289,14 +290,16 @@ class Resolver:
         is_there = bool(claim.name) and self._panes_at(self._socket_of(claim.socket), seen) is panes
         return is_there and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, claim.name))
 
-    def _could_be(self, address: Address, fence: Binding, seen: _Seen, claims: Sequence[Claim]) -> frozenset[Identity]:
-        """Who else has lost its pane, where an index leads to an agent that nothing tells from theirs."""
+    def _could_be(
+        self, address: Address, memory: RememberedPane, fence: Binding, seen: _Seen, claims: Sequence[Claim]
+    ) -> frozenset[Identity]:
+        """Who else has lost its pane, where an index or a session leads to an agent that nothing tells from theirs."""
         panes = self._panes_at(fence.socket, seen)
-        if not rests_on_an_index(address.name, panes):
+        if not _is_loose(address.name, panes):
             return frozenset()
         alive = {pane.pane_id for pane in panes}
         told_apart = {one.identity for one in claims if not _may_be_the_same(one.expected, address.expected)}
-        return frozenset(
+        lost = frozenset(
             one.identity
             for one in claims
             if one.fence is not None
@@ -306,24 +309,41 @@ class Resolver:
             and one.fence.pane_id not in alive
             and one.identity not in told_apart
         )
+        # a session is as good as a name for those who lived elsewhere
+        return lost if rests_on_an_index(address.name, panes) else lost & self._beside(address, memory, panes, claims)
 
     def _may_be_confused(
         self, address: Address, memory: RememberedPane, home: Home, seen: _Seen, claims: Sequence[Claim]
     ) -> bool:
-        """Whether the name rests on an index, beside that of another identity for which the same agent may be meant."""
-        socket = self._socket_of(address.socket)
-        panes = self._panes_at(socket, seen)
-        if not rests_on_an_index(address.name, panes):
+        """Whether the name tells no agent from another, and the same one may be meant for somebody who has not come back."""
+        panes = self._panes_at(self._socket_of(address.socket), seen)
+        if not _is_loose(address.name, panes):
             return False
-        shared = sharers(memory, claims, home)
-        return any(
-            rests_on_an_index(one.name, panes) and _are_beside(one.name, address.name)
+        others = self._beside(address, memory, panes, claims) - sharers(memory, claims, home)
+        return bool(others - _settled(claims, panes))
+
+    def _beside(
+        self, address: Address, memory: RememberedPane, panes: Sequence[Pane], claims: Sequence[Claim]
+    ) -> frozenset[Identity]:
+        """The others of the same session by a name that does not last, or, without any name, by the pane they were in."""
+        socket = self._socket_of(address.socket)
+        named = {one.identity for one in claims if one.name}
+        by_name = {
+            one.identity
             for one in claims
             if one.name
-            and one.identity not in {address.identity, *shared}
             and self._socket_of(one.socket) == socket
+            and _is_loose(one.name, panes)
+            and _are_beside(one.name, address.name)
             and _may_be_the_same(one.expected, address.expected)
-        )
+        }
+        by_pane = {
+            one.identity
+            for one in claims
+            if one.identity not in named and one.fence is not None and one.until is None
+            if _is_same_session(one.fence, memory.fence)
+        }
+        return frozenset((by_name | by_pane) - {address.identity})
 
     @staticmethod
     def _panes_at(socket: str, seen: _Seen) -> Sequence[Pane]:
@@ -408,6 +428,30 @@ class Resolver:
         pane = located.pane
         occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
         return occupant if isinstance(occupant, Agent) else None
+
+
+def _is_loose(name: str, panes: Sequence[Pane]) -> bool:
+    """Whether a name says no more than an index or a session does."""
+    is_session = bool(name) and not is_id(name) and ":" not in name
+    return is_session or rests_on_an_index(name, panes)
+
+
+def _is_same_session(one: Binding, other: Binding) -> bool:
+    same = (other.socket, other.server_pid, other.session_id)
+    return bool(one.pane_id) and (one.socket, one.server_pid, one.session_id) == same
+
+
+def _settled(claims: Sequence[Claim], panes: Sequence[Pane]) -> set[Identity]:
+    """Who lives in one of these panes; after a boot another pane may have the ids of one that is gone."""
+    here = {pane.pane_id: pane for pane in panes}
+
+    def lives(fence: Binding) -> bool:
+        pane = here.get(fence.pane_id)
+        if pane is None or (pane.server_pid, pane.pane_pid) != (fence.server_pid, fence.pane_pid):
+            return False
+        return started_at(pane.pane_pid) == fence.pane_started
+
+    return {one.identity for one in claims if one.fence is not None and one.until is None and lives(one.fence)}
 
 
 def _are_beside(one: str, other: str) -> bool:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
-from wake_bridge.domain.whereabouts import Candidate, Case, Home, Move, whereabouts
+from wake_bridge.domain.whereabouts import Candidate, Case, Home, Move, already_lives_there, whereabouts
+from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.engine.watch.routes import Routes
 
 ME, OTHER = Identity("@me"), Identity("@other")
 HOME = Binding("/tmp/tmux-1/default", 10, "$1", "%1", 20, "111", 30, "222")
@@ -110,6 +112,38 @@ def test_who_moved_out_before_the_pane_was_lost_shares_nothing_any_more(until: i
     what = Case(ME, LONG, Home.GONE, found, [left, *([Claim(OTHER, fence=THERE)] if until else [])])
 
     assert whereabouts(what).move is move
+
+
+def test_who_is_subscribed_to_nothing_any_more_claims_nothing() -> None:
+    """Issue 12 A1: after `unsubscribe` its pane is nobody's; whom a binding or [targets] places still lives there."""
+    claims = [Claim(OTHER, fence=THERE), Claim(ME, fence=HOME)]
+    subscribed: set[Identity] | None = {ME}
+    bindings: dict[Identity, Binding] = {}
+    routes = Routes(
+        {},
+        Current(EngineSettings()),
+        lambda _: (),
+        bindings.get,
+        claims=lambda: claims,
+        subscribed=lambda: subscribed,
+    )
+    asked = routes.address(ME).claims
+
+    assert asked() == claims[1:]
+    bindings[OTHER] = THERE
+    assert asked() == claims
+    bindings.clear()
+    subscribed = {ME, OTHER}
+    assert asked() == claims
+    # before the first look at the graph nobody knows
+    subscribed = None
+    assert asked() == claims
+
+
+def test_a_bound_agent_without_a_name_is_its_identitys_also_where_a_name_leads_for_the_first_time() -> None:
+    """Issue 12 A1: after `unbind`, or an update, a name that has drifted leads to the agent of one who was only bound."""
+    assert already_lives_there(ME, THERE, [Claim(OTHER, fence=THERE)], ()) == OTHER
+    assert already_lives_there(ME, THERE, [Claim(OTHER, fence=THERE)], {OTHER}) is None
 
 
 FENCES = st.builds(

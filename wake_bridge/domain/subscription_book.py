@@ -76,6 +76,10 @@ class SubscriptionBook:
         """Everyone who can be woken, not only stored for."""
         return frozenset(self._all[subscription_id].identity for subscription_id in self._routes)
 
+    def subscribed(self) -> frozenset[Identity]:
+        """Everyone with an active subscription, whoever serves it."""
+        return frozenset(one.identity for one in self._all.values() if one.is_active)
+
     @property
     def active_routes(self) -> int:
         """How many subscriptions can wake somebody, not only store."""

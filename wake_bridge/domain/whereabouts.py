@@ -141,7 +141,7 @@ TABLE: Final = (
     Row(
         lambda case: case.home is Home.SERVER_ENDED and case.may_be_confused and not case.is_own,
         Move.HOLD,
-        lambda case: f"{SERVER_BEGAN_ANEW}, and {case.memory.name!r} is an index, which may mean another agent now",
+        lambda case: f"{SERVER_BEGAN_ANEW}, and {case.memory.name!r} may mean another agent now",
     ),
     Row(lambda case: bool(case.owners), Move.HOLD, lambda case: f"{_leads(case)}, which is {case.owners[0]}'s"),
     Row(lambda case: case.is_own, Move.GO),
@@ -168,13 +168,12 @@ def already_lives_there(
     """Whose agent it is or was to which a name leads for the first time; None where it may be the identity's.
 
     `named_here` are those whose names lead to the pane, too: they share it on purpose, and so does who had that very
-    agent before. Whom nothing serves any more has nothing to lose.
+    agent before.
     """
     holders = {one.identity for one in claims if one.fence is not None and one.fence.has_agent_of(now)}
     if identity in holders:
         return None
-    served = {one.identity for one in claims if one.name}
-    return min((holders & served).difference(named_here), default=None)
+    return min(holders.difference(named_here), default=None)
 
 
 def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:

@@ -83,14 +83,13 @@ def test_a_name_that_leads_to_anothers_agent_for_the_first_time_is_held(scene: S
 
 
 def test_a_name_that_leads_to_an_agent_for_the_first_time_is_taken_at_its_word(scene: Scene) -> None:
-    """Nobody's agent, one's own of before, a pane that is shared by one name, and whom nothing serves any more."""
+    """Nobody's agent, one's own of before, a pane that is shared by one name."""
     b = scene.resident("b")
     fence = fence_of(scene, b)
     for claims in (
         [],
         [Claim(ME, fence=fence, until=now()), *lives(scene, "another:0.1", b)],
         lives(scene, b.id, b),
-        [Claim(OTHER, fence=fence)],
         [Claim(OTHER, fence=replace(fence, agent_pid=1)), Claim(OTHER, "another:0.1")],
     ):
         assert is_in(scene.resolve(first(b.id, claims)), b), claims
@@ -154,6 +153,7 @@ def test_a_name_that_could_be_anothers_is_held(scene: Scene) -> None:
     """Issue 12 A1: that is, was or could be another identity's: by its name, its mark, its conversation, or once."""
     a = scene.resident("a")
     address = remembers(scene, "agents", a)
+    scene.tmux.run("new-session", "-d", "-s", "keeps", "cat")
     scene.tmux.run("kill-pane", "-t", a.id)
     fresh = scene.resident("fresh")
     fence = fence_of(scene, fresh)
@@ -162,7 +162,7 @@ def test_a_name_that_could_be_anothers_is_held(scene: Scene) -> None:
         return scene.resolve(replace(address, claims=lambda: claims))
 
     assert is_in(claimed(), fresh)
-    assert "@b" in held(claimed(Claim(OTHER, "agents:0.0")))
+    assert "which is @b's" in held(claimed(Claim(OTHER, "agents:0.0")))
     assert "@b" in held(claimed(Claim(OTHER, fence=fence)))
     assert "@b" in held(claimed(Claim(OTHER, fence=replace(fence, pane_id="%99"), until=Instant(0))))
     assert is_in(claimed(Claim(OTHER, fence=replace(fence, agent_pid=1), until=Instant(0))), fresh)
@@ -340,10 +340,55 @@ def test_after_the_servers_end_indexes_are_one_question(scene: Scene) -> None:
     first, second = restarted(scene, "new-a", "new-b")
     detail = held(scene.resolve(mine))
 
-    assert detail == "the tmux server began anew, and 'agents:0.0' is an index, which may mean another agent now"
+    assert detail == "the tmux server began anew, and 'agents:0.0' may mean another agent now"
     assert is_in(scene.resolve(replace(mine, claims=tuple)), first)
     assert is_in(scene.resolve(apart), first)
     assert second.is_untouched()
+
+
+def among(address: Address, *claims: Claim) -> Address:
+    """The same, while others claim that."""
+    return replace(address, claims=lambda: claims)
+
+
+def test_after_the_servers_end_one_new_agent_alone_may_be_anybodys_who_lived_there(scene: Scene) -> None:
+    """Issue 12 A1: a session, or an index, means nobody while another one without a lasting name has not come back."""
+    a = scene.resident("a")
+    there = Claim(OTHER, fence=fence_of(scene, split(scene, a, "b")))
+    by_session, by_index = remembers(scene, "agents", a), remembers(scene, "agents:0.0", a)
+    (new,) = restarted(scene, "new")
+    elsewhere = replace(there, fence=replace(there.fence, session_id="$77") if there.fence else None)
+
+    for mine, claims in (
+        (by_session, [there]),
+        (by_session, [there, Claim(OTHER, "agents:0.1")]),
+        (by_index, [there]),
+        (by_index, [there, Claim(OTHER, "agents")]),
+    ):
+        assert "may mean another agent now" in held(scene.resolve(among(mine, *claims)))
+    for mine in (by_session, by_index):
+        for claims in ([there, Claim(OTHER, "agents:api")], [elsewhere], [elsewhere, Claim(OTHER, "team:0.1")], []):
+            assert is_in(scene.resolve(among(mine, *claims)), new), (mine.name, claims)
+        assert "which is @b's" in held(scene.resolve(among(mine, replace(there, fence=fence_of(scene, new)))))
+    assert new.is_untouched()
+
+
+def test_of_two_of_one_session_whose_panes_are_closed_a_new_agent_may_be_either(scene: Scene) -> None:
+    """Issue 12 A1: a session's name tells them apart no better than an index; who lived in another session is no rival."""
+    a = scene.resident("a")
+    b = split(scene, a, "b")
+    there = Claim(OTHER, fence=fence_of(scene, b))
+    mine = remembers(scene, "agents", a)
+    scene.tmux.run("new-session", "-d", "-s", "keeps", "cat")
+    for one in (a, b):
+        scene.tmux.run("kill-pane", "-t", one.id)
+    new = scene.resident("new")
+
+    for also in ([], [Claim(OTHER, "agents:0.1")]):
+        assert "which may be @b's" in held(scene.resolve(among(mine, there, *also)))
+    for also in ([Claim(OTHER, "agents:api")], [Claim(OTHER, "team:0.1")]):
+        assert is_in(scene.resolve(among(mine, there, *also)), new)
+    assert new.is_untouched()
 
 
 def test_after_the_servers_end_a_lasting_name_is_enough(scene: Scene) -> None:

@@ -124,6 +124,10 @@ class Tail:
         """Who drives everyone that is subscribed or among `bound`; nobody is known before the first look."""
         return drivers(self._harvester.book, bound) if self.begun.is_set() else {}
 
+    def subscribed_identities(self) -> frozenset[Identity] | None:
+        """Everyone with an active subscription, whoever serves it; None before the first look."""
+        return self._harvester.book.subscribed() if self.begun.is_set() else None
+
     def known_identities(self) -> frozenset[Identity]:
         """Everyone the graph has a node for."""
         return frozenset(self._harvester.identities)

@@ -36,6 +36,7 @@ class Routes:
         remembered: where an identity was found before.
         claims: who holds, or held, which pane and which agent.
         everybody: the identities that may have a name to be found by.
+        subscribed: the identities with an active subscription; None while nobody knows.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Routes:
         remembered: Callable[[Identity], RememberedPane | None] = lambda _: None,
         claims: Callable[[], Sequence[Claim]] = no_claims,
         everybody: Callable[[], Iterable[Identity]] = tuple,
+        subscribed: Callable[[], Container[Identity] | None] = lambda: None,
     ) -> None:
         self._adapters = adapters
         self._current = current
@@ -59,6 +61,7 @@ class Routes:
         self._remembered = remembered
         self._claims = claims
         self._everybody = everybody
+        self._subscribed = subscribed
         self._natives = [name for name in sorted(adapters) if adapters[name].capabilities.composer_independent]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
@@ -194,10 +197,16 @@ class Routes:
 
     def _all_claims(self) -> list[Claim]:
         """What is held, and the name of everybody who has one."""
+        subscribed = self._subscribed()
         return [
-            *self._claims(),
+            *(one for one in self._claims() if subscribed is None or self._may_claim(one.identity, subscribed)),
             *(one for identity in self._everybody() if (one := self._claim_by_name(identity)).name),
         ]
+
+    def _may_claim(self, identity: Identity, subscribed: Container[Identity]) -> bool:
+        """Whether anything still says that it is to be woken, or where it lives: else it has left what it held."""
+        is_placed = self._target(identity) is not None or self._binding_of(identity) is not None
+        return identity in subscribed or is_placed
 
     def _claim_by_name(self, identity: Identity) -> Claim:
         target, newest = self._target(identity), self.speaks_for(identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -39,6 +40,8 @@ class TmuxServer:
         self._timeout = timeout
         self._environment = {name: value for name, value in environment.items() if name not in _OWN_VARIABLES}
         self._found: str | None = None
+        self.own_marks: AbstractSet[object] = frozenset()
+        """The marks of whose a pane is that it did not inherit, as of the last listing."""
         self._threads = ThreadPoolExecutor(_AT_ONCE, "tmux")
 
     @property

@@ -6,10 +6,10 @@ a name: the list is read and compared here.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from adapters.tmux.command import TmuxServer
 from adapters.tmux.facts import DRIVER_OPTION, NoPane
@@ -50,6 +50,15 @@ _NAMES: Final = (
     DRIVER_OPTION,
     "pane_title",
 )
+
+
+class Mark(NamedTuple):
+    """What a pane of a server says of whose it is."""
+
+    server_pid: str
+    server_started: str
+    pane_id: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +129,49 @@ async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:
     if not answer.is_well:
         return NoPane(answer.complaint, answer.timed_out)
     records = separators.records(answer.stdout, names)
+    if why := await _without_inherited_marks(server, records):
+        return why
     answering = _windows_answering(records)
     return [Pane(record, _window_of(record, answering)) for record in records]
+
+
+async def _without_inherited_marks(server: TmuxServer, records: Sequence[dict[str, str]]) -> NoPane | None:
+    """Empty the mark of each pane that only inherits it, as from its window; why that cannot be told.
+
+    tmux shows both alike, and is asked only for marks that are new or that several panes show. A pane that goes
+    meanwhile ends the whole answer: whoever asks next learns more.
+    """
+    shown = {_mark_of(record) for record in records if record[IDENTITY_OPTION].strip()}
+    times = Counter(mark.value for mark in shown)
+    unsure = [mark for mark in shown if times[mark.value] > 1 or mark not in server.own_marks]
+    own = shown.difference(unsure)
+    if unsure:
+        separators = Separators()
+        commands = [
+            command
+            for mark in unsure
+            for command in (
+                ["show-options", "-p", "-q", "-v", "-t", mark.pane_id, IDENTITY_OPTION],
+                ["display-message", "-p", "-t", mark.pane_id, separators.between_records],
+            )
+        ]
+        answer = await server.ask(*commands)
+        if not answer.is_well:
+            return NoPane(answer.complaint, answer.timed_out)
+        own |= {
+            mark
+            for mark, value in zip(unsure, answer.stdout.split(separators.between_records), strict=False)
+            if value.split() == mark.value.split()
+        }
+    server.own_marks = own
+    for record in records:
+        if record[IDENTITY_OPTION].strip() and _mark_of(record) not in own:
+            record[IDENTITY_OPTION] = ""
+    return None
+
+
+def _mark_of(record: Mapping[str, str]) -> Mark:
+    return Mark(record["pid"], record["start_time"], record["pane_id"], record[IDENTITY_OPTION])
 
 
 def has_given_name(values: Mapping[str, str]) -> bool:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adapters.tmux.command import TmuxServer
+from adapters.tmux.facts import NoPane
+from adapters.tmux.panes import panes_of
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Identity
@@ -18,6 +21,9 @@ from wake_bridge.ports.adapter import Delivered, Nowhere, Place, Refused
 from wake_bridge.testing.tmux_server import PrivateTmux
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adapters.bounded_call import Answer
     from tests.integration.tmux.conftest import Scene
 
 
@@ -136,6 +142,46 @@ def test_two_panes_that_say_the_same_are_ambiguous(scene: Scene) -> None:
 
     assert isinstance(found, Nowhere)
     assert found.reason is HoldReason.AMBIGUOUS
+
+
+def test_only_a_mark_on_the_pane_itself_says_whose_it_is(scene: Scene) -> None:
+    """DESIGN §6.1: what a window, a session or the server says is shown in every pane of it, and is true of none."""
+    agent, other = scene.resident(), scene.resident("other")
+    mine = str(scene.tmux.run("display-message", "-p", "-t", agent.id, "#{session_id}").strip())
+    for scope in (("-w", "-t", agent.id), ("-t", mine), ("-g",), ("-g", "-w")):
+        scene.tmux.run("set-option", *scope, "@wake_identity", "@agent")
+
+        found = scene.resolve(scene.address(suggested=other.id))
+        assert isinstance(found, Place), scope
+        assert found.key.endswith(f"|{other.id}"), scope
+        # whoever marks the pane that showed it already is understood, and nobody else is meant
+        scene.tmux.run("set-option", "-p", "-t", agent.id, "@wake_identity", "@agent")
+        found = scene.resolve(scene.address(suggested=other.id))
+        assert isinstance(found, Place), scope
+        assert found.key.endswith(f"|{agent.id}"), scope
+        scene.tmux.run("set-option", "-p", "-u", "-t", agent.id, "@wake_identity")
+        scene.tmux.run("set-option", "-u", *scope, "@wake_identity")
+
+
+def test_a_mark_is_asked_for_once_while_nobody_else_shows_the_same(scene: Scene) -> None:
+    """DESIGN §6.1: fifty marked panes cost one call more, and that at the first listing alone."""
+    agents = [scene.resident(name) for name in ("one", "two")]
+    for agent in agents:
+        asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity(f"@{agent.fake.name}")))
+    server = TmuxServer(str(scene.tmux.socket_path), 10, os.environ)
+    calls: list[int] = []
+
+    async def counted(*commands: Sequence[str], stdin: str = "") -> Answer:
+        calls.append(len(commands))
+        return await TmuxServer.ask(server, *commands, stdin=stdin)
+
+    server.ask = counted  # type: ignore[method-assign]
+    for expected in ([1, 4], [1], [1]):
+        calls.clear()
+        panes = asyncio.run(panes_of(server))
+        assert not isinstance(panes, NoPane)
+        assert [one.identities for one in panes] == [["@one"], ["@two"]]
+        assert calls == expected
 
 
 def test_a_binding_leads_to_its_pane_while_the_fence_holds(scene: Scene) -> None:

@@ -17,7 +17,7 @@ from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogI
 from wake_bridge.domain.routing import Address, Binding, RememberedPane, Route
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.domain.whereabouts import NO_SUCH_NAME
+from wake_bridge.domain.whereabouts import NO_SUCH_NAME, who_lives_in
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.engine_terms import engine_settings
@@ -256,10 +256,14 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where an identity was bound: a pane, a conversation of a harness, or both; never neither."""
+    """Where an identity was bound: a pane, a conversation of a harness, or both; never neither.
+
+    `beside` are the other identities that were found in that pane last, or with the agent that is in it.
+    """
 
     place: Place | None
     session: Session | None
+    beside: tuple[Identity, ...] = ()
 
 
 async def bind(settings: Settings, identity: Identity, pane: str | None) -> Bound:
@@ -273,18 +277,20 @@ async def bind(settings: Settings, identity: Identity, pane: str | None) -> Boun
     clock = SteadyClock()
     session = None if pane else own_session(identity, os.environ, clock.now())
     try:
-        place = await _bind_to_pane(settings, identity, pane, clock)
+        place, beside = await _bind_to_pane(settings, identity, pane, clock)
     except (NotFound, OperationFailed):
         if session is None:
             raise
-        place = None
+        place, beside = None, ()
     if session is not None:
         with closing(LedgerStore.open(settings.state_dir)) as ledger:
             ledger.meet_session(session)
-    return Bound(place, session)
+    return Bound(place, session, beside)
 
 
-async def _bind_to_pane(settings: Settings, identity: Identity, pane: str | None, clock: SteadyClock) -> Place:
+async def _bind_to_pane(
+    settings: Settings, identity: Identity, pane: str | None, clock: SteadyClock
+) -> tuple[Place, tuple[Identity, ...]]:
     view = Viewpoint(settings)
     for adapter in view.bench.adapters.values():
         if isinstance(adapter, PaneBinder):
@@ -292,11 +298,12 @@ async def _bind_to_pane(settings: Settings, identity: Identity, pane: str | None
             if place.fence is None:
                 break
             await _require_no_other_target(view, settings, identity, adapter, place)
+            address = view.routes.address(identity)
             await adapter.mark_identity(place, identity)
             with closing(LedgerStore.open(settings.state_dir)) as ledger:
                 ledger.bind(identity, place.fence, clock.now())
-            remember(settings, view.routes.address(identity), place, clock.now())
-            return place
+            remember(settings, address, place, clock.now())
+            return place, tuple(sorted(who_lives_in(place.fence, address.claims()) - {identity}))
     raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
 
 

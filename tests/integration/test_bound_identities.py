@@ -88,10 +88,13 @@ def test_unbind_forgets_the_pane_in_the_ledger_and_in_tmux(subscribed: Playgroun
 
 
 def test_unbind_leaves_the_others_that_share_the_pane(subscribed: Playground) -> None:
-    """Two identities may share a pane (DESIGN §6.1): one of them leaves."""
+    """Two identities may share a pane (DESIGN §6.1), and who binds the second is told; one of them leaves."""
     subscribed.sandbox.run("agent", "add", "@guest")
-    subscribed.sandbox.run("bind", "@codex", "--pane", "second")
-    subscribed.sandbox.run("bind", "@guest", "--pane", "second")
+    alone = subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+    assert alone.stderr == ""
+    shared = subscribed.sandbox.run("bind", "@guest", "--pane", "second")
+    assert "note: @codex lives there too: the agent in that pane is woken for both" in shared.stderr
+    assert subscribed.sandbox.ask("bind", "@guest", "--pane", "second")["sharedWith"] == ["@codex"]
 
     subscribed.sandbox.run("unbind", "@codex")
 

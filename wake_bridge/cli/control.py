@@ -191,7 +191,14 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     if session is not None:
         record["session"] = session.session_id
         words.append(f"has the {session.harness} conversation {session.session_id}")
+    if bound.beside:
+        record["sharedWith"] = list(bound.beside)
     run.console.object(record, f"{who} {' and '.join(words)}")
+    for other in bound.beside:
+        run.console.warn(
+            f"note: {other} lives there too: the agent in that pane is woken for both, and both share its limits;"
+            f" where {other} lives elsewhere, `wake-bridge bind {other}` inside its own pane"
+        )
 
 
 @click.command()

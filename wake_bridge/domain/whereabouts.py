@@ -176,6 +176,11 @@ def already_lives_there(
     return min(holders.difference(named_here), default=None)
 
 
+def who_lives_in(now: Binding, claims: Iterable[Claim]) -> set[Identity]:
+    """Whose pane, or agent, it is now."""
+    return {one.identity for one in claims if one.until is None and _is_theirs(one, now, Home.LIVES)}
+
+
 def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:
     """Those who share the place on purpose: they were in the pane as long as the identity was, or have its name and no pane.
 

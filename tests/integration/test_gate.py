@@ -215,6 +215,32 @@ def test_staged_text_waits_for_a_place_that_is_gone_for_the_moment(rig: Rig) -> 
     assert rig.takes(waiting).outcome is Outcome.SUBMITTED
 
 
+@pytest.mark.parametrize("becomes", ["left standing", "sent", "cleared"])
+def test_text_that_stands_in_a_pane_the_identity_has_left_is_told_of_there_and_gets_no_key(
+    rig: Rig, becomes: str
+) -> None:
+    """Issue 12 A3: after `bind` to another pane a person is told of the text where it stands, until it is sent or cleared."""
+    rig.adapter.script = _stages_and_stops
+    staged = rig.takes(rig.arrives())
+    rig.agent.composer = staged.digest
+    rig.adapter.agents["two"] = ImaginedAgent()
+    targets = {AGENT: TargetSettings(adapter="memory", pane="two")}
+    rig.current.settings = replace(rig.current.settings, targets=targets)
+    rig.adapter.script = None
+
+    after = rig.takes(rig.takes(staged))
+    assert (after.state, rig.agent.keys) == (DeliveryState.LOCKED, 0)
+    assert after.hold is not None
+    assert (after.hold.reason, after.hold.where) == (HoldReason.STAGED, "one")
+    assert after.hold.remedy(AGENT) == "our wake text stands unsent in one: send it or clear it there"
+    rig.agent.composer = "" if becomes != "left standing" else rig.agent.composer
+    rig.agent.received = [staged.digest] if becomes == "sent" else []
+    end = {"left standing": None, "sent": Outcome.SUBMITTED, "cleared": Outcome.UNKNOWN}[becomes]
+
+    assert rig.takes(after).outcome is end
+    assert rig.adapter.agents["two"] == ImaginedAgent()
+
+
 def test_an_adapter_that_keeps_failing_ends_in_failed(rig: Rig) -> None:
     """DESIGN §3: `max_attempts` counts failures of the adapters, never holds."""
 

@@ -83,7 +83,7 @@ class Attempt:
         )
         outcome = await self._bounded(route, place, delivery, wake)
         try:
-            return self._conclude(route, delivery, outcome)
+            return self.conclude(route, delivery, outcome)
         except StaleLease:
             self._log.warning("stale_lease", delivery=delivery.id)
             return self._ledger.delivery(delivery.id) or delivery
@@ -107,7 +107,8 @@ class Attempt:
             self._log.exception("adapter_broke_promise", delivery=delivery.id, adapter=route.adapter)
             return Failed(retryable=True, reason=f"{type(broken).__name__}: {broken}")
 
-    def _conclude(self, route: Route, delivery: Delivery, outcome: AttemptOutcome) -> Delivery:
+    def conclude(self, route: Route, delivery: Delivery, outcome: AttemptOutcome) -> Delivery:
+        """Write down what became of a LOCKED delivery; answers where it stands then."""
         match outcome:
             case Delivered(proof, evidence):
                 self._way_back.went_well(route)

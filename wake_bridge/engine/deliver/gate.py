@@ -27,7 +27,7 @@ from wake_bridge.domain.route_table import Verdict as RouteVerdict
 from wake_bridge.domain.routing import Inject, Look, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import Attempt
 from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
-from wake_bridge.engine.deliver.look_back import LookBack
+from wake_bridge.engine.deliver.look_back import Doubt, LookBack
 from wake_bridge.engine.deliver.news import News, news_of
 from wake_bridge.engine.deliver.resume import Resume
 from wake_bridge.engine.deliver.survivors import Sorted
@@ -78,10 +78,18 @@ class Gate:
         self._dry_run = dry_run
         self._attempt = Attempt(ledger, routes, way_back, current, clock)
         self._switchboard = Switchboard(ledger, current, clock, other_driver)
-        self._resume = Resume(
-            ledger, routes, watch, self._attempt, self._switchboard, current, clock, relook=self._relook
-        )
         self._look_back = LookBack(ledger, routes, current, clock)
+        self._resume = Resume(
+            ledger,
+            routes,
+            watch,
+            self._attempt,
+            self._switchboard,
+            self._look_back,
+            current,
+            clock,
+            relook=self._relook,
+        )
         self._looks: dict[str, int] = {}
         self._given_back: dict[str, dict[str, Hold]] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
@@ -154,7 +162,7 @@ class Gate:
                     is_at_rest = not isinstance(decision, Steer)
                     events, doubt = await self._look_back.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
                     if all(one.policy is not WakePolicy.IMMEDIATE for one in events):
-                        return None, self._not_again(delivery, doubt, place)
+                        return None, self._not_again(delivery, doubt)
                     after = await self._attempt_at(decision, delivery, place, events, news)
                     return None if is_last else route, after
         if not is_judged:
@@ -163,12 +171,12 @@ class Gate:
                 return None, self._stopped(delivery, guarded)
         return None, self._hold(delivery, self._with_look(verdict, prospects, delivery))
 
-    def _not_again(self, delivery: Delivery, doubt: str, place: Place) -> Delivery:
+    def _not_again(self, delivery: Delivery, doubt: Doubt | None) -> Delivery:
         """All that it would tell was told before, and may have arrived, or is seen to have."""
-        if not doubt:
+        if doubt is None:
             return self._settle_quietly(delivery, Outcome.EMPTY)
-        why = f"it may have been sent, and is looked for ({doubt})"
-        return self._hold(delivery, Hold(HoldReason.UNKNOWN, why, place.label, self._relook(delivery)))
+        why = f"it may have been sent, and is looked for ({doubt.told})"
+        return self._hold(delivery, Hold(HoldReason.UNKNOWN, why, doubt.where, self._relook(delivery)))
 
     def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery:
         if isinstance(guarded, Nothing):

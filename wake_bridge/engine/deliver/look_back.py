@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -17,6 +18,14 @@ from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.ports.adapter import Place, Trace, Wake
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why something may have arrived, one clause, and where that was seen."""
+
+    told: str
+    where: str
 
 
 class LookBack:
@@ -53,40 +62,40 @@ class LookBack:
 
     async def unseen_of(
         self, events: Sequence[WakeEvent], route: Route, place: Place, *, is_at_rest: bool
-    ) -> tuple[tuple[WakeEvent, ...], str]:
-        """Which of them may be announced at `place` now, and why the others may not, in one clause.
+    ) -> tuple[tuple[WakeEvent, ...], Doubt | None]:
+        """Which of them may be announced at `place` now, and why the others may not.
 
         Those that no unknown delivery told before are among them. Of the others one look here, and one where they were
         announced, must prove that the agent does not have them; what it is seen to have is closed.
         """
-        free, why = [one for one in events if not one.again_of], ""
+        free, why = [one for one in events if not one.again_of], None
         for earlier in dict.fromkeys(one.again_of for one in events if one.again_of):
             theirs = [one for one in events if one.again_of == earlier]
             doubt, is_seen = await self._doubt_about(earlier, route, place)
             if is_seen:
                 self._ledger.mark([one.id for one in theirs], EventStatus.ANNOUNCED, SEEN_LATE, self._clock.now())
             elif doubt or not is_at_rest:
-                why = doubt or "a turn runs"
+                why = doubt or Doubt("a turn runs", place.label)
             else:
                 free += theirs
         order = {one.id: number for number, one in enumerate(events)}
         return tuple(sorted(free, key=lambda one: order[one.id])), why
 
-    async def _doubt_about(self, mark: str, route: Route, place: Place) -> tuple[str, bool]:
-        """Why it may have arrived, one clause, empty where it has not; and whether it is seen to have."""
+    async def _doubt_about(self, mark: str, route: Route, place: Place) -> tuple[Doubt | None, bool]:
+        """Why it may have arrived, None where it has not; and whether it is seen to have."""
         unknown = self._ledger.delivery(mark)
         if unknown is not None and unknown.is_seen_late:
-            return "", True
-        traces = [await self._look(mark, unknown.digest if unknown else "", route, place)]
+            return None, True
+        traces = [(place.label, await self._look(mark, unknown.digest if unknown else "", route, place))]
         # without a record of it, retention has taken it, and here is the only place that is known
         if unknown is not None and (unknown.adapter, unknown.pane_key) != (route.adapter, place.key):
-            traces.append(await self.at_its_place(unknown))
-        best = max(traces, key=lambda one: one.proof)
+            traces.append((unknown.where, await self.at_its_place(unknown)))
+        best = max((trace for _, trace in traces), key=lambda one: one.proof)
         if unknown is not None:
             self.note(unknown, best.proof, best.told)
         if best.proof >= Proof.SUBMITTED:
-            return "", True
-        return next((one.told for one in traces if not one.is_absent), ""), False
+            return None, True
+        return next((Doubt(trace.told, where) for where, trace in traces if not trace.is_absent), None), False
 
     async def _look(self, mark: str, text: str, route: Route, place: Place) -> Trace:
         wake = Wake(

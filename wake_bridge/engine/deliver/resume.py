@@ -11,11 +11,12 @@ from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.attempt import Attempt, still_out
+from wake_bridge.engine.deliver.look_back import LookBack
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.ports.adapter import Nowhere, Place
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Nowhere, Place, Refused, Unknown
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -36,6 +37,7 @@ class Resume:
         watch: Watch,
         attempt: Attempt,
         switchboard: Switchboard,
+        look_back: LookBack,
         current: Current,
         clock: Clock,
         *,
@@ -46,6 +48,7 @@ class Resume:
         self._watch = watch
         self._attempt = attempt
         self._switchboard = switchboard
+        self._look_back = look_back
         self._current = current
         self._clock = clock
         self._relook = relook
@@ -84,6 +87,8 @@ class Resume:
             place = self._former_place(route, delivery) or place
         if isinstance(place, Nowhere):
             return self._without_a_place(delivery, progress, place)
+        if self._is_elsewhere(route, place, delivery):
+            return self._attempt.conclude(route, delivery, await self._left_there(delivery))
         after = await self._attempt.make(route, place, delivery, may_begin=off is None)
         self._watch.forget(delivery.identity)
         return after
@@ -94,6 +99,23 @@ class Resume:
         if fence is None or not route.capabilities.composer_independent:
             return None
         return Place(delivery.pane_key, delivery.where, fence)
+
+    def _is_elsewhere(self, route: Route, place: Place, delivery: Delivery) -> bool:
+        """Whether its text was left in another pane than the one where the identity lives by now, as after `bind`."""
+        is_screen = not route.capabilities.composer_independent
+        return is_screen and place.key != delivery.pane_key and self._routes.can_trace(delivery.adapter)
+
+    async def _left_there(self, delivery: Delivery) -> AttemptOutcome:
+        """What became of the text that was left in a pane which is the identity's no longer: no key goes there."""
+        trace = await self._look_back.at_its_place(delivery)
+        if trace.proof >= Proof.SUBMITTED:
+            return Delivered(trace.proof, {"proof": trace.told})
+        if trace.is_absent:
+            why = (
+                f"{delivery.identity} lives elsewhere by now, and where it was typed, in {delivery.where}, {trace.told}"
+            )
+            return Unknown({"why": why})
+        return Refused(HoldReason.UNKNOWN, trace.told, delivery.where)
 
     def _without_a_place(self, delivery: Delivery, progress: Progress, nowhere: Nowhere) -> Delivery:
         """Staged text waits for its place; what may have been submitted does not wait for ever."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import libtmux
 import pytest
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.tmux_server import Look
 
@@ -146,7 +147,7 @@ def test_without_a_terminal_a_watch_is_refused_or_prints_a_line_each_second(play
     lines.send_signal(signal.SIGTERM)
 
     # a reader that is gone already would be met as a broken pipe now and then
-    assert lines.wait(10) == 0
+    assert lines.wait(HUNG) == 0
     lines.stdout.close()
     assert [[one["agentIdentity"] for one in line["agents"]] for line in told] == [["@agent"], ["@agent"]]
     assert told[0]["running"] == "no"

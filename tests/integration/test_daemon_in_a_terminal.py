@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from wake_bridge.edges.service.instance_lock import holder
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.playground import Playground
 
 
@@ -46,7 +47,7 @@ def test_a_daemon_ends_cleanly_with_the_terminal_it_was_started_in(world: Playgr
 
     world.tmux.run("kill-session", "-t", "=wake-bridge")
 
-    psutil.wait_procs([daemon], timeout=10)
+    psutil.wait_procs([daemon], timeout=HUNG)
     assert not daemon.is_running()
     assert "daemon_stopped" in events(world)
 
@@ -77,4 +78,4 @@ def test_with_nohup_it_outlives_its_terminal(world: Playground) -> None:
         assert "daemon_stopping" not in events(world)
     finally:
         daemon.terminate()
-        psutil.wait_procs([daemon], timeout=10)
+        psutil.wait_procs([daemon], timeout=HUNG)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.crash_points import COMMAND, CRASH
 from wake_bridge.testing.hook_caller import HookCaller
 from wake_bridge.testing.playground import Playground
@@ -95,7 +96,7 @@ def test_a_daemon_that_dies_while_a_hook_calls_loses_and_doubles_nothing(
         assert hook.waits_for_block("PostToolUse")
     else:
         assert hook.prints("PostToolUse") == ""
-    assert dying.process.wait(20) != 0
+    assert dying.process.wait(HUNG) != 0
     sandbox.daemon()
     again = ""
     if not prints_first and ends == "submitted":

@@ -24,6 +24,7 @@ from wake_bridge.edges.configuration.config import load_settings
 from wake_bridge.edges.hook import program
 from wake_bridge.edges.hook.shapes import BLOCK, CONTEXT, DENY, EVENTS, FLAT_CONTEXT, HARNESSES
 from wake_bridge.edges.hook.state_place import state_directory
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.hostile import HAZARDS
 
 AGED = [sys.executable, "-c", "from wake_bridge.edges.hook.program import _age; print(_age())"]
@@ -279,7 +280,7 @@ def test_no_harness_has_gone_on_while_the_hook_lives() -> None:
     assert min(hook_settings.PATIENCE, claude_plugin.HOOK_PATIENCE) > program.LONGEST_LIFE
     began = time.monotonic()
     process = subprocess.Popen(["/bin/sh", "-c", "sleep 1; exec " + shlex.join(AGED)], stdout=subprocess.PIPE)
-    aged, _ = process.communicate(timeout=20)
+    aged, _ = process.communicate(timeout=HUNG)
     assert 1 <= float(aged) <= time.monotonic() - began + 0.1
 
 
@@ -291,7 +292,7 @@ def test_an_input_that_never_ends_is_given_up(state: Path) -> None:
         stdout=subprocess.PIPE,
         env={"HOME": str(state), "PATH": os.defpath},
     )
-    assert process.wait(20) == 0
+    assert process.wait(HUNG) == 0
     assert process.stdout is not None
     assert process.stdout.read() == b""
     assert process.stdin is not None

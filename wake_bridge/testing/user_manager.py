@@ -47,6 +47,10 @@ def why_not() -> str:
         return f"{', '.join(missing)} is not installed"
     if os.geteuid() != 0:
         return "only root can give a manager a cgroup and a /run of its own"
+    groups = _own_groups()
+    if not groups or not all(os.access(one, os.W_OK) for one in groups):
+        # in ours it would take all that runs there into a cgroup of its own
+        return "no cgroup can be made"
     allowed = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False, timeout=HUNG)  # noqa: S607
     return "" if allowed.returncode == 0 else f"no mount namespace: {allowed.stderr.decode().strip()}"
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from tests.integration.tmux.conftest import Resident, Scene
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.tmux_server import PrivateTmux
 from wake_bridge.testing.typist import Typist
 
@@ -191,7 +192,7 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def _until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
+def _until(condition: Callable[[], bool], timeout: float = HUNG) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline

@@ -14,6 +14,7 @@ from adapters.tmux import attempt
 from adapters.tmux.facts import NoPane
 from wake_bridge.domain.delivery import Progress, Proof
 from wake_bridge.ports.adapter import Trace
+from wake_bridge.testing import HUNG
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Resident, Scene
@@ -147,7 +148,7 @@ def test_a_pane_that_is_gone_with_its_agent_has_it_no_more(case: Case) -> None:
     case.scene.resident("neighbour", session="neighbour")
     agent = psutil.Process(case.agent.pid)
     case.scene.tmux.run("kill-pane", "-t", case.agent.id)
-    psutil.wait_procs([agent], timeout=20)
+    psutil.wait_procs([agent], timeout=HUNG)
 
     assert case.trace().is_absent
 

@@ -224,6 +224,11 @@ class Viewpoint:
 
     async def _overruled(self, route: Route, found: Place) -> str:
         address = route.address
+        if address.pane and address.binding and not (found.fence and found.fence.has_pane_of(address.binding)):
+            who = address.identity
+            return (
+                f"[targets] puts {who} in {found.label}; what it was bound to is not used: `wake-bridge unbind {who}`"
+            )
         is_remembered = address.remembered is not None and address.binding is None and not address.pane
         if not address.suggested or is_remembered:
             return ""

@@ -138,6 +138,24 @@ def test_a_configured_target_that_overrules_the_subscription_is_named(targeted: 
     assert used.stderr == ""
 
 
+def test_list_names_a_bind_that_a_later_target_overrules(subscribed: Playground) -> None:
+    """Issue 13, D8: by-hand.md says that `list` shows what is overruled; the bind was first, the target came later."""
+    subscribed.sandbox.run("bind", "@codex", "--pane", "second")
+    file = subscribed.sandbox.config_file
+    before = file.read_text()
+    file.write_text(f'targets."@codex".pane = "first:0.0"\n{before}')
+    try:
+        pane, note, _ = listed(subscribed)
+        subscribed.sandbox.run("unbind", "@codex")
+        unbound = listed(subscribed)[1]
+    finally:
+        file.write_text(before)
+
+    assert pane == "first:0.0"
+    assert note == "[targets] puts @codex in first:0.0; what it was bound to is not used: `wake-bridge unbind @codex`"
+    assert unbound == ""
+
+
 def test_a_bind_that_a_configured_target_would_overrule_is_refused_and_changes_nothing(targeted: Playground) -> None:
     """Issue 12, A3: what could not help exits 7; neither pane nor ledger is told."""
     refused = targeted.sandbox.run("bind", "@codex", "--pane", "first", expect=7)

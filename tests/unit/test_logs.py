@@ -155,6 +155,16 @@ def test_a_terminal_gets_readable_lines_that_cannot_steer_it(tmp_path: Path) -> 
         lines_of(stream)
 
 
+@pytest.mark.parametrize(("said", "is_plain"), [("", False), ("1", True)])
+def test_no_color_leaves_nothing_but_text_on_a_terminal(said: str, *, is_plain: bool, tmp_path: Path) -> None:
+    """Issue 13, D8, and no-color.org: any value but an empty one; bold is no plain text either."""
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]
+    configure_logging(settings_for(tmp_path), {"NO_COLOR": said}, stream)
+    structlog.get_logger("x").info("job_fell", agent="@codex")
+    assert ("\x1b" not in stream.getvalue()) is is_plain
+
+
 @pytest.mark.parametrize(
     ("environment", "on_terminal", "expected"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from rich.table import Table
 
 from wake_bridge.cli import output
 from wake_bridge.cli.output import Console
@@ -43,3 +44,17 @@ def test_names_are_kept_whole_from_the_left(terminal: pytest.CaptureFixture[str]
     lines = terminal.readouterr().out.splitlines()
     assert any(line.startswith(f"{ID}  ") for line in lines)
     assert sum(line.count("x") for line in lines) == 60
+
+
+@pytest.mark.parametrize(("said", "is_plain"), [("", False), ("1", True)])
+def test_no_color_leaves_no_heading_bold(monkeypatch: pytest.MonkeyPatch, said: str, *, is_plain: bool) -> None:
+    """Issue 13, D8: with NO_COLOR rich takes the colours and leaves what is bold."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", said)
+    terminal = output.screen()
+    table = Table("one")
+    table.add_row("two")
+    with terminal.capture() as written:
+        terminal.print(table)
+    assert ("\x1b" not in written.get()) is is_plain

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from wake_bridge.cli.streams import stop_writing
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
 
 _UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that would steer the terminal, or cannot be written to it; tab and newline are fine."""
@@ -103,14 +107,20 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
+def screen() -> RichConsole:
+    """The terminal that stdout leads to; with `NO_COLOR` it gets plain text (rich by itself leaves what is bold)."""
+    from rich.console import Console as RichConsole
+
+    return RichConsole(color_system=None if os.environ.get("NO_COLOR") else "auto")
+
+
 def _fitted(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Names and ids stay in one piece, to be copied, as long as that leaves room for the sentences beside them."""
     from rich.cells import cell_len
-    from rich.console import Console as RichConsole
     from rich.table import Table
     from rich.text import Text
 
-    console = RichConsole()
+    console = screen()
     columns = list(zip(headings, *rows, strict=True))
     widths = [max(cell_len(cell) for cell in column) for column in columns]
     whole = _kept_whole(columns, widths, console.width - _GAP * (len(columns) - 1))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.cli.output import harmless
+from wake_bridge.cli.output import harmless, screen
 from wake_bridge.cli.times import time_of_day
 from wake_bridge.domain.case import span
 from wake_bridge.domain.errors import NotRunning, OperationFailed, UsageMistake
@@ -81,19 +81,18 @@ def _print_lines(console: Console, look: Look) -> None:
 
 
 def _draw(look: Look, words: Callable[[Mapping[str, Any]], str]) -> None:
-    from rich.console import Console as Screen
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
-    screen = Screen()
+    terminal = screen()
 
     def drawn() -> RenderableType:
         record = look()
         head = Text(harmless(words(record)), overflow="ellipsis", no_wrap=True)
-        return Group(head, Text("Ctrl-C ends it", style="dim"), _table(record["agents"], screen.width))
+        return Group(head, Text("Ctrl-C ends it", style="dim"), _table(record["agents"], terminal.width))
 
-    with Live(drawn(), console=screen, screen=True, auto_refresh=False) as live:
+    with Live(drawn(), console=terminal, screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(TICK)
             live.update(drawn(), refresh=True)

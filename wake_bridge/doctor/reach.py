@@ -30,6 +30,8 @@ async def adapters(view: Viewpoint) -> list[Finding]:
             "reinstall it, in an environment where no other package has its name",
         )
         if entry.trouble or entry.kind is None
+        else untold(f"adapter {entry.name}", entry.unavailable)
+        if entry.unavailable
         else well(f"adapter {entry.name}", entry.module)
         for entry in view.bench.catalogue
     ]

@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from wake_bridge.doctor.file_systems import nearest_that_exists, network_file_system
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.errors import WakeBridgeError
@@ -15,6 +17,7 @@ from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.ledger_store.database import NO_ROOM
 from wake_bridge.edges.logs import FILE_SIZE, FILES, LOG_FILE_NAME
+from wake_bridge.edges.service.serving import serving
 
 OF_OTHERS: Final = 0o077
 """Permission bits nobody but the owner may have."""
@@ -73,14 +76,30 @@ def free_disk(settings: Settings) -> Finding:
 
 
 def log_file(settings: Settings) -> Finding:
-    """Whether the file that a service logs to can be written."""
+    """Whether the file that is logged to can be written; a daemon in a terminal has none unless the settings name one."""
     file = settings.log_file or settings.state_dir / LOG_FILE_NAME
     if file.is_dir():
         return ill("log file", f"{file} is a directory", "set daemon.log_file to a file")
     there = nearest_that_exists(file)
     if (there != file and not there.is_dir()) or not os.access(there, os.W_OK):
         return ill("log file", f"{file} cannot be written", "let this user write there, or set daemon.log_file")
-    return well("log file", f"{file}, at most {FILES * FILE_SIZE // _MEGABYTE} MB")
+    size = f"{file}, at most {FILES * FILE_SIZE // _MEGABYTE} MB"
+    if settings.log_file is not None or _is_written(file, settings):
+        return well("log file", size)
+    return untold(
+        "log file", f"only a service writes {size}; a daemon in a terminal logs there (or to `daemon.log_file`)"
+    )
+
+
+def _is_written(file: Path, settings: Settings) -> bool:
+    """Whether the daemon that runs has it open."""
+    running = serving(settings.state_dir, settings.graph_path).holder
+    if running is None:
+        return False
+    try:
+        return str(file.resolve()) in {one.path for one in psutil.Process(running.pid).open_files()}
+    except psutil.Error:
+        return False
 
 
 def ledger(settings: Settings) -> Finding:

@@ -47,6 +47,7 @@ EVENTS: Final = frozenset(
         # wake events and deliveries
         "event_matched",
         "event_refused",
+        "looked",
         "delivery_held",
         "delivery_locked",
         "delivery_staged",

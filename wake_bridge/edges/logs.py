@@ -28,6 +28,8 @@ LOG_FILE_NAME: Final = "wake-bridge.log"
 FILE_SIZE: Final = 10 * 1024 * 1024
 FILES: Final = 5
 STRICT_VARIABLE: Final = "WAKE_BRIDGE_TEST_STRICT_LOGS"
+NO_COLOUR: Final = "NO_COLOR"
+"""Whoever sets it wants a terminal to get plain text: no colours, nothing bold."""
 
 _WITHHELD: Final = re.compile(r"body|bodytext|body_text|digest|.*(key|token|secret|password)", re.IGNORECASE)
 _PLAIN_KEYS: Final = frozenset({"pane_key", "subject_key"})
@@ -77,7 +79,9 @@ def configure_logging(settings: Settings, environment: Mapping[str, str], stream
     as_console = wanted == "console" or (wanted == "auto" and on_terminal)
 
     handlers: list[logging.Handler] = [logging.StreamHandler(out)]
-    handlers[0].setFormatter(_formatter(_console(colours=on_terminal) if as_console else _JSON))
+    handlers[0].setFormatter(
+        _formatter(_console(colours=on_terminal and not environment.get(NO_COLOUR)) if as_console else _JSON)
+    )
     if (file := log_file_of(settings, environment, on_terminal=on_terminal)) is not None:
         handlers.append(_rotated(file))
         handlers[-1].setFormatter(_formatter(_JSON))

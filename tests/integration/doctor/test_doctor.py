@@ -437,8 +437,9 @@ OF_ADAPTERS = {f"adapter {name}" for name in ("claude", "codex", "heartbeat", "o
 }
 """What is said of each installed adapter; that one may be broken the stray one shows."""
 
-ALWAYS_UNTOLD = {"pruner", "codex app-server", "osascript"}
-"""Checks that do not apply to the sound set-up: nobody prunes an embedded graph, no Codex runs, and this is no Mac."""
+ALWAYS_UNTOLD = {"pruner", "codex app-server", "adapter osascript", "osascript", "log file"}
+"""Checks that do not apply to the sound set-up: nobody prunes an embedded graph, no Codex runs, this is no Mac, and its
+daemon logs to its terminal."""
 
 
 def by_name(findings: Sequence[Finding]) -> dict[str, Finding]:
@@ -463,6 +464,17 @@ def test_every_check_passes_on_a_sound_set_up(setup: Setup) -> None:
     assert {one.check for one in findings if one.ok is None} == ALWAYS_UNTOLD
     assert {one.check for one in findings} | ONLY_WHEN_BROKEN == {row.check for row in TABLE} | OF_ADAPTERS
     assert [one.check for one in findings if one.ok and one.hint] == []
+
+
+def test_the_log_file_is_well_where_the_settings_name_one_and_nobody_s_where_a_terminal_has_the_log(
+    setup: Setup,
+) -> None:
+    """Issue 13, D8: of a daemon in the foreground "log file ok" was said, and there was none."""
+    setup.configure("")
+    assert "a daemon in a terminal logs there" in by_name(setup.examined())["log file"].detail
+
+    setup.configure(f'daemon.log_file = "{setup.directory}/our.log"')
+    assert by_name(setup.examined())["log file"].ok is True
 
 
 def test_a_foreign_graph_whose_pruner_reads_our_cursor_is_well(setup: Setup) -> None:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+import structlog
+
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, Presence, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Binding, Route
@@ -77,6 +79,7 @@ class Watch:
         self._waiting = waiting
         self._changed = changed
         self._looks = Looks(current, clock)
+        self._log = structlog.get_logger("watch")
         self._tracks: dict[RouteKey, Track] = {}
         self._turns = Turns(clock)
         self._stirred = asyncio.Event()
@@ -292,6 +295,12 @@ class Watch:
             # a control plane knows better than hooks, which an interrupted turn tells nothing
             latest = replace(latest, evidence=(*latest.evidence, *self._told(address.identity)))
         track.keep(latest)
+        if self._memory is not None:
+            # a command that looks by itself has no log
+            seen = single_vote(latest.evidence)
+            self._log.debug(
+                "looked", agent=address.identity, where=place.label, reason=seen.vote.value, detail=seen.told
+            )
         return latest
 
     def _note_agent(self, identity: Identity, latest: Observation, now: Instant) -> None:

@@ -226,3 +226,30 @@ def test_a_start_on_a_full_disk_says_so_and_commands_that_read_work_without_a_da
     assert [one["outcome"] for one in box.deliveries()] == ["submitted"]
     for command in READ_ONLY:
         box.run(*command)
+
+
+READ_ONLY_MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+
+
+def test_where_nothing_may_be_written_mail_is_read_and_commands_that_read_answer(playground: Playground) -> None:
+    """Issue 13, B4: `inbox` and `read` printed the mail and ended with 1, and `--consume` left it unread."""
+    isolated = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"])]
+    if shutil.which("unshare") is None or subprocess.run([*isolated, "true"], check=False).returncode:
+        pytest.skip("this kernel lets us make no mount namespace")
+    box = playground.sandbox
+    box.run("init")
+    for name in ("@neo", "@me"):
+        box.run("agent", "add", name)
+    first, second = (box.send("@neo", one) for one in ("one", "two"))
+    box.run("inbox", "@neo", "--limit", "1")
+    for index in box.state_dir.glob("*-shm"):
+        index.unlink()
+    box.command = (*isolated, "sh", "-c", READ_ONLY_MOUNT, str(box.state_dir), *box.command)
+
+    for command in READ_ONLY:
+        box.run(*command)
+    read = box.run("read", "@neo", first)
+    assert "one" in read.stdout
+    assert read.stderr.startswith("note: a wake may announce it again, because nothing could be written down: ")
+    assert [one["messageId"] for one in box.lines("inbox", "@neo", "--consume")] == [second]
+    assert box.lines("inbox", "@neo") == []

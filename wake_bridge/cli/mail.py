@@ -11,7 +11,7 @@ import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
 from wake_bridge.cli.owner import may_touch, speaker
-from wake_bridge.domain.errors import DiskFull, OperationFailed, UsageMistake
+from wake_bridge.domain.errors import LedgerUnwritable, OperationFailed, UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
@@ -285,8 +285,8 @@ def _count_as_announced(run: CommandContext, identity: str, message_ids: list[st
     try:
         with closing(LedgerStore.open(run.settings.state_dir)) as ledger:
             ledger.announce(Identity(identity), message_ids, "inbox", _now())
-    except DiskFull as full:
-        run.console.warn(f"note: a wake may announce it again, because nothing could be written down: {full}")
+    except LedgerUnwritable as refusal:
+        run.console.warn(f"note: a wake may announce it again, because nothing could be written down: {refusal}")
 
 
 def _now() -> Instant:

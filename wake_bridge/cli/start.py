@@ -7,10 +7,11 @@ interpreter's own start.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from wake_bridge import __version__
-from wake_bridge.cli.streams import NOBODY_READS, prepare_streams, stop_writing
+from wake_bridge.cli.streams import NOBODY_READS, arguments_given, prepare_streams, stop_writing
 
 PROGRAM = "wake-bridge"
 VERSION = f"{PROGRAM} {__version__}"
@@ -18,6 +19,7 @@ VERSION = f"{PROGRAM} {__version__}"
 
 def main() -> None:
     """The console script."""
+    _speak_utf8()
     arguments = sys.argv[1:]
     if arguments[:1] == ["hook"] and not any(one.startswith("-") for one in arguments):
         _serve_hook(arguments[1:])
@@ -29,6 +31,21 @@ def main() -> None:
     from wake_bridge.cli.app import cli
 
     cli.main()
+
+
+def _speak_utf8() -> None:
+    """Begin again in Python's UTF-8 mode where the locale is none of UTF-8.
+
+    Names of files and arguments of programs could not hold what mail, tmux and people write: a notice, or the whole
+    command, would be lost. Children are started in the person's own locale, as before.
+    """
+    if sys.getfilesystemencoding() == "utf-8" or not sys.executable:
+        sys.argv[1:] = arguments_given()
+        return
+    try:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
+    except OSError:
+        return  # as well as it goes
 
 
 def _serve_hook(arguments: list[str]) -> None:

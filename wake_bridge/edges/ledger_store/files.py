@@ -128,7 +128,7 @@ def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite
         try:
             return _connect_to_read(path, "mode=ro", migrations)
         except sqlite3.OperationalError:
-            if not is_full(directory):
+            if os.access(directory, os.W_OK) and not is_full(directory):
                 raise
             return _read_without_index(path, migrations)
     except sqlite3.Error as error:
@@ -154,7 +154,7 @@ def _connect_to_read(path: Path, how: str, migrations: Sequence[Migration]) -> s
 
 
 def _read_without_index(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
-    """Read a ledger for whose index the disk has no room; nobody else can have it open then.
+    """Read a ledger for whose index there is no room, or no right to write it; nobody else can have it open then.
 
     What lies in a log that a daemon left when it died is read in a copy, elsewhere.
     """

@@ -204,18 +204,20 @@ class Viewpoint:
         meant = await self.bench.adapters[route.adapter].resolve(said)
         return isinstance(meant, Place) and meant.key == found.key
 
-    async def require_pane(self, adapter: str, name: str) -> None:
-        """Make sure that a pane is called so, as far as the adapter can be asked.
+    async def require_pane(self, adapter: str, name: str) -> Place | None:
+        """Make sure that a pane is called so, as far as the adapter can be asked; answers where it is, if one alone is.
 
         Raises:
             NotFound: none is; with those that may be meant.
         """
         asked = self.bench.adapters.get(adapter)
         if asked is None:
-            return
+            return None
         found = await asked.resolve(Address(Identity(""), suggested=name, suggested_written=self.clock.wall()))
-        if isinstance(found, Place) or not found.detail.startswith(NO_SUCH_NAME):
-            return
+        if isinstance(found, Place):
+            return found
+        if not found.detail.startswith(NO_SUCH_NAME):
+            return None
         sights = (await asked.list_panes()).seen if isinstance(asked, PaneLister) else ()
         names = [text for one in sights for text in (one.name, one.pane_id) if text]
         near = get_close_matches(name, names, n=3)

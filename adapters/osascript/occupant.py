@@ -12,7 +12,7 @@ import psutil
 
 from adapters.bounded_call import BoundedCall
 from adapters.screens.profile import Profile, recognise
-from wake_bridge.domain.programs import is_shell_or_veto
+from wake_bridge.domain.programs import is_shell_or_veto, reads_lines
 
 _COLUMNS: Final = 3
 
@@ -40,6 +40,8 @@ async def occupant_of(
     if harness and harness not in profiles:
         return Occupant("", why=f"no screen profile is called {harness!r}")
     for pid, argv in argvs.items():
+        if harness and reads_lines(argv):
+            return Occupant("", why=f"{argv[0]} has the terminal, and is no {harness}, whatever `harness` says")
         name = "" if is_shell_or_veto(argv) else harness or recognise(argv, profiles) or ""
         if name and _is_stopped(pid):
             return Occupant("", why=f"{name} is stopped")

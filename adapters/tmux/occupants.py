@@ -17,7 +17,7 @@ from adapters.tmux.processes import (
     process_now,
     search_path_of,
 )
-from wake_bridge.domain.programs import SHELLS, is_runner, is_shell_or_veto
+from wake_bridge.domain.programs import SHELLS, is_runner, is_shell_or_veto, reads_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Occupants:
     ) -> Agent | NoAgent:
         """Who has the terminal of the pane started as `pane_pid`.
 
-        `harness` replaces the recognition, never the vetoes; `anew` looks again whatever is remembered, as is done
+        `harness` replaces the recognition, never the vetoes, to which REPLs and their like belong then; `anew` looks again whatever is remembered, as is done
         anyway when the agent has ended or was stopped. Blocks for some milliseconds when it has to look. That nobody is
         there is never remembered, nor that a runner is: a script or `npx` may start the agent at any moment, and the
         command stays theirs.
@@ -97,6 +97,8 @@ class Occupants:
         for process in _group_of(leader, pane_pid):
             if is_shell_or_veto(process.argv):
                 continue
+            if harness and reads_lines(process.argv):
+                return NoAgent(f"{_name_of(process)} has the terminal, and is no {harness}, whatever `harness` says")
             name = harness or recognise(process.argv, self._profiles)
             if name and process.is_stopped:
                 return NoAgent(f"{_name_of(process)} is stopped", "suspended")

@@ -199,13 +199,14 @@ def _window_of(record: Mapping[str, str], answering: Mapping[tuple[str, str], se
 def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:
     """The panes that `target` means: `%id`, `session`, `session:window` or `session:window.pane`, exact.
 
-    A window is given by its index or its whole name. A pane is listed once, however many sessions show it.
+    A window is given by its index or its whole name. A session is found by the name that it was to have, too: tmux
+    writes `_` for the dots in it. A pane is listed once, however many sessions show it.
     """
     name = target.removeprefix("=")
     if is_id(name):
         return _each_once(pane for pane in panes if pane.pane_id == name)
     panes = list(panes)
-    session, _, inside = name.partition(":")
+    session, inside = session_in(panes, target)
     there = [pane for pane in panes if pane.values["session_name"] == session]
     if not inside:
         return _each_once(there)
@@ -215,9 +216,22 @@ def panes_named(panes: Iterable[Pane], target: str) -> list[Pane]:
     return _each_once(pane for pane in found if not has_index or pane.values["pane_index"] == index)
 
 
+def session_in(panes: Iterable[Pane], target: str) -> tuple[str, str]:
+    """What tmux calls the session of a target, and what stands behind the colon.
+
+    No session has a dot in its name; but `app.0` may be meant for a pane of a session that is there.
+    """
+    session, _, inside = target.removeprefix("=").partition(":")
+    before, dot, after = session.rpartition(".")
+    if not dot or (after.isdecimal() and any(pane.values["session_name"] == before for pane in panes)):
+        return session, inside
+    return session.replace(".", "_"), inside
+
+
 def window_in(panes: Iterable[Pane], target: str) -> tuple[str, bool]:
     """How a target calls the window, and whether a pane's index stands behind it; empty where it names none."""
-    session, _, inside = target.removeprefix("=").partition(":")
+    panes = list(panes)
+    session, inside = session_in(panes, target)
     if any(_is_window(pane, inside) for pane in panes if pane.values["session_name"] == session):
         return inside, False
     return inside.rpartition(".")[0], bool(inside)
@@ -238,7 +252,7 @@ def rests_on_an_index(target: str, panes: Sequence[Pane]) -> bool:
 
     A name that means no pane now, or several, is judged by its words alone.
     """
-    session, _, inside = target.removeprefix("=").partition(":")
+    session, inside = session_in(panes, target)
     if session.isdecimal():
         return True
     if not inside:

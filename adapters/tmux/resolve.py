@@ -13,7 +13,7 @@ from adapters.tmux.facts import NoPane
 from adapters.tmux.fence import breach, fence_around
 from adapters.tmux.listing import Listing
 from adapters.tmux.occupants import Agent, Occupants
-from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, rests_on_an_index
+from adapters.tmux.panes import Pane, is_id, panes_claimed_by, panes_named, rests_on_an_index, session_in
 from adapters.tmux.processes import age_of, process_now, started_at
 from adapters.tmux.sockets import why_not_ours
 from wake_bridge.domain.delivery import HoldReason
@@ -362,7 +362,7 @@ class Resolver:
             return Nowhere(HoldReason.UNREACHABLE, panes.why, target)
         found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
         if not found:
-            return Nowhere(HoldReason.UNREACHABLE, f"{NO_SUCH_NAME} {target!r}", target)
+            return Nowhere(HoldReason.UNREACHABLE, f"{NO_SUCH_NAME} {target!r}{_meant(target, panes)}", target)
         whys = [self._stranger(one, harness, expected) for one in found]
         if all(whys):
             return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {whys[0]}", target)
@@ -456,8 +456,15 @@ def _settled(claims: Sequence[Claim], panes: Sequence[Pane]) -> set[Identity]:
 
 def _are_beside(one: str, other: str) -> bool:
     """Whether two names speak of the same session, or of sessions that tmux itself has numbered."""
-    sessions = [name.removeprefix("=").partition(":")[0] for name in (one, other)]
+    sessions = [session_in((), name)[0] for name in (one, other)]
     return sessions[0] == sessions[1] or all(name.isdecimal() for name in sessions)
+
+
+def _meant(target: str, panes: Sequence[Pane]) -> str:
+    """The session that may be meant by a name with a colon in it: the colon can as well stand before a window."""
+    name = target.replace(":", "_").replace(".", "_")
+    is_there = ":" in target and any(pane.values["session_name"] == name for pane in panes)
+    return f"; tmux writes `_` for `:` and `.` in a session's name: {name!r} is there" if is_there else ""
 
 
 def _may_be_the_same(one: Expected, other: Expected) -> bool:

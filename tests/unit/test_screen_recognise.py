@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adapters.screens import is_shell_or_veto, load_profiles, recognise
-from wake_bridge.domain.programs import HARNESSES, Known, is_runner
+from wake_bridge.domain.programs import HARNESSES, Known, is_runner, reads_lines
 
 PROFILES = load_profiles()
 
@@ -125,3 +125,53 @@ def test_commands_know_the_harnesses_that_the_bundled_profiles_know() -> None:
     told = {name: one.recognise for name, one in PROFILES.items()}
 
     assert {name: Known(one.commands, one.packages, one.modules) for name, one in told.items()} == dict(HARNESSES)
+
+
+@pytest.mark.parametrize(
+    ("argv", "harness"),
+    [
+        (["/nix/store/abc-claude-code-2.1/bin/.claude-unwrapped"], "claude"),
+        ([".claude-wrapped", "--resume"], "claude"),
+        (["/nix/store/abc/bin/..claude-wrapped-wrapped"], "claude"),
+        (["/nix/store/abc/bin/.codex-wrapped_"], "codex"),
+        (["node", "/nix/store/abc/bin/.gemini-wrapped"], "gemini"),
+        (["/nix/store/abc/bin/python3.12", "/nix/store/def/bin/.aider-wrapped"], "aider"),
+        ([".opencode-wrapped"], "opencode"),
+        ([".unwrapped"], None),
+        (["claude-unwrapped"], None),
+        ([".nvim-wrapped", "claude"], None),
+    ],
+)
+def test_what_a_wrapper_of_nix_starts_is_the_program(argv: list[str], harness: str | None) -> None:
+    """Issue 13, B5: Nix and devenv call it `.claude-unwrapped`, `.claude-wrapped`; an editor stays a veto."""
+    assert recognise(argv, load_profiles()) == harness
+
+
+@pytest.mark.parametrize(
+    ("argv", "does"),
+    [
+        (["cat"], True),
+        (["env", "PAGER=less", "psql", "shop"], True),
+        (["/usr/bin/sqlite3", "shop.db"], True),
+        (["python3"], True),
+        (["python3", "-i"], True),
+        (["python3.12", "-qi", "agent.py"], True),
+        (["python3", "-"], True),
+        (["python3", "-m", "code"], True),
+        (["node"], True),
+        (["node", "-i"], True),
+        (["node", "inspect", "a.js"], True),
+        (["bun", "repl"], True),
+        (["lua5.4"], True),
+        (["irb"], True),
+        (["python3", "agent.py", "-i"], False),
+        (["python3", "-m", "aider"], False),
+        (["python3", "-c", "import agent"], False),
+        (["node", "--no-warnings", "agent.js"], False),
+        (["my-agent"], False),
+        (["bun", "run", "agent"], False),
+    ],
+)
+def test_a_repl_a_pager_and_a_database_read_lines_and_a_program_does_not(argv: list[str], does: bool) -> None:
+    """Issue 13, B5: such a program is no agent where `harness` is forced, either."""
+    assert reads_lines(argv) is does

@@ -107,3 +107,22 @@ def test_no_value_can_pass_for_a_separator() -> None:
     assert first != second
     assert first.records(printed, names) == [{"pane_id": "%1", "pane_title": f"a\n~0~{second.between_fields}b\n"}]
     assert first.records(f"%1{first.between_records}", names) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ("my.app", ["%7"]),
+        ("=my.app:", ["%7"]),
+        ("my.app:0", ["%7"]),
+        ("my.app:main.0", ["%7"]),
+        ("my_app", ["%7"]),
+        ("bill.0", []),
+        ("my:app", []),
+    ],
+)
+def test_a_session_is_found_by_the_name_that_it_was_to_have(target: str, found: list[str]) -> None:
+    """Issue 13, B5: tmux writes `_` for a dot, which is in no session's name; a colon can stand before a window, too."""
+    others = [pane("my_app", 0, 0, "%7", window_name="main"), pane("bill_0", 0, 0, "%8")]
+    panes = [*PANES, *others]
+    assert [one.pane_id for one in panes_named(panes, target)] == found

@@ -182,7 +182,10 @@ def _require_pane(run: CommandContext, wish: Wish) -> None:
     if wish.pane is None:
         return
     with contextlib.suppress(LedgerError, OperationFailed):
-        asyncio.run(Viewpoint(run.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
+        place = asyncio.run(Viewpoint(run.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
+        session = wish.pane.removeprefix("=").partition(":")[0]
+        if place is not None and "." in session and place.label.startswith(f"{session.replace('.', '_')}:"):
+            run.console.warn(f"note: tmux calls it {place.label}: no session's name has a dot in it")
 
 
 def _warn_of_target(run: CommandContext, identity: Identity) -> None:

@@ -71,6 +71,23 @@ NOT_AGENTS: Final = SHELLS | frozenset(
     }
 )  # fmt: skip
 
+LINE_READERS: Final = frozenset(
+    {
+        "cat", "tac", "tee", "tail", "bc", "dc", "awk", "gawk", "mawk", "ed", "w3m", "lynx", "fzf", "journalctl",
+        "psql", "pgcli", "mysql", "mariadb", "mycli", "sqlite", "sqlite3", "litecli", "duckdb", "usql", "sqlplus", "sqlcmd",
+        "redis-cli", "mongo", "mongosh", "cqlsh", "clickhouse-client", "gdb", "lldb", "pdb", "pdb3",
+        "ipython", "ipython3", "bpython", "ptpython", "irb", "pry", "ghci", "jshell", "erl", "iex", "gnuplot", "octave",
+        "R",
+    }
+)  # fmt: skip
+"""What reads lines for itself, and would take a wake for its own: a REPL, a pager's like, a shell of a database."""
+
+_READERS_OF_CODE: Final = re.compile(
+    r"(?:node(?:js)?|bun|deno|pypy3?|python|perl|ruby|lua(?:jit)?|php|julia|tclsh)(?:[\d.]+)?"
+)
+_INTERACTIVE: Final = re.compile(r"-[A-Za-z]*i[A-Za-z]*|--interactive")
+_REPL_MODULES: Final = frozenset({"IPython", "asyncio", "bpython", "code", "pdb", "ptpython", "sqlite3"})
+
 _INTERPRETERS: Final = re.compile(r"(?:node(?:js)?|bun|deno|pypy3?|python)(?:[\d.]+)?")
 _PACKAGE_RUNNERS: Final = frozenset({"npx", "bunx", "uvx", "pnpx"})
 _PACKAGE_MANAGERS: Final = {
@@ -88,6 +105,9 @@ _FLAGS_WITH_VALUE: Final = frozenset(
 )
 _FLAGS_WITH_CODE: Final = frozenset({"-c", "-e", "-p", "--eval", "--print"})
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.\w]*)?")
+_WRAPPED: Final = re.compile(r"\.(.+?)-(?:un)?wrapped_*")
+"""What Nix and devenv call the program that a wrapper of theirs starts: `.claude-wrapped`, `..claude-wrapped-wrapped`."""
+
 _SCRIPT_ENDINGS: Final = (".js", ".mjs", ".cjs", ".ts", ".py", ".exe")
 
 
@@ -111,6 +131,27 @@ def is_shell_or_veto(argv: Sequence[str]) -> bool:
     """Whether this process is a shell, or another program that must never be typed into. No process at all is one."""
     rest = _past_launchers(argv)
     return not rest or _program_name(rest[0].removeprefix("-")) in NOT_AGENTS
+
+
+def reads_lines(argv: Sequence[str]) -> bool:
+    """Whether this process reads a person's lines for itself: a REPL, a pager's like, the shell of a database.
+
+    It is no agent where a configured `harness` says so: an interpreter that is given no program, or `-i`, is one as well.
+    """
+    rest = _past_launchers(argv)
+    name = _program_name(rest[0]) if rest else ""
+    if name in LINE_READERS:
+        return True
+    if not _READERS_OF_CODE.fullmatch(name):
+        return False
+    arguments = list(rest[1:])
+    kind, word = _script_or_module(arguments)
+    if kind == "module":
+        return word in _REPL_MODULES
+    given = arguments.index(word) if word in arguments else len(arguments)
+    is_interactive = any(_INTERACTIVE.fullmatch(one) for one in arguments[:given])
+    has_code = any(one in _FLAGS_WITH_CODE for one in arguments)
+    return is_interactive or word in {"-", "repl", "inspect", "debug"} or (not word and not has_code)
 
 
 def is_runner(argv: Sequence[str]) -> bool:
@@ -184,11 +225,13 @@ def _without_version(package: str) -> str:
 
 
 def _program_name(path: str) -> str:
-    """The name behind directories, script endings and versioned installations (`claude/versions/2.1.0`)."""
+    """The name behind directories, script endings, wrappers and versioned installations (`claude/versions/2.1.0`)."""
     parts = [part for part in PurePosixPath(path).parts if part not in {"/", "versions", "bin", "current"}]
     while parts and _VERSION.fullmatch(parts[-1]):
         parts.pop()
     name = parts[-1] if parts else ""
+    while wrapped := _WRAPPED.fullmatch(name):
+        name = wrapped[1]
     for ending in _SCRIPT_ENDINGS:
         name = name.removesuffix(ending)
     return name

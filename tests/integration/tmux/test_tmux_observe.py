@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -123,6 +124,19 @@ def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene: 
 
     assert verdict.hold is HoldReason.NO_AGENT
     assert program in verdict.saw
+
+
+@pytest.mark.parametrize("argv", [["cat"], [sys.executable, "-i"], ["sh", "-c", "cat; true"]])
+def test_what_reads_lines_for_itself_is_no_agent_even_for_a_named_harness(scene: Scene, argv: list[str]) -> None:
+    """Issue 13, B5: a REPL and a pager got the paste; they veto, behind a script as well."""
+    pane = scene.tmux.new_pane(argv)
+    program = "cat" if "cat" in argv[-1] else "python"
+    give_up = time.monotonic() + 30
+    while (verdict := scene.verdict(str(pane.pane_id), harness="fake")).saw.find(program) < 0:
+        assert time.monotonic() < give_up, verdict
+
+    assert verdict.hold is HoldReason.NO_AGENT
+    assert "whatever `harness` says" in verdict.saw
 
 
 def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene: Scene) -> None:

@@ -50,6 +50,21 @@ def test_a_window_of_that_name_in_another_session_is_never_hit(scene: Scene) -> 
     assert found.label == "other:claude.0"
 
 
+def test_what_tmux_writes_otherwise_in_a_name_is_found_or_said(scene: Scene) -> None:
+    """Issue 13, B5: a session that is to be called `my.app` is `my_app`; `my:app` may mean a window, and is explained."""
+    agent = scene.resident(session="app")
+    scene.tmux.run("rename-session", "-t", "app", "my.app")
+    assert scene.tmux.run("display-message", "-p", "-t", agent.id, "#S").strip() == "my_app"
+
+    found = scene.resolve(scene.address("my.app"))
+    nowhere = scene.resolve(scene.address("my:app"))
+
+    assert isinstance(found, Place)
+    assert (found.label, found.key.rpartition("|")[2]) == ("my_app:0.0", agent.id)
+    assert isinstance(nowhere, Nowhere)
+    assert "tmux writes `_` for `:` and `.` in a session's name: 'my_app' is there" in nowhere.detail
+
+
 @pytest.mark.parametrize("target", ["agents", "=agents", "agents:0", "agents:0.0", "%0"])
 def test_a_pane_is_found_by_every_exact_name(scene: Scene, target: str) -> None:
     """CONTRACT: `pane` is %id, session, session:window or session:window.pane; always exact."""

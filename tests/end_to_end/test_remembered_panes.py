@@ -214,6 +214,7 @@ def test_windows_that_are_renumbered_wake_nobody_else(world: Playground) -> None
     daemon.stop()
 
     alone = world.sandbox.run("presence", "@a").stdout
+    assert alone.startswith("@a is unknown; its name leads to work:0.0")
     assert "which is @b's" in alone
     assert "wake-bridge bind @a" in alone
     listed = world.sandbox.ask("list", "@a")["subscriptions"][0]

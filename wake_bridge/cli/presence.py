@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 @pass_run
 def presence(run: CommandContext, identity: str, explain: bool) -> None:
     """Say what is known about an identity's agent now, and why."""
+    from wake_bridge.domain.delivery import HoldReason
+
     record = _presence(run, identity)
-    where = f" in {record['where']}" if record["where"] else ""
+    # of one that has moved only the pane is known where its name leads, which is another one's
+    leads = "; its name leads to" if record["holdReason"] == HoldReason.MOVED else " in"
+    where = f"{leads} {record['where']}" if record["where"] else ""
     route = f" (route {record['route']})" if record["route"] else ""
     lines = [f"{identity} is {record['state']}{where}{route}"]
     if record["why"]:

@@ -279,6 +279,23 @@ def test_a_run_that_was_killed_may_have_seen_an_agent_after_it_wrote_it_down(
     assert memory.of(AGENT) == replace(found, seen_at=later(1_000))
 
 
+@pytest.mark.parametrize(("pane_started", "since"), [(FENCE.pane_started, 0), ("of another boot", 5_000)])
+def test_a_pane_of_another_boot_is_another_one_though_server_and_pane_have_the_same_ids(
+    ledger: LedgerStore, pane_started: str, since: int
+) -> None:
+    """Issue 12 A1: else its server would count as ended for ever, and whoever lives beside it as new."""
+    ledger.remember(AGENT, RememberedPane("work", "", FENCE, START, START), None)
+    memory = Memory(ledger, START)
+    there = replace(FENCE, pane_started=pane_started, agent_pid=FENCE.agent_pid + 1)
+
+    address = Address(AGENT, suggested="work", remembered=memory.of(AGENT))
+    memory.note(address, Place("", "work:0.0", there), later(5_000))
+
+    found = memory.of(AGENT)
+    assert found is not None
+    assert found.since == later(since)
+
+
 def test_an_agent_that_was_seen_in_the_future_counts_as_seen_now(ledger: LedgerStore) -> None:
     """Issue 12 D1: after the clock was set back no stored instant lies ahead."""
     ledger.remember(AGENT, RememberedPane("work", "", FENCE, later(HOUR), later(2 * HOUR)), None)

@@ -60,7 +60,9 @@ class Memory:
         written = self._ledger.remembered(identity) if is_known else None
         if written is not None and now - written.seen_at < WRITTEN_EVERY:
             return
-        since = was.since if was is not None and is_same_pane else now
+        # after a boot another server may have the pid of the one before, and its panes the same ids
+        is_same_process = was is not None and was.fence.pane_started == fence.pane_started
+        since = was.since if was is not None and is_same_pane and is_same_process else now
         if not self._ledger.remember(
             identity, RememberedPane(address.name, address.socket, fence, since, now), address.remembered
         ):

@@ -82,6 +82,7 @@ class Viewpoint:
         memory = Memory(ledger, self.clock.now() if ended is None else min(ended, self.clock.now()))
         remembered = {one.identity: memory.of(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
+        self.window_hits = ledger.window_hits()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}

@@ -42,6 +42,7 @@ from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import Whose
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.tail import Tail
+from wake_bridge.engine.watch.graph_presence import GraphPresence
 from wake_bridge.engine.watch.memory import Memory
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
@@ -217,6 +218,7 @@ def wire(
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
         told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for),
+        said=GraphPresence(inquiry, current, clock).of,
         memory=memory,
     )
     for adapter in bench.adapters.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -266,3 +267,14 @@ def test_pruning_costs_as_much_as_there_is_to_prune(ledger: LedgerStore, new_id:
 
     assert cost_of(ledger, lambda: ledger.prune(later(1), 10_000)) <= once * 3.6
     assert ledger.tally().delivered == 0
+
+
+def test_each_subscription_counts_the_events_that_joined_a_wake(ledger: LedgerStore, new_id: NewId) -> None:
+    """Issue "whose is it": what a window has gathered, by subscription; the event that began the wake is none of it."""
+    both = replace(sample_event(3), other_subscriptions=("WAKE_SUB:2",))
+    assert dict(ledger.window_hits()) == {}
+
+    open_delivery(ledger, sample_event(1), sample_event(2), both, new_id=new_id)
+    open_delivery(ledger, sample_event(4, identity="@other"), new_id=new_id)
+
+    assert dict(ledger.window_hits()) == {"WAKE_SUB:1": 2, "WAKE_SUB:2": 1}

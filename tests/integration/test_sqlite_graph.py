@@ -395,3 +395,15 @@ def test_a_page_of_endless_messages_is_cut_short(
     found = [entry.edge.source for entry in read_all(graph)[0] if entry.edge]
     assert found == sent
     assert len(page.entries) < len(read_all(graph)[0])
+
+
+def test_presence_rows_are_read_while_they_are_recent(graph: SqliteGraph, core: MemoryCore) -> None:
+    """DESIGN §5: each start of a server leaves one, most of them of long ago; a broken one harms nobody."""
+    old, new = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:09.000Z"
+    for boot, seen in (("1", old), ("2", new)):
+        core.put(f"HARNESS_PRESENCE:@a:{boot}", "HARNESS_PRESENCE", {"agentIdentity": "@a", "lastSeenAt": seen})
+    core.sql("INSERT INTO Nodes (id, data) VALUES ('HARNESS_PRESENCE:@a:3', '{')")
+
+    found = graph.presences(Instant(1_767_225_605_000))
+
+    assert [one["lastSeenAt"] for one in found] == [new]

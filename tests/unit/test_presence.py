@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from wake_bridge.domain.delivery import HoldReason
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import (
     SAMPLES_APART,
     Evidence,
@@ -15,7 +15,11 @@ from wake_bridge.domain.presence import (
     PresenceState,
     fuse,
     single_vote,
+    told_in_graph,
 )
+from wake_bridge.domain.routing import Capabilities
+from wake_bridge.edges.records import presence_record
+from wake_bridge.engine.watch.look import Seen
 
 NOW = Instant(1_800_000_000_000)
 FRESH_FOR = 5_000
@@ -126,3 +130,33 @@ def test_the_five_states_and_the_sources_are_the_seeds() -> None:
     """DESIGN §5: five states; the seed's six sources and three more."""
     assert {state.value for state in PresenceState} == {"unknown", "idle", "active", "waitingOnApproval", "userTyping"}
     assert len(PresenceSource) == 9
+
+
+@pytest.mark.parametrize(
+    ("state", "weighs"), [("active", True), ("waitingOnApproval", True), ("userTyping", True), ("idle", False)]
+)
+def test_a_presence_row_of_the_graph_weighs_against_idle_and_never_for_it(state: str, weighs: bool) -> None:
+    """DESIGN §5: HARNESS_PRESENCE is weak evidence while it is fresh; idle, or unknown, is only said."""
+    row = {"state": state, "source": "mcp-client", "lastSeenAt": "2026-01-01T00:00:00.000Z", "status": "active"}
+    at = Instant(1_767_225_600_000)
+
+    said = told_in_graph(row, Instant(at + 4_000), 5_000)
+
+    assert said is not None
+    assert (said.vote, said.weighs, said.source) == (PresenceState(state), weighs, PresenceSource.MCP_CLIENT)
+    assert told_in_graph(row, Instant(at + 6_000), 5_000) is None, "it is not fresh any more"
+    assert told_in_graph(row, Instant(at - 6_000), 5_000) is None, "a clock that is ahead vetoes nothing for ever"
+    assert told_in_graph({**row, "status": "retired"}, at, 5_000) is None
+    asleep = told_in_graph({**row, "state": "asleep"}, at, 5_000)
+    assert asleep is not None
+    assert not asleep.weighs, "who writes that it does not know holds up nothing"
+
+
+def test_a_presence_record_says_what_can_be_done_with_the_agent() -> None:
+    """Issue "whose is it": the harness, and the abilities of the route that it was seen on."""
+    presence = Presence(PresenceState.UNKNOWN, PresenceSource.CODEX_APP_SERVER, NOW, capabilities=("codex",))
+    able = Capabilities(composer_independent=True, can_steer=True, idempotent=True)
+
+    record = presence_record(Identity("@a"), Seen(presence, "codex", capabilities=able))
+
+    assert record["capabilities"] == ["codex", "start", "steer", "composer_independent", "idempotent"]

@@ -10,12 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState
+from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.edges.records import glance_record
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch import watch
+from wake_bridge.engine.watch.graph_presence import GraphPresence
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.turns import RESOLVE_AGAIN, RESOLVED_AT_ONCE
 from wake_bridge.engine.watch.watch import (
@@ -31,6 +33,8 @@ from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, Mem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from wake_bridge.engine.inquiry import Inquiry
 
 ADA = Identity("@ada")
 
@@ -418,3 +422,35 @@ def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> Non
         scene.watch.forget(Identity(f"@{name}"))
     scene.rounds()
     assert all(scene.watch.sighted(Identity(f"@{name}")) for name in names(5))
+
+
+def test_what_the_graph_says_weighs_against_idle_while_it_is_fresh() -> None:
+    """DESIGN §5: a HARNESS_PRESENCE row is read with each look, at most once a second, and a busy graph vetoes nothing."""
+    scene = Scene([ADA])
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    rows = [{"agentIdentity": ADA, "state": "active", "source": "mcp-client", "lastSeenAt": "1970-01-01T00:16:40.000Z"}]
+    asked: list[Instant] = []
+
+    class Graph:
+        async def presences(self, since: Instant) -> list[dict[str, str]]:
+            asked.append(since)
+            if scene.clock.at > 1_004_000:
+                raise SourceUnavailable("it is locked")
+            return rows
+
+    said = GraphPresence(cast("Inquiry", Graph()), Current(EngineSettings()), scene.clock)
+
+    def told() -> tuple[Evidence, ...]:
+        return asyncio.run(said.of(ADA))
+
+    assert [one.vote for one in told()] == [PresenceState.ACTIVE]
+    assert single_vote((Evidence("composer-empty", PresenceState.IDLE), *told())).vote is PresenceState.ACTIVE
+    assert len(asked) == 1, "once a second"
+    assert asyncio.run(said.of(Identity("@other"))) == ()
+    scene.watch._said = said.of
+    route = scene.routes.of(ADA)[0]
+    place = asyncio.run(scene.watch.locate(route))
+    assert isinstance(place, Place)
+    assert asyncio.run(scene.watch.look(route, place)).state is PresenceState.ACTIVE
+    scene.clock.at += 4_500
+    assert told() == (), "the graph does not answer"

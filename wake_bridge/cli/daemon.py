@@ -83,7 +83,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     bound = ledger.bindings()
     absence = since_you_left(ledger, last_look(settings.state_dir))
     notices = ledger.standing_notices(NOTICES)
-    degraded = ledger.degraded_routes()
+    degraded, hits = ledger.degraded_routes(), ledger.window_hits()
     ledger.close()
     told, who = daemon.told, daemon.holder
     seen = standing(settings, bound)
@@ -106,6 +106,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
         "since": told.get("since", who.since if who else None),
         "holds": dict(tally.holds),
         "waiting": waiting,
+        "windowHits": [{"subscriptionId": one, "hits": count} for one, count in sorted(hits.items())],
         "paused": [{"target": one.identity, "until": time_or_none(one.until)} for one in pauses],
         "degraded": [
             {"agentIdentity": one.identity, "route": one.adapter, "why": one.why, "since": time_or_none(one.at)}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from wake_bridge.cli.json_names import with_new_names
 from wake_bridge.cli.streams import stop_writing
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 
@@ -58,7 +59,7 @@ class Console:
     def line(self, value: Mapping[str, Any], text: str = "") -> None:
         """One of the command's answers."""
         if self.as_json:
-            click.echo(json.dumps(value, separators=(",", ":"), default=str))
+            click.echo(json.dumps(with_new_names(value), separators=(",", ":"), default=str))
         else:
             click.echo(harmless(text or "  ".join(f"{name}: {_plain(one)}" for name, one in value.items())))
 

@@ -36,7 +36,12 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
             may_touch(run, "list", identity)
         verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
     shown = [
-        {**one, "pane": homes.of(one["agentIdentity"]).where or None, "note": homes.overruled(one["subscriptionId"])}
+        {
+            **one,
+            "pane": homes.of(one["agentIdentity"]).where or None,
+            "note": homes.overruled(one["subscriptionId"]),
+            "windowHits": homes.window_hits(one["subscriptionId"]),
+        }
         for one in verdicts
         if identity in {None, one["agentIdentity"]} and invoker(run).may_be(one["agentIdentity"])
     ]
@@ -79,6 +84,10 @@ class _Homes:
         if identity not in self._known:
             self._known[identity] = asyncio.run(self._view.trouble_with(identity))
         return self._known[identity]
+
+    def window_hits(self, subscription_id: str) -> int:
+        """How many of its events joined a wake that another one had begun."""
+        return self._view.window_hits.get(subscription_id, 0)
 
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""

@@ -6,11 +6,13 @@ whatever is not known is `unknown`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import Instant
 
 SAMPLES_APART: Final = 1500
@@ -118,6 +120,20 @@ _VETO_ORDER: Final = (
     PresenceState.ACTIVE,
     PresenceState.UNKNOWN,
 )
+
+
+def told_in_graph(said: Mapping[str, object], now: Instant, fresh_for: int) -> Evidence | None:
+    """What a HARNESS_PRESENCE row says, as evidence; None where it is not fresh, or no active row.
+
+    What speaks against waking weighs. That an agent is idle, or that nobody knows, is only said.
+    """
+    seen_at = parse_instant(said.get("lastSeenAt"))
+    if seen_at is None or abs(now - seen_at) > fresh_for or said.get("status", "active") != "active":
+        return None
+    vote = next((one for one in PresenceState if one == said.get("state")), PresenceState.UNKNOWN)
+    source = next((one for one in PresenceSource if one == said.get("source")), PresenceSource.UNKNOWN)
+    weighs = vote in {PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL, PresenceState.USER_TYPING}
+    return Evidence("harness-presence", vote, "a row of the graph says so", "graph", source, weighs=weighs)
 
 
 def single_vote(evidence: tuple[Evidence, ...]) -> Evidence:

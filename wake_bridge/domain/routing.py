@@ -29,6 +29,17 @@ class Capabilities:
     watchable: bool = True
     last_resort: bool = False
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What can be done with an agent on that route, in a word each."""
+        able = {
+            "start": self.can_start,
+            "steer": self.can_steer,
+            "composer_independent": self.composer_independent,
+            "idempotent": self.idempotent,
+        }
+        return tuple(word for word, is_so in able.items() if is_so)
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:

@@ -92,7 +92,7 @@ def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
         "activeTurnId": presence.active_turn_id,
         "source": presence.source,
         "lastSeenAt": time_or_none(presence.seen_at),
-        "capabilities": list(presence.capabilities),
+        "capabilities": [*presence.capabilities, *(seen.capabilities.words if seen.capabilities else ())],
         "route": seen.adapter or None,
         "where": presence.where or None,
         "why": presence.detail,

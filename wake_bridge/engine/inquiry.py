@@ -57,6 +57,10 @@ class Inquiry:
         """Unread messages for an identity that were sent since then, with the edge that addressed each."""
         return await self._ask(lambda log: log.unread_mail(identity, since))
 
+    async def presences(self, since: Instant) -> list[Json]:
+        """What programs say in the graph of how agents have stood since then."""
+        return await self._ask(lambda log: log.presences(since))
+
     async def _ask(self, question: Callable[[ChangeLog], Answer]) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
 

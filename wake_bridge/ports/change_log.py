@@ -197,6 +197,9 @@ class ChangeLog(Protocol):
     def unread_mail(self, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
         """Unread messages for an identity, oldest first: id, properties, and the edge that addressed it."""
 
+    def presences(self, since: Instant) -> list[Json]:
+        """Properties of the HARNESS_PRESENCE rows that were seen last since then."""
+
     def recent_mail(self, since: Instant) -> list[str]:
         """Ids of the messages sent since then, oldest first, for the look-back of a lost cursor."""
 

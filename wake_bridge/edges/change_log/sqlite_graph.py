@@ -28,6 +28,7 @@ from wake_bridge.edges.change_log.sqlite_pieces import (
 )
 from wake_bridge.edges.change_log.sqlite_rows import RowReader, Stored, stored_or_none, text, without_body
 from wake_bridge.edges.change_log.sqlite_source import Rows, SqliteSource
+from wake_bridge.edges.timestamps import timestamp_of_instant
 from wake_bridge.ports.change_log import (
     IDENTITY_LABELS,
     BrokenRow,
@@ -86,6 +87,11 @@ _TOUCHED: Final = """
     SELECT entity_id FROM GraphLog WHERE log_id > ?1 AND log_id <= ?2
     UNION SELECT e.source FROM GraphLog g JOIN Edges e ON e.id = g.entity_id
     WHERE g.log_id > ?1 AND g.log_id <= ?2 AND g.entity_type = 'edges' AND e.type IN ('SENT_TO', 'DELIVERED_TO')
+"""
+PRESENCE_LABEL: Final = "HARNESS_PRESENCE"
+_PRESENCES: Final = """
+    SELECT rowid FROM Nodes WHERE id >= 'HARNESS_PRESENCE:' AND id < 'HARNESS_PRESENCE;'
+    AND CASE WHEN json_valid(data) THEN json_extract(data, '$.properties.lastSeenAt') >= ? ELSE 0 END
 """
 _WITH_EVENTS: Final = _ROWS.format(events="g.event_id, g.event_payload")
 _WITHOUT_EVENTS: Final = _ROWS.format(events="NULL, NULL")
@@ -247,6 +253,15 @@ class SqliteGraph:
         """See `ChangeLog.unread_mail`."""
         self._source.refresh()
         return sqlite_mail.unread_mail(self._source, identity, since)
+
+    def presences(self, since: Instant) -> list[Json]:
+        """See `ChangeLog.presences`; the ids begin alike, so they are a range of the primary key."""
+        self._source.refresh()
+        # there is one for each start of a server, and nobody deletes them
+        keys = keys_of(self._source, _PRESENCES, timestamp_of_instant(since))
+        rows = rows_of(self._source, keys, NODES, lambda key: node_row(self._source, key))
+        nodes = (stored_or_none(data) for _, data in rows)
+        return [node.properties for node in nodes if node and node.label == PRESENCE_LABEL]
 
     def recent_mail(self, since: Instant) -> list[str]:
         """See `ChangeLog.recent_mail`."""

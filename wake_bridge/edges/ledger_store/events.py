@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Identity, Instant
@@ -41,3 +43,17 @@ class EventRecord(LedgerPart):
             (to_json(list(subject_keys)), identity),
         )
         return {row["subject_key"] for row in found}
+
+    def window_hits(self) -> Mapping[str, int]:
+        """See `Ledger.window_hits`."""
+        hits: Counter[str] = Counter()
+        for row in self._db.rows(
+            "SELECT subscription_id, other_subscriptions, COUNT(DISTINCT id) AS hits FROM ("
+            " SELECT e.id, e.subscription_id, e.other_subscriptions,"
+            "  ROW_NUMBER() OVER (PARTITION BY d.delivery_id ORDER BY e.seq) AS place"
+            "  FROM delivery_event AS d JOIN wake_event AS e ON e.id = d.event_id"
+            ") WHERE place > 1 GROUP BY subscription_id, other_subscriptions"
+        ):
+            for one in (row["subscription_id"], *json.loads(row["other_subscriptions"])):
+                hits[one] += row["hits"]
+        return hits

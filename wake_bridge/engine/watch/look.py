@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.domain.routing import Prospect
+from wake_bridge.domain.routing import Capabilities, Prospect
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
@@ -20,12 +20,13 @@ from wake_bridge.ports.clock import Clock
 class Seen:
     """How an identity stands: the presence by which a wake would be decided now, and the adapter it comes from.
 
-    `others` are the routes that were asked before it, in order, each with what it showed or why it led nowhere.
+    `capabilities` are what that adapter can do, None where none was asked. `others` are the routes that were asked before it, in order, each with what it showed or why it led nowhere.
     """
 
     presence: Presence
     adapter: str = ""
     others: Sequence[Prospect] = ()
+    capabilities: Capabilities | None = None
 
 
 async def presence_of(identity: Identity, routes: Routes, watch: Watch, current: Current, clock: Clock) -> Seen:
@@ -41,13 +42,14 @@ async def presence_of(identity: Identity, routes: Routes, watch: Watch, current:
     deciding = prospects.at(verdict.route) if verdict.route is not None else None
     others = [one for one in asked if one is not deciding]
     if deciding is not None and deciding.presence is not None:
-        return Seen(deciding.presence, deciding.route.adapter, others)
+        return Seen(deciding.presence, deciding.route.adapter, others, deciding.route.capabilities)
     why = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)
     for one in asked:
         if one.presence is not None and (
             one.presence.state is not PresenceState.UNKNOWN or one.presence.hold is why.reason
         ):
-            return Seen(one.presence, one.route.adapter, [other for other in asked if other is not one])
+            rest = [other for other in asked if other is not one]
+            return Seen(one.presence, one.route.adapter, rest, one.route.capabilities)
     return Seen(_unknown(why, clock), others=others)
 
 

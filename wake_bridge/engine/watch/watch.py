@@ -55,6 +55,7 @@ class Watch:
         waiting: those for which something waits; they are watched as well.
         changed: called with an identity when its place changed while something waits for it.
         told: what programs inside the harness have told of an identity's agent just now.
+        said: what the graph says of how an identity's agent stands.
         memory: where it is written down in which pane an identity was found; None for one who only looks.
     """
 
@@ -68,8 +69,10 @@ class Watch:
         waiting: Callable[[], set[Identity]],
         changed: Callable[[Identity], None],
         told: Callable[[Identity], Sequence[Evidence]] = lambda _: (),
+        said: Callable[[Identity], Awaitable[Sequence[Evidence]]] | None = None,
         memory: Memory | None = None,
     ) -> None:
+        self._said = said
         self._memory = memory
         self._told = told
         self._routes = routes
@@ -293,7 +296,8 @@ class Watch:
         self._note_agent(address.identity, latest, asked_at)
         if not latest.is_proof:
             # a control plane knows better than hooks, which an interrupted turn tells nothing
-            latest = replace(latest, evidence=(*latest.evidence, *self._told(address.identity)))
+            said = await self._said(address.identity) if self._said is not None else ()
+            latest = replace(latest, evidence=(*latest.evidence, *self._told(address.identity), *said))
         track.keep(latest)
         if self._memory is not None:
             # a command that looks by itself has no log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from wake_bridge.domain.events import EventStatus
@@ -20,3 +20,6 @@ class Events(Protocol):
 
     def announced(self, identity: Identity, subject_keys: Sequence[str]) -> set[str]:
         """Which of them it was shown."""
+
+    def window_hits(self) -> Mapping[str, int]:
+        """For each subscription how many of its events joined a wake that another event had begun, as far as is kept."""

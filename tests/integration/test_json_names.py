@@ -1,0 +1,118 @@
+"""JSON has one name for one thing; the old ones stand beside it for a release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.cli.app import COMMANDS, cli
+from wake_bridge.cli.json_names import NOT_OURS, camel, with_new_names
+from wake_bridge.domain.messages import MESSAGE_LABEL
+from wake_bridge.domain.names import is_identity
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
+from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
+from wake_bridge.testing.sandbox import Sandbox
+
+NEITHER = {"run", "demo", "hook", "screens", "service", "logs", "uninstall", "setup", "claude", "completion"}
+"""Need a terminal, a harness, a service manager or a pane, or print no record of their own."""
+
+SENDERS = {"from", "agentIdentity", "login", "who"}
+"""Where an identity stands under a name that says more than that it is one."""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    made = Sandbox(tmp_path, "wake-bridge-nobody")
+    made.configure()
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+def records(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in it but those whose words are not ours."""
+    if isinstance(value, dict):
+        yield value
+        for name, one in value.items():
+            if name not in NOT_OURS:
+                yield from records(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from records(one)
+
+
+def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue D7: an identity is `agentIdentity`, and names are written in one way; every command that prints JSON is run."""
+
+    def run(line: str) -> list[Any]:
+        capsys.readouterr()
+        with suppress(SystemExit):
+            cli.main(["--json", *line.split()])
+        return [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+
+    printed = {line: run(line) for line in ("init", "agent add @a", "agent list")}
+    where = "--trigger SENT_TO_ME --harness-target bridge-daemon"
+    printed[f"subscribe @a {where}"] = run(f"subscribe @a {where}")
+    printed["send"] = run("send @a --from @me --subject x --task")
+    with GraphFile(sandbox.graph) as graph:
+        (message,) = [node.id for node in graph.nodes(MESSAGE_LABEL)]
+        (subscription,) = [node.id for node in graph.nodes(SUBSCRIPTION_LABEL)]
+    with fresh_ledger(sandbox.state_dir) as ledger:
+        delivery = open_delivery(ledger, sample_event(1, identity="@a"), new_id=counted_ids())
+    for line in (
+        "deliveries",
+        f"deliveries show {delivery.id}",
+        f"why {message} @a",
+        "pause @a",
+        "pause --all",
+        "status",
+        "resume --all",
+        f"ack {delivery.id}",
+        "wake @a x",
+        f"task {message} working --as @a",
+        "grant CAN_READ_INBOX_OF --to @me --as @a",
+        "inbox @a",
+        f"read @a {message}",
+        "list",
+        f"update {subscription} --window 9",
+        f"resync {subscription} --since 0",
+        "presence @a",
+        "routes @a",
+        "panes",
+        "unbind @a",
+        "bind @a --pane nowhere",
+        "push-capable",
+        "adapters",
+        "config check",
+        "doctor",
+        f"unsubscribe {subscription}",
+    ):
+        printed[line] = run(line)
+
+    assert {line.split()[0] for line in printed} >= {one for group in COMMANDS.values() for one in group} - NEITHER
+    for line, answers in printed.items():
+        for record in records(answers):
+            for name, value in record.items():
+                assert "_" not in name or camel(name) in record, (line, name)
+                if isinstance(value, str) and is_identity(value) and name not in SENDERS:
+                    assert record.get("agentIdentity") == value, (line, name, value)
+    (status,) = printed["status"]
+    assert (status["running"], status["isRunning"]) == ("no", False)
+
+
+def test_old_names_stay_beside_the_new_ones() -> None:
+    """Issue D7: for one release both are said, alike at every depth; words that are not ours stay as they are."""
+    was = {"paused": "*", "waiting": [{"target": "@a", "hold_reason": None}], "detail": {"session_id": "s"}}
+
+    assert with_new_names(was) == {
+        "paused": "*",
+        "agentIdentity": "*",
+        "waiting": [{"target": "@a", "agentIdentity": "@a", "hold_reason": None, "holdReason": None}],
+        "detail": {"session_id": "s"},
+    }

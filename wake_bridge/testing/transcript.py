@@ -56,11 +56,17 @@ def read_transcript(markdown: str) -> list[Command]:
     return commands
 
 
-def play(command: Command, environment: Mapping[str, str], directory: Path) -> float:
+def play(command: Command, environment: Mapping[str, str], directory: Path, *, unwritten_is_any: bool = False) -> float:
     """Run one command in a shell, as a person types it; the seconds it took.
 
+    Args:
+        command: what is typed, and what is written below it.
+        environment: all of it.
+        directory: where the shell stands.
+        unwritten_is_any: a command below which nothing is written may print anything, and has to end with 0.
+
     Raises:
-        AssertionError: its output is not what is written; shows both.
+        AssertionError: its output is not what is written, or its end is not good; shows both.
     """
     began = time.monotonic()
     while True:
@@ -76,11 +82,14 @@ def play(command: Command, environment: Mapping[str, str], directory: Path) -> f
             check=False,
         )
         taken = time.monotonic() - began
-        if command.matches(answer.stdout):
+        is_any = unwritten_is_any and not command.expected
+        if answer.returncode == 0 if is_any else command.matches(answer.stdout):
             return taken
         if not command.is_repeated or taken > UNTIL:
             written = "\n".join(command.expected)
-            raise AssertionError(f"$ {command.line}\nis written:\n{written}\n\ncame out:\n{answer.stdout}")
+            raise AssertionError(
+                f"$ {command.line}\nis written:\n{written}\n\ncame out ({answer.returncode}):\n{answer.stdout}"
+            )
         time.sleep(_POLL)
 
 

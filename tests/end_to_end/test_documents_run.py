@@ -1,0 +1,93 @@
+"""Every command block of the documents, run: each page as a story, one after the other, on one machine (issue 13, D8)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.test_first_day import IT_RUNS, STARTS_THE_DAEMON
+from wake_bridge.testing.transcript import Command, play, read_transcript
+
+ROOT = Path(__file__).parents[2]
+AGENTS = ("tmux new-session -d -s work -n api -c ~/api claude", "tmux new-window -d -t work: -n core -c ~/core codex")
+
+STORY = (
+    "docs/by-hand.md",
+    "docs/routes.md",
+    "docs/profiles.md",
+    "docs/service.md",
+    "docs/hooks.md",
+    "docs/native.md",
+    "docs/keeping.md",
+    "README.md",
+    "CONTRIBUTING.md",
+)
+"""In this order: who is enlisted in the first is looked at in the next; the README's last words are about leaving."""
+
+OF_THEIR_OWN = {
+    "docs/first-day.md": "test_first_day.py",
+    "docs/from-neo.md": "test_from_neo.py",
+}
+"""Pages that need another machine, and the test that runs them."""
+
+NOT_RUN = {
+    "git clone ": "there is no network",
+    "make ": "they are this suite; that the targets exist is in test_documents.py",
+    "uv tool install ": "the program under test is installed already",
+    "wake-bridge service ": "it would ask the person's own service manager; test_systemd.py runs it on a real one",
+    "wake-bridge agent add @bird ": "needs the adapter of that page; test_third_party_adapter.py builds and runs it",
+    'wake-bridge wake @bird "fly"': "likewise",
+}
+"""How those commands begin that this machine cannot run, and why."""
+
+WITHOUT_A_DAEMON = Command("wake-bridge status", ["…", "daemon not running", "…"], is_repeated=True)
+
+
+def is_run(line: str) -> bool:
+    return not line.startswith(tuple(NOT_RUN))
+
+
+def stop_the_daemon(machine: Mapping[str, str], tmux: str) -> None:
+    """End it with its session, if there is one, and wait until it has ended."""
+    end = subprocess.run([tmux, "kill-session", "-t", "=wake-bridge"], env=machine, capture_output=True, check=False)
+    if end.returncode == 0:
+        play(WITHOUT_A_DAEMON, machine, Path(machine["HOME"]))
+
+
+def test_every_command_block_of_the_documents_can_be_taken_at_its_word(
+    clean_machine: Mapping[str, str], tmux_program: str
+) -> None:
+    """Issue 13, D8: a command ends with 0, and prints what is written below it, where something is."""
+    home = Path(clean_machine["HOME"])
+    for line in AGENTS:
+        play(Command(line), clean_machine, home)
+
+    for page in STORY:
+        commands = [one for one in read_transcript((ROOT / page).read_text(encoding="utf-8")) if is_run(one.line)]
+        lines = [one.line.partition("  #")[0].strip() for one in commands]
+        if STARTS_THE_DAEMON in lines and not any(line.startswith("tmux kill-session") for line in lines):
+            stop_the_daemon(clean_machine, tmux_program)
+        for line, command in zip(lines, commands, strict=True):
+            if line == "wake-bridge uninstall":
+                # as the sentence below it says: a daemon in a terminal is stopped there first
+                stop_the_daemon(clean_machine, tmux_program)
+            try:
+                play(command, clean_machine, home, unwritten_is_any=True)
+            except AssertionError as trouble:
+                pytest.fail(f"{page}: {trouble}")
+            if line == STARTS_THE_DAEMON:
+                play(IT_RUNS, clean_machine, home)
+
+
+def test_no_page_with_a_command_block_is_left_out_and_nothing_is_excused_that_no_page_has() -> None:
+    """A new page, or a command that is gone, changes the lists above."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
+    found = {str(page.relative_to(ROOT)): read_transcript(page.read_text(encoding="utf-8")) for page in pages}
+
+    assert {page for page, commands in found.items() if commands} == {*STORY, *OF_THEIR_OWN}
+    lines = [command.line for page in STORY for command in found[page]]
+    assert [start for start in NOT_RUN if not any(line.startswith(start) for line in lines)] == []
+    assert all(list((ROOT / "tests").rglob(name)) for name in OF_THEIR_OWN.values())

@@ -10,10 +10,10 @@ from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.logs import where_logs_go
-from wake_bridge.edges.records import glance_record, overview_record, presence_record, time_or_none
+from wake_bridge.edges.records import glance_record, overview_record, presence_record, reach_record, time_or_none
 from wake_bridge.edges.route_records import routes_record
 from wake_bridge.edges.service.control_server import Answer, Handler
-from wake_bridge.engine.watch.look import presence_of
+from wake_bridge.engine.watch.look import presence_of, reach_of
 from wake_bridge.engine.watch.overview import overview
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.ports.adapter import PaneLister
@@ -52,6 +52,7 @@ class Answers:
             "routes": self._routes,
             "overview": self._overview,
             "panes": self._panes,
+            "reach": self._reach,
         }
 
     async def _poke(self, request: Mapping[str, Any]) -> Answer:
@@ -98,6 +99,11 @@ class Answers:
         verdict = await prospects.look_everywhere()
         degraded = parts.ledger.degraded(identity)
         return routes_record(identity, prospects.all, prospects.authority, verdict, degraded)
+
+    async def _reach(self, request: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        asked = [Identity(str(one)) for one in request.get("identities", ())]
+        return {one: reach_record(await reach_of(one, parts.routes, parts.watch)) for one in asked}
 
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts

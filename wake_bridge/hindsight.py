@@ -8,12 +8,11 @@ from dataclasses import replace
 from wake_bridge.domain.case import Teller
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
 from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.other_driver import find_other_driver
@@ -80,9 +79,6 @@ def _reachable(settings: Settings) -> set[Identity]:
     targets = {Identity(name) for name in settings.config.targets}
     try:
         with GraphFile(settings.graph_path) as graph:
-            book = SubscriptionBook(embedded=graph.is_embedded, serve=settings.config.graph.serve)
-            for node in graph.nodes(SUBSCRIPTION_LABEL):
-                book.put(parse_subscription(node.id, node.properties))
-            return targets | book.identities()
+            return targets | book_of(graph, settings).identities()
     except SourceError:
         return targets

@@ -12,6 +12,7 @@ from wake_bridge.domain.routing import Route
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.targets_block import changed_lines, read_block
 from wake_bridge.edges.service.instance_lock import reload_command
+from wake_bridge.engine.watch.look import is_suggested
 from wake_bridge.ports.adapter import NameJudge, Place
 from wake_bridge.viewpoint import Viewpoint
 
@@ -40,7 +41,7 @@ async def _fragile(view: Viewpoint, settings: Settings, who: Identity) -> Fragil
         if not isinstance(adapter, NameJudge) or not name:
             continue
         place = await view.watch.locate(route)
-        if not isinstance(place, Place) or not (route.address.pane or await view.is_suggested(route, place)):
+        if not isinstance(place, Place) or not (route.address.pane or await is_suggested(view.routes, route, place)):
             continue
         judged = await adapter.judge_name(place, name)
         if judged.doubts:

@@ -94,10 +94,9 @@ def _watched(settings: Settings) -> dict[tuple[str, str], Glance]:
 async def _dwellers(view: Viewpoint) -> Mapping[str, tuple[Identity, ...]]:
     """Who would be woken in which place, by its key, as things stand."""
     found: dict[str, tuple[Identity, ...]] = {}
-    for identity in sorted({*view.identities(), *view.bound()}):
-        key = (await view.trouble_with(identity)).key
-        if key:
-            found[key] = (*found.get(key, ()), identity)
+    for identity, reach in (await view.reach(sorted({*view.identities(), *view.bound()}))).items():
+        if reach.key:
+            found[reach.key] = (*found.get(reach.key, ()), identity)
     return found
 
 

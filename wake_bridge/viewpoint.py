@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from wake_bridge.domain.delivery import Hold, HoldReason
-from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety, SourceError
+from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId, did_you_mean
-from wake_bridge.domain.routing import Address, Binding, RememberedPane, Route
+from wake_bridge.domain.routing import Address, Binding, RememberedPane
 from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.domain.whereabouts import NO_SUCH_NAME, who_lives_in
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
@@ -29,6 +30,7 @@ from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_session import own_session
 from wake_bridge.edges.route_records import routes_record
+from wake_bridge.edges.service.control_socket import ask
 from wake_bridge.edges.service.instance_lock import daemon_is_running, lived_until, reload_command
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
@@ -36,6 +38,7 @@ from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.resync import Resync, resync
 from wake_bridge.engine.tail.takeover import TakenOver, take_over
+from wake_bridge.engine.watch.look import Reach, reach_of
 from wake_bridge.engine.watch.memory import Memory, claims_of
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
@@ -51,19 +54,8 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge.wiring import make_adapters
 
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Whether an identity can be reached: `where` it is (`key` names the place), or `why` not and what to do.
-
-    `overruled` says in a clause why it is not where its newest subscription says; empty where it is, or says nothing.
-    """
-
-    where: str = ""
-    why: str = ""
-    hint: str = ""
-    key: str = ""
-    overruled: str = ""
+PATIENCE: Final = 30.0
+"""Seconds for the daemon to look at places that are slow to answer."""
 
 
 class Viewpoint:
@@ -85,6 +77,7 @@ class Viewpoint:
         self.window_hits = ledger.window_hits()
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
+        self._book = SubscriptionBook(embedded=True)
         self._subscribed: dict[Identity, tuple[Subscription, ...]] = {}
         self._active: frozenset[Identity] | None = None
         self.is_embedded = self._read_graph()
@@ -100,13 +93,14 @@ class Viewpoint:
             claims=lambda: claims_of(held, self._sessions),
             everybody=self.identities,
             subscribed=lambda: self._active,
+            unserved=self._book.why_nothing_serves,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
     def _read_graph(self) -> bool:
         try:
             with GraphFile(self._settings.graph_path) as graph:
-                book = book_of(graph, self._settings)
+                book = self._book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
                 self._active = book.subscribed()
@@ -153,21 +147,17 @@ class Viewpoint:
                 "no such identity", identity, hint=f"{meant}`wake-bridge agent add {identity}`, or see `agent list`"
             )
 
-    async def trouble_with(self, identity: Identity) -> Trouble:
-        """Whether exactly one place answers for the identity now."""
-        trouble = Trouble(why=self.routes.missing(identity), hint="`wake-bridge adapters`")
-        answered: Trouble | None = None
-        for route in self.routes.of(identity):
-            found = await self.watch.locate(route)
-            if isinstance(found, Nowhere):
-                remedy = Hold(found.reason, found.detail, found.where).remedy(identity)
-                trouble = Trouble(why=found.detail, hint=remedy)
-            elif route.capabilities.composer_independent:
-                answered = answered or (None if found.only_seen else Trouble(where=found.label, key=found.key))
-            else:
-                # the pane is what a person looks for, also where another door is tried first
-                return Trouble(where=found.label, key=found.key, overruled=await self._overruled(route, found))
-        return answered or trouble
+    async def reach(self, identities: Iterable[Identity]) -> dict[Identity, Reach]:
+        """Where each can be woken now; the daemon alone knows who listens on a native channel, and is asked for it."""
+        found = {one: await reach_of(one, self.routes, self.watch) for one in dict.fromkeys(identities)}
+        missing = [one for one, reach in found.items() if reach.hold is not None]
+        with suppress(NotRunning, OperationFailed, LookupError, TypeError, ValueError):
+            told = ask(self._settings.state_dir, "reach", identities=missing, timeout=PATIENCE) if missing else {}
+            for one in missing:
+                reach = _reach_told(told[one])
+                if reach.hold is None and self.bench.adapters[reach.adapter].capabilities.composer_independent:
+                    found[one] = reach
+        return found
 
     async def fences(self) -> list[tuple[Identity, Binding]]:
         """Where everybody's agent is now, of those that have a place of their own."""
@@ -198,13 +188,6 @@ class Viewpoint:
                 return await adapter.checks_in(place, route.address)
         return ()
 
-    async def is_suggested(self, route: Route, found: Place) -> bool:
-        """Whether what a subscription says leads to that place; a mark or a binding may overrule it."""
-        address = route.address
-        said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
-        meant = await self.bench.adapters[route.adapter].resolve(said)
-        return isinstance(meant, Place) and meant.key == found.key
-
     async def require_pane(self, adapter: str, name: str) -> Place | None:
         """Make sure that a pane is called so, as far as the adapter can be asked; answers where it is, if one alone is.
 
@@ -225,22 +208,13 @@ class Viewpoint:
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise NotFound(found.detail, hint=f"{meant}`wake-bridge panes` lists them; start the agent there first")
 
-    async def _overruled(self, route: Route, found: Place) -> str:
-        address = route.address
-        if address.pane and address.binding and not (found.fence and found.fence.has_pane_of(address.binding)):
-            who = address.identity
-            return (
-                f"[targets] puts {who} in {found.label}; what it was bound to is not used: `wake-bridge unbind {who}`"
-            )
-        is_remembered = address.remembered is not None and address.binding is None and not address.pane
-        if not address.suggested or is_remembered:
-            return ""
-        if await self.is_suggested(route, found):
-            return ""
-        who = address.identity
-        if address.pane:
-            return f"[targets] puts {who} in {found.label}; its subscription's {address.suggested!r} is not used"
-        return f"{who} is bound to {found.label}; its subscription's {address.suggested!r} is not used: `wake-bridge unbind {who}`"
+
+def _reach_told(record: Mapping[str, Any]) -> Reach:
+    """A `Reach` as the daemon answered it."""
+    hold = record["hold"]
+    if hold is not None:
+        hold = Hold(HoldReason(hold["reason"]), str(hold["detail"]), str(hold["where"]))
+    return Reach(**{**record, "hold": hold})
 
 
 def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:

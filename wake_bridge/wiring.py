@@ -209,6 +209,7 @@ def wire(
         memory.claims,
         lambda: tail.reachable_identities() | set(current.settings.targets),
         tail.subscribed_identities,
+        tail.why_nothing_serves,
     )
     watch = Watch(
         routes,

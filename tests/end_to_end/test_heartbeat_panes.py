@@ -30,7 +30,7 @@ def test_the_disabled_and_the_bound_are_nudged_in_their_panes_and_the_push_capab
     with MemoryCore(sandbox.graph) as core:
         core.set(subscriptions["disabled"], "harnessTarget", "disabled")
         core.set(subscriptions["push"], "harnessTarget", "a2a-webhook")
-    assert sandbox.lines("push-capable") == [{"agentIdentity": "@push", "driver": "push"}]
+    assert sandbox.lines("push-capable") == [], "on a graph of our own nobody pushes"
 
     daemon = sandbox.daemon()
     for name in names:
@@ -48,12 +48,11 @@ def test_the_disabled_and_the_bound_are_nudged_in_their_panes_and_the_push_capab
     daemon.waits_for_log("heartbeat_nudged", 2)
     assert agents["push"].fake.bytes_received() == b""
     assert {one["agentIdentity"]: one["driver"] for one in sandbox.lines("push-capable")} == {
-        "@push": "push",
         "@bridge": "bridge",
         "@disabled": "heartbeat",
         "@bound": "heartbeat",
     }
-    assert "@push  a push reaches it\n" in sandbox.run("push-capable").stdout
+    assert "@bound  wake-bridge's own heartbeat nudges it\n" in sandbox.run("push-capable").stdout
     doctor = {one["check"]: one for one in sandbox.lines("doctor", expect=None)}
     assert doctor["heartbeat"]["detail"] == "nudges @bound, @disabled"
     assert doctor["adapter heartbeat"]["ok"]

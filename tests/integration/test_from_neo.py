@@ -129,7 +129,7 @@ def test_the_metadata_that_is_read_means_what_the_table_says() -> None:
 
     assert meant == dict.fromkeys(meant, True)
     assert set(meant) == {name for name, text in METADATA.items() if not text.startswith("ignored")}
-    assert subscription(coalesceWindow=301).problems
+    assert subscription(coalesceWindow=301).remarks
 
 
 def test_a_subscription_with_an_adapter_that_is_not_installed_is_kept_and_named() -> None:

@@ -287,6 +287,20 @@ def test_where_hour_and_day_are_both_spent_the_day_is_waited_for() -> None:
     assert held(judge(mail(), past=past, limits=limits)) == (HoldReason.BUDGET, DAY - 50 * 60 * SECOND)
 
 
+@pytest.mark.parametrize(
+    ("minutes", "until"), [(2 * 60 + 30, "until 03:10"), (23 * 60 + 30, "until 00:10 tomorrow"), (0, "until 00:40")]
+)
+def test_a_spent_budget_and_quiet_hours_say_when_they_end(minutes: int, until: str) -> None:
+    """Issue 13, D5: by the clock of the person, to the minute; the look itself may come earlier."""
+    spent = judge(mail(), past=[woken(HOUR - 40 * 60 * SECOND + 1)], limits=Limits(wakes_per_hour=1), minutes=minutes)
+    assert isinstance(spent, Hold)
+    assert spent.detail == f"1 wakes within an hour, {until}"
+    assert until in spent.remedy(ME)
+    quiet = judge(mail(), switches=Switches(quiet_hours=QuietHours.parse("22:00-07:00")), minutes=23 * 60)
+    assert isinstance(quiet, Hold)
+    assert quiet.remedy(ME) == "nothing to do: quiet hours end by themselves (until 07:00 tomorrow)"
+
+
 def test_resume_forgets_earlier_wakes_for_budget_and_loop_only() -> None:
     """DESIGN §3: `resume` clears budget and loop; refractory and storm guard stand."""
     hour = [woken(40 * SECOND + n * SECOND, thread="T") for n in range(20)]

@@ -24,7 +24,7 @@ from wake_bridge.domain.heartbeat import (
 )
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Trigger, WakePolicy
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.subscriptions import Subscription, serves
 from wake_bridge.testing.hostile import hostile_subjects
 
 ME = Identity("@me")
@@ -62,7 +62,7 @@ def sub(harness_target: str = "bridge-daemon", status: str = "active", identity:
 )
 def test_an_identity_has_one_driver(subscriptions: Sequence[Subscription], is_bound: bool, driver: Driver) -> None:
     """Seed rules E55, E56: push first, then the bridge, then the heartbeat; never two for one identity."""
-    served = [one for one in subscriptions if one.is_active]
+    served = [one for one in subscriptions if one.is_active and (one.is_heartbeat_only or serves(one, embedded=False))]
     assert driver_of(subscriptions, served, is_bound=is_bound) is driver
 
 
@@ -77,6 +77,25 @@ def test_push_on_a_graph_of_others_is_skipped_although_it_is_not_ours_to_serve()
         "@bridge": Driver.BRIDGE,
         ME: Driver.HEARTBEAT,
         "@bound": Driver.HEARTBEAT,
+    }
+
+
+def test_on_a_graph_of_our_own_nobody_pushes_and_whom_we_wake_for_a_push_is_ours() -> None:
+    """Issue 13, A: `push-capable` says what is so; a word against being typed to is still one against being nudged."""
+    book = SubscriptionBook(embedded=True, serve=["a2a-webhook"], has_target=lambda who: who == "@told")
+    for one in (
+        sub("mcp-notifications"),
+        sub("mcp-notifications", identity="@both"),
+        sub("none", identity="@both"),
+        sub("mcp-notifications", identity="@told"),
+        sub("a2a-webhook", identity="@served"),
+    ):
+        book.put(one)
+    assert drivers(book, {ME, Identity("@told")}) == {
+        ME: Driver.NOBODY,
+        "@both": Driver.HEARTBEAT,
+        "@told": Driver.BRIDGE,
+        "@served": Driver.BRIDGE,
     }
 
 

@@ -179,6 +179,10 @@ ELSEWHERE: dict[tuple[HoldReason, str], str] = {
         HoldReason.OTHER_DRIVER,
         "another wake-bridge",
     ): "test_graph_lock.py::test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends",
+    (
+        HoldReason.NO_ADAPTER,
+        "no adapter serves the harnessTarget",
+    ): "test_one_truth.py::test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_helps",
     (HoldReason.LOOP, ""): "test_limits.py::test_resume_lets_one_of_them_go_on",
     (HoldReason.GRAPH_AWAY, ""): "test_bad_input.py::test_a_locked_graph_is_waited_for",
     (

@@ -17,6 +17,7 @@ from wake_bridge.domain.subscriptions import (
     Subscription,
     parse_subscription,
     serves,
+    why_unwoken,
     with_known_adapters,
 )
 
@@ -93,17 +94,8 @@ def test_a_window_is_whole_seconds_up_to_300(window: object, read: int | None) -
         ({"trigger": None}, "trigger is missing"),
         ({"agentIdentity": "neo-gpt"}, "agentIdentity 'neo-gpt' is no identity"),
         ({"agentIdentity": None}, "agentIdentity is missing"),
-        ({"wakePolicy": "loud"}, "wakePolicy 'loud' is unknown"),
         ({"harnessTarget": "bridge-demon"}, "harnessTarget 'bridge-demon' is unknown"),
         ({"status": "asleep"}, "status 'asleep' is unknown"),
-        ({"filters": "high"}, "filters is no object"),
-        ({"filters": {"priority": ["high", "urgent"]}}, "filters.priority 'urgent' is unknown"),
-        ({"harnessTargetMetadata": {"coalesceWindow": 301}}, "coalesceWindow 301 is no whole number"),
-        ({"harnessTargetMetadata": {"coalesceWindow": "30"}}, "coalesceWindow '30' is no whole number"),
-        ({"harnessTargetMetadata": {"coalesceWindow": True}}, "coalesceWindow True is no whole number"),
-        ({"harnessTargetMetadata": {"coalesceWindow": 1.5}}, "coalesceWindow 1.5 is no whole number"),
-        ({"harnessTargetMetadata": {"coalesceWindow": float("nan")}}, "coalesceWindow nan is no whole number"),
-        ({"harnessTargetMetadata": {"coalesceWindow": ["x" * 5000]}}, "coalesceWindow ['xxx"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -115,9 +107,34 @@ def test_what_cannot_be_meant_is_one_readable_problem(changes: dict[str, Any], p
     assert len(subscription.problems[0]) < 200
 
 
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"wakePolicy": "loud"}, "wakePolicy 'loud' is unknown"),
+        ({"filters": "high"}, "filters is no object"),
+        ({"filters": {"priority": ["high", "urgent"]}}, "filters.priority 'urgent' is unknown"),
+        ({"harnessTargetMetadata": {"coalesceWindow": 301}}, "coalesceWindow 301 is no whole number"),
+        ({"harnessTargetMetadata": {"coalesceWindow": "30"}}, "coalesceWindow '30' is no whole number"),
+        ({"harnessTargetMetadata": {"coalesceWindow": True}}, "coalesceWindow True is no whole number"),
+        ({"harnessTargetMetadata": {"coalesceWindow": 1.5}}, "coalesceWindow 1.5 is no whole number"),
+        ({"harnessTargetMetadata": {"coalesceWindow": float("nan")}}, "coalesceWindow nan is no whole number"),
+        ({"harnessTargetMetadata": {"coalesceWindow": ["x" * 5000]}}, "coalesceWindow ['xxx"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_has_a_default_keeps_nobody_from_being_woken(changes: dict[str, Any], remark: str) -> None:
+    """Issue 13, A: the daemon takes the default for a window of 301, and so does whoever says what will come of it."""
+    subscription = parse(**changes)
+    assert (subscription.problems, why_unwoken(subscription, embedded=False)) == ((), "")
+    (told,) = subscription.remarks
+    assert told.startswith(remark)
+    assert len(told) < 200
+
+
 def test_all_problems_are_found_at_once() -> None:
     """CONTRACT: all mistakes shown at once."""
-    assert len(parse_subscription("WAKE_SUB:1", {"harnessTarget": "x", "wakePolicy": 3, "filters": []}).problems) == 5
+    found = parse_subscription("WAKE_SUB:1", {"harnessTarget": "x", "wakePolicy": 3, "filters": []})
+    assert (len(found.problems), len(found.remarks)) == (3, 2)
 
 
 def test_what_has_no_meaning_here_is_named_without_its_value() -> None:
@@ -147,6 +164,43 @@ def test_status_and_target_say_whether_it_wakes(
     """DESIGN §7: `disabled | none | degraded`: stored + heartbeat; degraded as a status or as a target."""
     subscription = parse(**changes)
     assert (subscription.is_active, subscription.is_heartbeat_only) == (is_active, is_heartbeat_only)
+
+
+@pytest.mark.parametrize(
+    ("changes", "circumstances", "why"),
+    [
+        ({}, {"embedded": True}, ""),
+        ({"harnessTarget": "a2a-webhook"}, {"embedded": True}, "no adapter serves the harnessTarget a2a-webhook"),
+        ({"harnessTarget": "a2a-webhook"}, {"embedded": True, "has_target": True}, ""),
+        ({"harnessTarget": "a2a-webhook"}, {"embedded": False, "serve": ["a2a-webhook"]}, ""),
+        (
+            {"harnessTarget": "a2a-webhook"},
+            {"embedded": False, "has_target": True},
+            "a2a-webhook is served by the graph's own server, not by wake-bridge",
+        ),
+        ({"status": "retired"}, {"embedded": True}, "its status is retired: `wake-bridge update WAKE_SUB:1 --recover`"),
+        (
+            {"harnessTarget": "none"},
+            {"embedded": True, "has_target": True},
+            "its harnessTarget is none: nothing is injected, only the heartbeat speaks",
+        ),
+        ({"trigger": None}, {"embedded": True}, "trigger is missing"),
+    ],
+)
+def test_one_rule_says_whether_a_subscription_can_wake(
+    changes: dict[str, Any], circumstances: dict[str, Any], why: str
+) -> None:
+    """Issue 13, A: `list`, routing, the count of routes and the heartbeat all ask it; on a graph of our own nobody pushes."""
+    subscription = parse(**changes)
+    assert why_unwoken(subscription, **circumstances) == why
+    who = subscription.identity
+    book = SubscriptionBook(
+        embedded=circumstances["embedded"],
+        serve=circumstances.get("serve", ()),
+        has_target=lambda _: circumstances.get("has_target", False),
+    )
+    book.put(subscription)
+    assert (book.active_routes, who in book.identities()) == (int(not why), not why)
 
 
 @pytest.mark.parametrize(

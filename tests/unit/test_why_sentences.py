@@ -22,6 +22,7 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, HELD, REFUSED, UNHEARD, consequence_of, held_because
 from wake_bridge.domain.refusals import Refusal, Unheard
+from wake_bridge.domain.sessions import HOOK
 from wake_bridge.domain.standing import held_since, standing_of
 from wake_bridge.domain.subscriptions import parse_subscription
 from wake_bridge.domain.verdict import judge, refusal_sentences, unheard_sentences
@@ -106,6 +107,23 @@ def test_every_outcome_is_told(outcome: Outcome) -> None:
 
     assert verdict.text.startswith(("announced at ", "not announced: ", "FAILED at "))
     assert verdict.next
+
+
+@pytest.mark.parametrize(
+    ("adapter", "told"), [("tmux", "look at claude (stop); mail"), (HOOK, "look at @a; mail")], ids=["screen", "hook"]
+)
+def test_nobody_is_sent_to_a_place_that_is_a_moment_in_a_turn(adapter: str, told: str) -> None:
+    """Issue 13, A: what a hook handed over names the moment, `claude (stop)`, where others name their pane."""
+    ended = delivery(
+        DeliveryState.DELIVERED,
+        outcome=Outcome.SUBMITTED,
+        settled_at=NOW,
+        proof=Proof.SUBMITTED,
+        where="claude (stop)",
+        adapter=adapter,
+    )
+
+    assert standing_of(Ride(ended), TELLER, is_running=True).next.startswith(told)
 
 
 @pytest.mark.parametrize(

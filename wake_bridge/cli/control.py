@@ -220,8 +220,8 @@ def unbind(run: CommandContext, identity: str) -> None:
         f"{who} is no longer bound to {', '.join(said) or 'its pane'}" if was_bound or said else f"{who} was not bound"
     )
     run.console.object({"agentIdentity": who, "unbound": was_bound or bool(said), "panes": said}, words)
-    trouble = asyncio.run(viewpoint.Viewpoint(run.settings).trouble_with(who))
-    where = f"it lives in {trouble.where}" if trouble.where else f"it cannot be reached now: {trouble.why}"
+    reach = asyncio.run(viewpoint.Viewpoint(run.settings).reach([who]))[who]
+    where = f"it lives in {reach.where}" if reach.hold is None else f"it cannot be reached now: {reach.hold.detail}"
     run.console.warn(f"note: {where}")
 
 

@@ -195,16 +195,16 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
 
     try:
         view = Viewpoint(run.settings)
-        trouble = asyncio.run(view.trouble_with(identity))
+        reach = asyncio.run(view.reach([identity]))[identity]
         fragile = asyncio.run(fragile_names(view, run.settings, [identity]))
     except WakeBridgeError as blind:
         # the subscription is written: what cannot be looked at is no failure of this command
         run.console.warn(f"note: whether {identity} can be reached is not known: {blind}")
         return
-    if trouble.why:
-        run.console.warn(f"note: {identity} cannot be reached now: {trouble.why}")
-    elif trouble.overruled:
-        run.console.warn(f"note: {trouble.overruled}")
+    if reach.hold is not None:
+        run.console.warn(f"note: {identity} cannot be reached now: {reach.hold.detail}")
+    elif reach.overruled:
+        run.console.warn(f"note: {reach.overruled}")
     elif fragile:
         run.console.warn(f"note: {told_of(fragile)}")
 

@@ -18,7 +18,7 @@ from wake_bridge.edges.graph.identity_nodes import require_identity
 from wake_bridge.edges.graph.subscription_nodes import short_ids
 
 if TYPE_CHECKING:
-    from wake_bridge.viewpoint import Trouble
+    from wake_bridge.engine.watch.look import Reach
 
 
 @click.command("list")
@@ -29,17 +29,17 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
 
     Ids are shown by their beginning, which every command takes; `--json` has the whole ones.
     """
-    homes = _Homes(run)
     with run.open_graph() as graph:
         if identity is not None:
             require_identity(graph, identity)
             may_touch(run, "list", identity)
+        homes = _Homes(run, identity)
         verdicts = judge_subscriptions(graph, Circumstances(run.settings, installed_adapters(), homes.why_unreachable))
     shown = [
         {
             **one,
             "pane": homes.of(one["agentIdentity"]).where or None,
-            "note": homes.overruled(one["subscriptionId"]),
+            "note": "; ".join(filter(None, (one["note"], homes.overruled(one["subscriptionId"])))),
             "windowHits": homes.window_hits(one["subscriptionId"]),
         }
         for one in verdicts
@@ -69,20 +69,21 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
 
 
 class _Homes:
-    """Asks the adapters, as the daemon would, where each identity is now: once."""
+    """Where each identity can be woken now; asked once, for all that are shown."""
 
-    def __init__(self, run: CommandContext) -> None:
+    def __init__(self, run: CommandContext, whose: str | None) -> None:
         from wake_bridge.viewpoint import Viewpoint
 
         self._run = run
         self._view = Viewpoint(run.settings)
-        self._known: dict[Identity, Trouble] = {}
+        asked = [Identity(whose)] if whose is not None else self._view.identities()
+        self._known = asyncio.run(self._view.reach(asked))
         self._subscriptions = {one.id: one for who in self._view.identities() for one in self._view.subscribed(who)}
 
-    def of(self, identity: Identity) -> Trouble:
+    def of(self, identity: Identity) -> Reach:
         """Where the identity is, or why nowhere."""
         if identity not in self._known:
-            self._known[identity] = asyncio.run(self._view.trouble_with(identity))
+            self._known |= asyncio.run(self._view.reach([identity]))
         return self._known[identity]
 
     def window_hits(self, subscription_id: str) -> int:
@@ -91,11 +92,13 @@ class _Homes:
 
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""
-        trouble = self.of(subscription.identity)
+        hold = self.of(subscription.identity).hold
+        if hold is None:
+            return ""
         speaker = self._view.speaker(subscription.identity)
-        is_anothers = bool(trouble.why) and speaker is not None and speaker.pane != subscription.pane
-        culprit = f"{speaker.id} says where it lives" if speaker and is_anothers else ""
-        return ": ".join(part for part in (culprit, trouble.why, trouble.hint) if part)
+        is_anothers = speaker is not None and speaker.pane != subscription.pane
+        culprit = f"{speaker.id} says where it lives: " if speaker and is_anothers else ""
+        return f"{culprit}{hold.detail}: {hold.remedy(subscription.identity)}"
 
     def overruled(self, subscription_id: str) -> str:
         """Why its identity is not in the pane that this very subscription names; empty for one that names none."""

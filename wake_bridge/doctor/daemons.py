@@ -12,7 +12,7 @@ import psutil
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
-from wake_bridge.edges.service.instance_lock import holder
+from wake_bridge.edges.service.instance_lock import Holder, holder
 from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
 from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
 from wake_bridge.edges.service.serving import serving
@@ -41,10 +41,16 @@ def other_daemons(settings: Settings) -> list[Finding]:
         found = daemon_of(settings.graph_path)
     except OSError as refusal:
         return [untold("other daemons", f"cannot tell who serves this graph ({refusal.strerror})", _LOCKS)]
-    if found is None or found.state_dir == str(settings.state_dir) or found.pid == _pid(settings):
+    if found is None or _serves(found, settings):
         return [well("other daemons", "none serves this graph")]
     hint = "stop it: no other daemon can start beside it, because each would wake the same agents for the same mail"
     return [ill("other daemons", f"another one serves this graph: {found}", hint)]
+
+
+def _serves(found: Holder, settings: Settings) -> bool:
+    """Whether that is our own daemon, however its state directory is spelt."""
+    is_there = bool(found.state_dir) and Path(found.state_dir).resolve() == settings.state_dir.resolve()
+    return is_there or found.pid == _pid(settings)
 
 
 def upstream_daemon(settings: Settings) -> Finding:

@@ -15,7 +15,7 @@ from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.records import time_or_none
 from wake_bridge.lasting import fragile_names, steps, whose
-from wake_bridge.ports.adapter import Herald, Nowhere, Place
+from wake_bridge.ports.adapter import Herald, Place
 from wake_bridge.viewpoint import Viewpoint
 
 NOBODY_THERE: Final = frozenset({HoldReason.NO_AGENT, HoldReason.PANE_DEAD, HoldReason.UNREACHABLE})
@@ -48,22 +48,20 @@ async def adapters(view: Viewpoint) -> list[Finding]:
 async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
     """Where each identity is reached now, and whether it may still be woken there."""
     findings: list[Finding] = []
-    for identity in view.identities():
-        routes = view.routes.of(identity)
-        if not routes:
-            findings.append(ill(f"target {identity}", view.routes.missing(identity), "`wake-bridge adapters`"))
-            continue
-        found = [(route, await view.watch.locate(route)) for route in routes]
+    for identity, reach in (await view.reach(view.identities())).items():
         findings += _set_aside(view, identity)
-        reached = [(route, place) for route, place in found if isinstance(place, Place)]
-        if not reached:
-            (gone,) = [place for _, place in found if isinstance(place, Nowhere)][-1:]
-            remedy = Hold(gone.reason, gone.detail, gone.where).remedy(identity)
-            findings.append(ill(f"target {identity}", gone.detail, remedy))
+        if reach.hold is not None:
+            findings.append(ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity)))
             continue
-        # the pane where there is one: that is what a person can put right
-        route, place = next((one for one in reached if not one[0].capabilities.composer_independent), reached[0])
-        findings += [await _occupied(view, identity, route, place), _budget(view, settings, identity, place)]
+        found = [(route, await view.watch.locate(route)) for route in view.routes.of(identity)]
+        reached = [(route, place) for route, place in found if isinstance(place, Place) and place.key == reach.key]
+        if not reached:
+            # only the daemon sees it
+            where = f"{reach.where}, by {reach.adapter}"
+            findings += [well(f"target {identity}", where), _budget(view, settings, identity, reach.key)]
+            continue
+        route, place = reached[0]
+        findings += [await _occupied(view, identity, route, place), _budget(view, settings, identity, place.key)]
         findings += [
             Finding(f"{check} {identity}", ok, detail, hint)
             for check, ok, detail, hint in await view.checks_of_agent(identity)
@@ -111,11 +109,6 @@ def _set_aside(view: Viewpoint, identity: Identity) -> list[Finding]:
 
 
 async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Place) -> Finding:
-    if place.only_seen:
-        remedy = (
-            f"`wake-bridge routes {identity}` says what is missing; or run `wake-bridge bind {identity}` in its pane"
-        )
-        return ill(f"target {identity}", f"{place.label} is seen by {route.adapter}, and cannot be woken there", remedy)
     seen = await view.watch.look(route, place)
     if seen.hold not in NOBODY_THERE:
         return well(f"target {identity}", place.label)
@@ -123,12 +116,12 @@ async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Pl
     return ill(f"target {identity}", detail, Hold(seen.hold, seen.detail, place.label).remedy(identity))
 
 
-def _budget(view: Viewpoint, settings: Settings, identity: Identity, place: Place) -> Finding:
+def _budget(view: Viewpoint, settings: Settings, identity: Identity, key: str) -> Finding:
     now = view.clock.now()
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     lifted_at = ledger.limits_lifted_at(identity)
     past = ledger.past_wakes(Instant(now - DAY))
-    here = [one.at for one in past if one.counts_for(identity, place.key) and one.at > lifted_at]
+    here = [one.at for one in past if one.counts_for(identity, key) and one.at > lifted_at]
     ledger.close()
     spent = spent_budget(here, view.current.settings.limits, now)
     check = f"budget {identity}"

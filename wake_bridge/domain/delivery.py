@@ -10,6 +10,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.sessions import HOOK
 
 
 class DeliveryState(StrEnum):
@@ -191,9 +192,9 @@ REMEDIES: Final[dict[HoldReason, str]] = {
     HoldReason.BUSY_PANE: "nothing to do: another writer holds {where} for the moment",
     HoldReason.REFRACTORY: "nothing to do: the pane rests after its last wake",
     HoldReason.STORM: "nothing to do: the pane rests after many wakes ({detail})",
-    HoldReason.BUDGET: "the hourly or daily budget is spent: `wake-bridge resume {identity}` lifts it",
+    HoldReason.BUDGET: "the hourly or daily budget is spent ({detail}): `wake-bridge resume {identity}` lifts it",
     HoldReason.LOOP: "agents are waking each other without a person: `wake-bridge resume {identity}` lets them go on",
-    HoldReason.QUIET_HOURS: "nothing to do: quiet hours end by themselves",
+    HoldReason.QUIET_HOURS: "nothing to do: quiet hours end by themselves ({detail})",
     HoldReason.PAUSED: "`wake-bridge resume {identity}`",
     HoldReason.BENCHED: "the identity's participationStatus is not active: its owner changes that in the graph",
     HoldReason.OTHER_DRIVER: "an upstream wake daemon serves this directory: stop it, or give wake-bridge its own state_dir",
@@ -320,6 +321,11 @@ EXACT_REMEDIES: Final[dict[tuple[HoldReason, str], str]] = {
     ): "see what is the matter with the directory of locks: {detail}",
     (
         HoldReason.NO_ADAPTER,
+        "no adapter serves the harnessTarget",
+    ): "nobody pushes on this graph: `wake-bridge update ID --tmux PANE` has {identity} woken in its pane"
+    " (`wake-bridge list {identity}` shows the ID)",
+    (
+        HoldReason.NO_ADAPTER,
         "every route",
     ): "nothing to do: each is asked again by itself; `wake-bridge doctor` says what failed",
     (
@@ -396,6 +402,11 @@ class Delivery:
     proof: Proof = Proof.NONE
     settled_at: Instant | None = None
     lease_until: Instant | None = None
+
+    @property
+    def seen_in(self) -> str:
+        """Where a person can look at it; empty for what a hook handed over, whose `where` names the moment in a turn."""
+        return "" if self.adapter == HOOK else self.where
 
     @property
     def is_seen_late(self) -> bool:

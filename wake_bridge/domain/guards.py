@@ -183,7 +183,7 @@ def before_lock(
     # a loop holds its own thread: a person's message in another one must not wait for it
     free = [one for one in ripe if one.thread not in brakes]
     chosen = free if _wakes(free) else ripe
-    full = next(_limits_reached(chosen, candidate, limits, past, now), None)
+    full = next(_limits_reached(chosen, candidate, limits, past, now, local_minutes), None)
     if full is not None:
         return full
     return Go(tuple(chosen)) if chosen is free else _braked(brakes, candidate, limits)
@@ -214,7 +214,10 @@ def every_hold(
 ) -> list[Hold]:
     """All that would hold the candidate now, where `before_lock` stops at the first; for `why`. Never raises."""
     news = [one for one in candidate.events if one.status is EventStatus.OPEN]
-    holds = [*_switches_off(switches, now, local_minutes), *_limits_reached(news, candidate, limits, past, now)]
+    holds = [
+        *_switches_off(switches, now, local_minutes),
+        *_limits_reached(news, candidate, limits, past, now, local_minutes),
+    ]
     brakes = _brakes(news, candidate, limits, past, now)
     return [*holds, *(_braked({thread: frees_at}, candidate, limits) for thread, frees_at in brakes.items())]
 
@@ -229,7 +232,8 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
         yield Hold(HoldReason.OTHER_DRIVER, switches.other_driver, next_look_at=by_hand)
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
-        yield Hold(HoldReason.QUIET_HOURS, next_look_at=Instant(now - now % _MINUTE + left * _MINUTE))
+        ends_at = Instant(now - now % _MINUTE + left * _MINUTE)
+        yield Hold(HoldReason.QUIET_HOURS, _until(ends_at, now, local_minutes), next_look_at=ends_at)
 
 
 def _pauses(switches: Switches, now: Instant) -> Iterator[Hold]:
@@ -249,7 +253,12 @@ def _pauses(switches: Switches, now: Instant) -> Iterator[Hold]:
 
 
 def _limits_reached(
-    events: Sequence[WakeEvent], candidate: Candidate, limits: Limits, past: Sequence[PastWake], now: Instant
+    events: Sequence[WakeEvent],
+    candidate: Candidate,
+    limits: Limits,
+    past: Sequence[PastWake],
+    now: Instant,
+    local_minutes: int,
 ) -> Iterator[Hold]:
     """Refractory, storm, budget: all of one pane, whoever is woken there, and of one agent, wherever it is."""
     here = [wake.at for wake in past if wake.counts_for(candidate.identity, candidate.pane_key)]
@@ -265,7 +274,8 @@ def _limits_reached(
     spent = spent_budget(since_lifted, limits, now)
     if spent is not None:
         detail, frees_at = spent
-        yield Hold(HoldReason.BUDGET, detail, candidate.where, frees_at)
+        until = _until(frees_at, now, local_minutes)
+        yield Hold(HoldReason.BUDGET, f"{detail}, {until}", candidate.where, frees_at)
 
 
 def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tuple[str, Instant] | None:
@@ -277,6 +287,13 @@ def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tupl
     if next_hour is not None:
         return f"{limits.wakes_per_hour} wakes within an hour", next_hour
     return None
+
+
+def _until(end: Instant, now: Instant, local_minutes: int) -> str:
+    """`until 07:00`, by the person's own clock, for what ends within a day."""
+    minutes = local_minutes - -(end - (now - now % _MINUTE)) // _MINUTE
+    day = " tomorrow" if minutes >= _MINUTES_A_DAY else ""
+    return f"until {minutes // 60 % 24:02}:{minutes % 60:02}{day}"
 
 
 def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits) -> Hold:

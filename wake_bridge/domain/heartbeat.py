@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -38,21 +38,28 @@ class Driver(StrEnum):
     NOBODY = "nobody"
 
 
-def driver_of(subscriptions: Iterable[Subscription], served: Iterable[Subscription], *, is_bound: bool) -> Driver:
+def driver_of(
+    subscriptions: Iterable[Subscription],
+    served: Iterable[Subscription],
+    *,
+    is_bound: bool,
+    wakes: Callable[[Subscription], bool] = lambda _: True,
+) -> Driver:
     """Who serves an identity; the first line that applies wins (DESIGN §7, seed rules E55 and E56).
 
     Args:
         subscriptions: all it has, whoever serves them.
         served: those of them that match and are ours to serve.
+        wakes: whether one of those can wake, as things stand: on a graph of our own nobody pushes.
         is_bound: whether it is known where it lives: it was bound, or has a `[targets]` entry.
     """
     known = [one for one in subscriptions if one.status != "removed"]
     ours = list(served)
-    if any(is_push_capable(one) for one in known):
+    if any(is_push_capable(one) and one not in ours for one in known):
         return Driver.PUSH
-    if any(not one.is_heartbeat_only for one in ours):
+    if any(not one.is_heartbeat_only and wakes(one) for one in ours):
         return Driver.BRIDGE
-    if ours:
+    if any(one.is_heartbeat_only for one in ours):
         return Driver.HEARTBEAT
     # a retired subscription, or one that another server has, is a word against being woken
     return Driver.HEARTBEAT if is_bound and not known else Driver.NOBODY
@@ -65,7 +72,10 @@ def drivers(book: SubscriptionBook, bound: Collection[Identity]) -> Mapping[Iden
         if subscription.identity:
             known.setdefault(subscription.identity, []).append(subscription)
     return {
-        identity: driver_of(theirs, book.of(identity), is_bound=identity in bound) for identity, theirs in known.items()
+        identity: driver_of(
+            theirs, book.of(identity), is_bound=identity in bound, wakes=lambda one: not book.why_unwoken(one)
+        )
+        for identity, theirs in known.items()
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from wake_bridge.domain.events import (
     Detail,
@@ -27,7 +27,7 @@ from wake_bridge.domain.names import (
 )
 from wake_bridge.domain.refusals import Refusal
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription, parse_subscription, with_known_adapters
 
 AUDIENCE_GRACE: Final = 250
 """Milliseconds a broadcast waits for its audience to be written (DESIGN §2)."""
@@ -81,6 +81,14 @@ class _Verdict:
     window: int
     refusal: Refusal | None
     by_heartbeat: bool
+
+
+def read_subscription(subscription_id: str, properties: Mapping[str, Any], rules: MatchingRules) -> Subscription:
+    """A subscription as it stands under the rules in force: a `[targets]` entry makes its own adapter irrelevant."""
+    subscription = parse_subscription(subscription_id, properties)
+    if rules.known_adapters is None or subscription.identity in rules.targets or subscription.is_heartbeat_only:
+        return subscription
+    return with_known_adapters(subscription, rules.known_adapters)
 
 
 def match(fact: Fact, book: SubscriptionBook, moment: Moment) -> list[WakeEvent]:

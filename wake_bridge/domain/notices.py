@@ -117,7 +117,7 @@ def about_hold(
 
 def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]) -> Notice:
     """The notice that a delivery failed, or that nobody knows whether it arrived."""
-    who, where = name(delivery.identity, known=True), harmless(delivery.where) or "its pane"
+    who, where = name(delivery.identity, known=True), harmless(delivery.seen_in) or "its pane"
     if delivery.outcome is Outcome.UNKNOWN:
         what = "may or may not have arrived"
         remedy = f"look in {where} for {delivery.id}; if it is not there, `wake-bridge deliveries retry {delivery.id} --i-looked`"

@@ -32,7 +32,7 @@ HELD: Final[dict[HoldReason, str]] = {
     HoldReason.STORM: "{where} was woken too often{detail}",
     HoldReason.BUDGET: "the budget is spent{detail}",
     HoldReason.LOOP: "agents wake each other without a person{detail}",
-    HoldReason.QUIET_HOURS: "quiet hours",
+    HoldReason.QUIET_HOURS: "quiet hours{detail}",
     HoldReason.PAUSED: "{identity} is paused{detail}",
     HoldReason.BENCHED: "{identity} is benched{detail}",
     HoldReason.OTHER_DRIVER: "another wake daemon drives the same agents{detail}",

@@ -61,7 +61,7 @@ def _delivered(ride: Ride, teller: Teller) -> Verdict:
         return Verdict(f"{announced}, {how}, acknowledged{when}{by}{along}", NOTHING)
     return Verdict(
         f"{announced}, {how}, not acknowledged{along}",
-        f"look at {delivery.where or delivery.identity}; mail that is read counts as acknowledged, so does `wake-bridge ack {delivery.id}`",
+        f"look at {delivery.seen_in or delivery.identity}; mail that is read counts as acknowledged, so does `wake-bridge ack {delivery.id}`",
     )
 
 
@@ -84,7 +84,7 @@ def _failed(ride: Ride, teller: Teller) -> Verdict:
             )
         return Verdict(
             unknown,
-            f"look in {delivery.where or 'its pane'} for {delivery.id}; there: `wake-bridge ack {delivery.id}`,"
+            f"look in {delivery.seen_in or 'its pane'} for {delivery.id}; there: `wake-bridge ack {delivery.id}`,"
             f" else: `wake-bridge deliveries retry {delivery.id} --i-looked`",
         )
     tries = "1 attempt" if delivery.attempts == 1 else f"{delivery.attempts} attempts"

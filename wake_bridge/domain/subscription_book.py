@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from wake_bridge.domain.names import Identity, Trigger
-from wake_bridge.domain.subscriptions import Subscription, serves
+from wake_bridge.domain.subscriptions import Subscription, serves, why_unwoken
 
 
 class SubscriptionBook:
@@ -14,15 +14,24 @@ class SubscriptionBook:
     Args:
         embedded: whether the graph is our own.
         serve: further harnessTargets to serve on a foreign graph.
+        has_target: whether a `[targets]` entry says where an identity lives.
     """
 
-    def __init__(self, *, embedded: bool, serve: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        embedded: bool,
+        serve: Collection[str] = (),
+        has_target: Callable[[Identity], bool] = lambda _: False,
+    ) -> None:
+        self._has_target = has_target
         self._embedded = embedded
         self._serve = frozenset(serve)
         self._all: dict[str, Subscription] = {}
         self._listening: dict[Trigger, dict[Identity, dict[str, Subscription]]] = {trigger: {} for trigger in Trigger}
         self._serving: dict[Identity, dict[str, Subscription]] = {}
         self._routes: set[str] = set()
+        self._with_target_only: set[str] = set()
 
     def put(self, subscription: Subscription) -> None:
         """Add a subscription, or replace the one of that id."""
@@ -35,7 +44,8 @@ class SubscriptionBook:
         self._listening[subscription.trigger].setdefault(subscription.identity, {})[subscription.id] = subscription
         self._serving.setdefault(subscription.identity, {})[subscription.id] = subscription
         if not subscription.is_heartbeat_only:
-            self._routes.add(subscription.id)
+            is_unwoken = why_unwoken(subscription, embedded=self._embedded, serve=self._serve)
+            (self._with_target_only if is_unwoken else self._routes).add(subscription.id)
 
     def remove(self, subscription_id: str) -> bool:
         """Forget one; answers whether it was known."""
@@ -43,6 +53,7 @@ class SubscriptionBook:
         if known is None:
             return False
         self._routes.discard(subscription_id)
+        self._with_target_only.discard(subscription_id)
         if known.trigger is not None:
             _drop(self._listening[known.trigger], known)
         _drop(self._serving, known)
@@ -51,6 +62,19 @@ class SubscriptionBook:
     def serves(self, subscription: Subscription) -> bool:
         """Whether it is ours to serve on this graph."""
         return serves(subscription, embedded=self._embedded, serve=self._serve)
+
+    def why_unwoken(self, subscription: Subscription) -> str:
+        """What somebody must change before it can wake anyone, as far as graph and configuration say; empty when nothing."""
+        has_target = self._has_target(subscription.identity)
+        return why_unwoken(subscription, embedded=self._embedded, serve=self._serve, has_target=has_target)
+
+    def why_nothing_serves(self, identity: Identity) -> str:
+        """Why none of the identity's subscriptions can wake it, although one should; empty where one can, or none should."""
+        if self._has_target(identity):
+            return ""
+        wanting = [one for one in self.of(identity) if not one.is_heartbeat_only]
+        whys = [self.why_unwoken(one) for one in wanting]
+        return whys[0] if whys and all(whys) else ""
 
     def get(self, subscription_id: str) -> Subscription | None:
         """One subscription, matching or not."""
@@ -74,7 +98,7 @@ class SubscriptionBook:
 
     def identities(self) -> frozenset[Identity]:
         """Everyone who can be woken, not only stored for."""
-        return frozenset(self._all[subscription_id].identity for subscription_id in self._routes)
+        return frozenset(self._all[one].identity for one in (*self._routes, *self._lifted_by_targets()))
 
     def subscribed(self) -> frozenset[Identity]:
         """Everyone with an active subscription, whoever serves it."""
@@ -83,7 +107,10 @@ class SubscriptionBook:
     @property
     def active_routes(self) -> int:
         """How many subscriptions can wake somebody, not only store."""
-        return len(self._routes)
+        return len(self._routes) + len(self._lifted_by_targets())
+
+    def _lifted_by_targets(self) -> list[str]:
+        return [one for one in self._with_target_only if self._has_target(self._all[one].identity)]
 
 
 def _drop(index: dict[Identity, dict[str, Subscription]], subscription: Subscription) -> None:

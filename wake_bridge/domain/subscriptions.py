@@ -78,8 +78,8 @@ class Subscription:
 
     `trigger` is None where it names none we know. `window` is in seconds, None where the default applies. `details`
     are what an adapter for applications is told besides, as pairs of name and value. `problems`
-    say why it cannot be delivered (someone must change it), `ignored` which of upstream's metadata names have no
-    meaning here.
+    say why it cannot be delivered (someone must change it), `remarks` what of it goes by the default because it cannot
+    be meant, `ignored` which of upstream's metadata names have no meaning here.
     """
 
     id: str
@@ -97,6 +97,7 @@ class Subscription:
     updated_at: str = ""
     user_id: str | None = None
     problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
     @property
@@ -124,6 +125,29 @@ def serves(subscription: Subscription, *, embedded: bool, serve: Collection[str]
     return embedded or subscription.harness_target in {BRIDGE_TARGET, *HEARTBEAT_TARGETS, *serve}
 
 
+def why_unwoken(
+    subscription: Subscription, *, embedded: bool, serve: Collection[str] = (), has_target: bool = False
+) -> str:
+    """What somebody must change before this subscription can wake anyone; empty when nothing, as far as it says itself.
+
+    `has_target` says that a `[targets]` entry tells where its identity lives, and by which adapter.
+    """
+    if not subscription.is_active or subscription.status == "degraded":
+        return f"its status is {subscription.status}: `wake-bridge update {subscription.id} --recover`"
+    if subscription.is_heartbeat_only:
+        return f"its harnessTarget is {subscription.harness_target}: nothing is injected, only the heartbeat speaks"
+    if not serves(subscription, embedded=embedded, serve=serve):
+        return f"{subscription.harness_target} is served by the graph's own server, not by wake-bridge"
+    if not subscription.identity or subscription.trigger is None:
+        return "; ".join(subscription.problems)
+    if has_target:
+        return ""
+    if subscription.harness_target not in {BRIDGE_TARGET, *serve}:
+        # on a graph of our own nobody pushes
+        return f"no adapter serves the harnessTarget {subscription.harness_target}"
+    return ""
+
+
 def with_known_adapters(subscription: Subscription, known: Collection[str]) -> Subscription:
     """The same subscription, with a problem more when its adapter is none of the `known` ones."""
     if not subscription.adapter or subscription.adapter in known:
@@ -134,8 +158,12 @@ def with_known_adapters(subscription: Subscription, known: Collection[str]) -> S
 
 
 def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> Subscription:
-    """Read a WAKE_SUBSCRIPTION node's properties. Never raises: what cannot be meant becomes one of `problems`."""
+    """Read a WAKE_SUBSCRIPTION node's properties.
+
+    Never raises: what cannot be meant becomes one of `problems`, or of `remarks` where its default is taken instead.
+    """
     problems: list[str] = []
+    remarks: list[str] = []
     given = properties.get("harnessTargetMetadata")
     metadata: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     harness_target = text_of(properties.get("harnessTarget")) or BRIDGE_TARGET
@@ -148,18 +176,19 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
         id=text_of(subscription_id),
         identity=_identity(properties, problems),
         trigger=_one_of(Trigger, properties.get("trigger"), "trigger", problems),
-        filters=_filters(properties.get("filters"), problems),
+        filters=_filters(properties.get("filters"), remarks),
         harness_target=harness_target,
         adapter=text_of(metadata.get("adapter")),
         pane=_pane(metadata),
         details=_details(metadata),
-        window=_window(metadata, problems),
-        policy=_policy(properties.get("wakePolicy"), problems),
+        window=_window(metadata, remarks),
+        policy=_policy(properties.get("wakePolicy"), remarks),
         status=status,
         created_at=text_of(properties.get("createdAt")),
         updated_at=text_of(properties.get("updatedAt")),
         user_id=text_of(properties.get("userId")) or None,
         problems=tuple(problems),
+        remarks=tuple(remarks),
         ignored=_ignored(metadata),
     )
 
@@ -182,8 +211,8 @@ def _one_of(kind: type[Choice], value: object, name: str, problems: list[str]) -
         return None
 
 
-def _policy(value: object, problems: list[str]) -> WakePolicy | None:
-    return None if value is None else _one_of(WakePolicy, value, "wakePolicy", problems)
+def _policy(value: object, remarks: list[str]) -> WakePolicy | None:
+    return None if value is None else _one_of(WakePolicy, value, "wakePolicy", remarks)
 
 
 def _pane(metadata: Mapping[str, Any]) -> str:
@@ -205,24 +234,24 @@ def _ignored(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if metadata.get(name) is not None)
 
 
-def _window(metadata: Mapping[str, Any], problems: list[str]) -> int | None:
+def _window(metadata: Mapping[str, Any], remarks: list[str]) -> int | None:
     value = metadata.get("coalesceWindow")
     if value is None:
         return None
     window = window_from(value)
     if window is None:
-        problems.append(f"coalesceWindow {_shown(value)} is no whole number of seconds from 0 to {LONGEST_WINDOW}")
+        remarks.append(f"coalesceWindow {_shown(value)} is no whole number of seconds from 0 to {LONGEST_WINDOW}")
     return window
 
 
-def _filters(value: object, problems: list[str]) -> Filters:
+def _filters(value: object, remarks: list[str]) -> Filters:
     if value is None:
         return Filters()
     if not isinstance(value, Mapping):
-        problems.append("filters is no object")
+        remarks.append("filters is no object")
         return Filters()
     asked = texts_of(value.get("priority"))
-    priorities = (_one_of(Priority, text, "filters.priority", problems) for text in asked)
+    priorities = (_one_of(Priority, text, "filters.priority", remarks) for text in asked)
     return Filters(
         priorities=frozenset(priority for priority in priorities if priority),
         senders=frozenset(texts_of(value.get("senderFilter"))),

@@ -43,6 +43,7 @@ EVENTS: Final = frozenset(
         "row_quarantined",
         "subscriptions_read",
         "subscription_undeliverable",
+        "subscription_defaults_taken",
         "no_active_routes",
         # wake events and deliveries
         "event_matched",

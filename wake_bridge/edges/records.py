@@ -16,7 +16,7 @@ from wake_bridge.edges.timestamps import timestamp_of_instant
 from wake_bridge.engine.watch.overview import Row
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.watch.look import Seen
+    from wake_bridge.engine.watch.look import Reach, Seen
 
 Record = Mapping[str, Any]
 
@@ -80,6 +80,11 @@ def overview_record(row: Row) -> dict[str, Any]:
         "lastWake": time_or_none(row.last_wake),
         "budget": asdict(row.budget),
     }
+
+
+def reach_record(reach: Reach) -> dict[str, Any]:
+    """Where an identity can be woken, as the daemon answers it to commands."""
+    return asdict(reach)
 
 
 def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:

@@ -100,7 +100,12 @@ class Office:
         )
         self.inquiry = Inquiry(lambda: SqliteGraph(path))
         self.routes = Routes(
-            self.adapters, self.current, self.tail.subscriptions_of, self.ledger.binding, self.ledger.degraded
+            self.adapters,
+            self.current,
+            self.tail.subscriptions_of,
+            self.ledger.binding,
+            self.ledger.degraded,
+            unserved=self.tail.why_nothing_serves,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
         self.way_back = WayBack(self.ledger, self.routes, self.watch, self.current, self.clock, restored=self._look_at)

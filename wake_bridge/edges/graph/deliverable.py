@@ -6,15 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wake_bridge.domain.subscriptions import (
-    BRIDGE_TARGET,
-    SUBSCRIPTION_LABEL,
-    Subscription,
-    parse_subscription,
-    serves,
-    with_known_adapters,
-)
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
 from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
 from wake_bridge.edges.graph.identity_nodes import find_identity
 from wake_bridge.edges.graph.subscription_nodes import shown_subscription
@@ -35,34 +30,35 @@ class Circumstances:
 
 
 def judge_subscriptions(graph: GraphFile, circumstances: Circumstances) -> list[dict[str, Any]]:
-    """Every subscription as the commands print it, with `deliverable` and `why`."""
-    judged = []
+    """Every subscription as the commands print it, with `deliverable` and `why`, and in `note` what goes by a default."""
+    book, judged = book_of(graph, circumstances.settings), []
     for node in graph.nodes(SUBSCRIPTION_LABEL):
-        subscription = with_known_adapters(parse_subscription(node.id, node.properties), circumstances.adapters)
-        why = why_undeliverable(subscription, graph, circumstances)
-        judged.append({**shown_subscription(node), "deliverable": not why, "why": why})
+        subscription = parse_subscription(node.id, node.properties)
+        why = why_undeliverable(subscription, book, graph, circumstances)
+        note = "; ".join(f"{one}: the default is taken" for one in subscription.remarks)
+        judged.append({**shown_subscription(node), "deliverable": not why, "why": why, "note": note})
     return judged
 
 
-def why_undeliverable(subscription: Subscription, graph: GraphFile, circumstances: Circumstances) -> str:
+def why_undeliverable(
+    subscription: Subscription, book: SubscriptionBook, graph: GraphFile, circumstances: Circumstances
+) -> str:
     """What somebody must change before this subscription can wake anyone; empty when nothing.
 
     A busy or unattended pane is nothing of that kind: its wake is held and comes by itself.
     """
-    config = circumstances.settings.config
-    target = config.targets.get(subscription.identity)
-    if subscription.status != "active":
-        return f"its status is {subscription.status}: `wake-bridge update {subscription.id} --recover`"
-    if subscription.is_heartbeat_only:
-        return f"its harnessTarget is {subscription.harness_target}: nothing is injected, only the heartbeat speaks"
-    if not serves(subscription, embedded=graph.is_embedded, serve=config.graph.serve):
-        return f"{subscription.harness_target} is served by the graph's own server, not by wake-bridge"
-    if target is None and subscription.harness_target not in {BRIDGE_TARGET, *config.graph.serve}:
-        return f"no adapter serves the harnessTarget {subscription.harness_target}"
-    if target is None and subscription.problems:
-        return "; ".join(subscription.problems)
+    if why := book.why_unwoken(subscription):
+        return why
     if (participation := _participation(graph, subscription)) != "active":
         return f"{subscription.identity} is {participation}"
+    why = circumstances.resolve_target(subscription) if circumstances.resolve_target is not None else ""
+    # a native channel may lead there although its own adapter does not
+    return why and (_why_no_adapter(subscription, circumstances) or why)
+
+
+def _why_no_adapter(subscription: Subscription, circumstances: Circumstances) -> str:
+    config = circumstances.settings.config
+    target = config.targets.get(subscription.identity)
     name = target.adapter if target is not None else subscription.adapter or DEFAULT_ADAPTER
     if name not in circumstances.adapters:
         return (
@@ -70,7 +66,7 @@ def why_undeliverable(subscription: Subscription, graph: GraphFile, circumstance
         )
     if config.adapters.get(name, {}).get("enabled", True) is not True:
         return f"the adapter {name} is switched off in the configuration"
-    return circumstances.resolve_target(subscription) if circumstances.resolve_target is not None else ""
+    return ""
 
 
 def _participation(graph: GraphFile, subscription: Subscription) -> str:

@@ -48,7 +48,9 @@ def standing(settings: Settings, bound: Iterable[Identity] = ()) -> Standing:
 
 def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:
     """All subscriptions, as the daemon judges them."""
-    book = SubscriptionBook(embedded=graph.is_embedded, serve=settings.config.graph.serve)
+    targets = settings.config.targets
+    serve = settings.config.graph.serve
+    book = SubscriptionBook(embedded=graph.is_embedded, serve=serve, has_target=lambda who: who in targets)
     for node in graph.nodes(SUBSCRIPTION_LABEL):
         book.put(parse_subscription(node.id, node.properties))
     return book

@@ -8,10 +8,9 @@ from wake_bridge.domain.matching import Moment, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.refusals import Refusal
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
+from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 
@@ -32,9 +31,7 @@ class Outlook:
         self._settings = settings
         self._rules = matching_rules(settings)
         self._moment = Moment(epoch=Epoch(1), now=now, wall=now, new_id=str, rules=self._rules)
-        self._book = SubscriptionBook(embedded=graph.is_embedded, serve=self._rules.serve)
-        for node in graph.nodes(SUBSCRIPTION_LABEL):
-            self._book.put(parse_subscription(node.id, node.properties))
+        self._book = book_of(graph, settings)
 
     def policy(self, message: Node, identity: Identity) -> WakePolicy:
         """How insistent a message is for one who received it, subscribed or not."""
@@ -52,6 +49,8 @@ class Outlook:
             return f"{identity} has no subscription for mail: it waits in the inbox"
         if event.status is EventStatus.REFUSED:
             return f"{identity} is not woken ({event.refused_by}): it waits in the inbox"
+        if why := self._book.why_nothing_serves(identity):
+            return f"{identity} is not woken ({why}): it waits in the inbox"
         if event.policy is WakePolicy.NEXT_TURN:
             return f"{identity} finds it at its next turn"
         return f"{identity} is due {'at once' if event.window == 0 else f'in {event.window} s'}"

@@ -9,12 +9,11 @@ from typing import Final
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import Fact, Message, MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.facts import MAIL_EDGES, PERMISSIONS, Past, facts_of
-from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.matching import MatchingRules, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
 from wake_bridge.domain.pulses import PULSE_PREFIX
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.tail.harvest import read_subscription
 from wake_bridge.ports.change_log import ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
 
 FIRST_TASK_STATE: Final = "Submitted"

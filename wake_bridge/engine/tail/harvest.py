@@ -10,15 +10,12 @@ import structlog
 
 from wake_bridge.domain.events import Fact, Message, TaskDetail, WakeEvent
 from wake_bridge.domain.facts import Past, derived_twin, facts_of
-from wake_bridge.domain.matching import MatchingRules, Moment, match
+from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import Epoch, Identity, Instant
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     SUBSCRIPTION_LABEL,
-    Subscription,
-    parse_subscription,
-    with_known_adapters,
 )
 from wake_bridge.domain.tasks import Transition, typed_transition
 from wake_bridge.engine.tail.reading import Contents
@@ -79,7 +76,10 @@ class Harvester:
 
     def load(self, contents: Contents) -> None:
         """Forget what was known, and take a graph's subscriptions and identities as they stand."""
-        self.book = SubscriptionBook(embedded=contents.is_embedded, serve=self._rules().serve)
+        rules = self._rules()
+        self.book = SubscriptionBook(
+            embedded=contents.is_embedded, serve=rules.serve, has_target=lambda who: who in self._rules().targets
+        )
         self.identities = dict(contents.identities)
         for subscription_id, properties in contents.subscriptions:
             self._subscribe(subscription_id, properties)
@@ -171,14 +171,13 @@ class Harvester:
         subscription = read_subscription(subscription_id, properties, self._rules())
         self.book.put(subscription)
         said = self._problems.get(subscription_id, ())
-        self._problems[subscription_id] = subscription.problems
-        if subscription.problems and subscription.problems != said and self.book.serves(subscription):
-            self._log.warning(
-                "subscription_undeliverable",
-                subscription=subscription_id,
-                agent=subscription.identity,
-                problems=list(subscription.problems),
-            )
+        self._problems[subscription_id] = wrong = (*subscription.remarks, *subscription.problems)
+        if wrong and wrong != said and self.book.serves(subscription):
+            about = {"subscription": subscription_id, "agent": subscription.identity, "problems": list(wrong)}
+            if subscription.problems:
+                self._log.warning("subscription_undeliverable", **about)
+            else:
+                self._log.warning("subscription_defaults_taken", **about)
 
     def _warn_of_silence(self) -> None:
         self._log.warning(
@@ -216,14 +215,6 @@ class Harvester:
             self._reported.clear()
         self._reported.add(row.entity_id)
         self._log.warning("row_quarantined", log_id=row.log_id, entity=row.entity_id[:200], reason=row.why)
-
-
-def read_subscription(subscription_id: str, properties: Json, rules: MatchingRules) -> Subscription:
-    """A subscription as it stands under the rules in force: a `[targets]` entry makes its own adapter irrelevant."""
-    subscription = parse_subscription(subscription_id, properties)
-    if rules.known_adapters is None or subscription.identity in rules.targets or subscription.is_heartbeat_only:
-        return subscription
-    return with_known_adapters(subscription, rules.known_adapters)
 
 
 def state_of(task_id: str, properties: Json) -> TaskState | None:

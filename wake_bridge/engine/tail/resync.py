@@ -9,11 +9,10 @@ from typing import Final
 from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
-from wake_bridge.domain.matching import MatchingRules, Moment, match
+from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.tail.harvest import read_subscription
 from wake_bridge.engine.tail.reading import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger_records import NewId

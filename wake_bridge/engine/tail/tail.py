@@ -120,6 +120,10 @@ class Tail:
         """Everyone with a subscription that can wake."""
         return self._harvester.book.identities()
 
+    def why_nothing_serves(self, identity: Identity) -> str:
+        """Why none of an identity's subscriptions can wake it, although one should; empty where nothing speaks against it."""
+        return self._harvester.book.why_nothing_serves(identity)
+
     def drivers(self, bound: Collection[Identity]) -> Mapping[Identity, Driver]:
         """Who drives everyone that is subscribed or among `bound`; nobody is known before the first look."""
         return drivers(self._harvester.book, bound) if self.begun.is_set() else {}

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
-from wake_bridge.domain.matching import MatchingRules, Moment, match
+from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, EventKind, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.tail.harvest import read_subscription, states_of
+from wake_bridge.engine.tail.harvest import states_of
 from wake_bridge.engine.tail.places import Loss, start_after
 from wake_bridge.engine.tail.reading import LogReader, audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog

@@ -1,4 +1,4 @@
-"""The presence of one identity, for a person who asks (DESIGN §5)."""
+"""Where an identity can be woken and how it stands there, for a person who asks (DESIGN §§5, 7)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.domain.routing import Capabilities, Prospect
+from wake_bridge.domain.routing import Address, Capabilities, Prospect, Route
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
+from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
 
@@ -27,6 +28,68 @@ class Seen:
     adapter: str = ""
     others: Sequence[Prospect] = ()
     capabilities: Capabilities | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Whether an identity can be woken now: `where` it is (`key` names the place), or `hold` why nowhere.
+
+    `adapter` is whose place it is. `overruled` says in a clause why it is not where its newest subscription says; empty
+    where it is, or says nothing.
+    """
+
+    where: str = ""
+    key: str = ""
+    adapter: str = ""
+    hold: Hold | None = None
+    overruled: str = ""
+
+
+async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
+    """The place that answers for an identity: its pane where it has one, else a channel by which it can be woken."""
+    natively: Reach | None = None
+    names = routes.names(identity)
+    hold = Hold(HoldReason.NO_ADAPTER, routes.missing(identity))
+    for route in routes.of(identity):
+        found = await watch.locate(route)
+        if isinstance(found, Nowhere):
+            # a channel that nobody named has no better reason than that the one which is named is not there
+            hold = Hold(found.reason, found.detail, found.where) if names[-1] == route.adapter else hold
+        elif not route.capabilities.composer_independent:
+            # the pane is what a person looks for, also where another door is tried first
+            overruled = await _overruled(routes, route, found)
+            return Reach(found.label, found.key, route.adapter, overruled=overruled)
+        elif not found.only_seen:
+            natively = natively or Reach(found.label, found.key, route.adapter)
+        elif names[-1] == route.adapter:
+            hold = Hold(
+                HoldReason.UNREACHABLE, f"it is only seen by {route.adapter}, which has no way to wake it", found.label
+            )
+    return natively or Reach(hold=hold)
+
+
+async def is_suggested(routes: Routes, route: Route, found: Place) -> bool:
+    """Whether what a subscription says leads to that place; a mark or a binding may overrule it."""
+    address = route.address
+    said = Address(Identity(""), suggested=address.suggested, suggested_written=address.suggested_written)
+    meant = await routes.adapter(route).resolve(said)
+    return isinstance(meant, Place) and meant.key == found.key
+
+
+async def _overruled(routes: Routes, route: Route, found: Place) -> str:
+    address = route.address
+    if address.pane and address.binding and not (found.fence and found.fence.has_pane_of(address.binding)):
+        who = address.identity
+        return f"[targets] puts {who} in {found.label}; what it was bound to is not used: `wake-bridge unbind {who}`"
+    is_remembered = address.remembered is not None and address.binding is None and not address.pane
+    if not address.suggested or is_remembered:
+        return ""
+    if await is_suggested(routes, route, found):
+        return ""
+    who = address.identity
+    if address.pane:
+        return f"[targets] puts {who} in {found.label}; its subscription's {address.suggested!r} is not used"
+    return f"{who} is bound to {found.label}; its subscription's {address.suggested!r} is not used: `wake-bridge unbind {who}`"
 
 
 async def presence_of(identity: Identity, routes: Routes, watch: Watch, current: Current, clock: Clock) -> Seen:

@@ -35,6 +35,7 @@ class Prospects:
         refused: Mapping[str, Hold] | None = None,
         patient: bool = False,
     ) -> None:
+        self._identity = identity
         self._routes = routes
         self._watch = watch
         self._current = current
@@ -47,7 +48,12 @@ class Prospects:
     def verdict(self) -> Verdict:
         """What the table says by what was seen so far; a `Look` where it needs to see more."""
         fresh_for = self._current.settings.fresh_for
-        return decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for)
+        verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for)
+        if not self.all and isinstance(verdict.decision, Hold):
+            # the table knows that there is no route; which one is missing, those who make them
+            missing = self._routes.missing(self._identity)
+            return replace(verdict, decision=replace(verdict.decision, detail=missing))
+        return verdict
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route now; one that leads nowhere need not be looked at."""

@@ -37,6 +37,7 @@ class Routes:
         claims: who holds, or held, which pane and which agent.
         everybody: the identities that may have a name to be found by.
         subscribed: the identities with an active subscription; None while nobody knows.
+        unserved: why no subscription of an identity can wake it, although one should; empty where nothing speaks against it.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Routes:
         claims: Callable[[], Sequence[Claim]] = no_claims,
         everybody: Callable[[], Iterable[Identity]] = tuple,
         subscribed: Callable[[], Container[Identity] | None] = lambda: None,
+        unserved: Callable[[Identity], str] = lambda _: "",
     ) -> None:
         self._adapters = adapters
         self._current = current
@@ -62,6 +64,7 @@ class Routes:
         self._claims = claims
         self._everybody = everybody
         self._subscribed = subscribed
+        self._unserved = unserved
         self._natives = [name for name in sorted(adapters) if adapters[name].capabilities.composer_independent]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
@@ -84,6 +87,8 @@ class Routes:
 
     def names(self, identity: Identity) -> list[str]:
         """The adapters of an identity's routes, in order; the last may be one that is not there."""
+        if self._unserved(identity):
+            return []
         name = self._adapter_name(identity)
         if self._is_left_to_heartbeat(identity) and self._carrier_name(identity) in self._adapters:
             return [*self._carried] or [name]
@@ -129,6 +134,8 @@ class Routes:
 
     def missing(self, identity: Identity) -> str:
         """Why `of` is empty, in words a person can act on."""
+        if unserved := self._unserved(identity):
+            return unserved
         installed = ", ".join(sorted(self._adapters)) or "none"
         return (
             f"no adapter named {self._adapter_name(identity)!r} is installed and enabled (there are: {installed}):"

@@ -1,0 +1,117 @@
+"""Issue 13, A: whoever is asked how an identity can be woken now, the answer is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import uuid
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from wake_bridge.cli.app import cli
+from wake_bridge.doctor.finding import Finding
+from wake_bridge.doctor.reach import targets
+from wake_bridge.edges.configuration.config import load_settings
+from wake_bridge.viewpoint import Viewpoint
+
+PUSHED = "no adapter serves the harnessTarget mcp-notifications"
+
+
+class House:
+    """The program in a home of its own, with `@ada` and `@bob`, whose tmux is a server that nobody has started."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environment = {
+            "HOME": str(home),
+            "CLAUDE_CONFIG_DIR": str(home / "claude"),
+            "CODEX_HOME": str(home / "codex"),
+        }
+        self.environment |= {f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state")}
+        self.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"] = f"wake-bridge-test-{uuid.uuid4().hex}"
+        self.config = home / "config/wake-bridge/config.toml"
+        self.graph = home / "data/wake-bridge/graph.sqlite"
+        self.state = home / "state/wake-bridge"
+        self.json("init")
+        for one in ("@ada", "@bob"):
+            self.json("agent", "add", one)
+
+    def run(self, *arguments: str) -> Result:
+        """Run it in this process."""
+        return CliRunner(env=self.environment).invoke(cli, arguments)
+
+    def lines(self, *arguments: str) -> list[dict[str, Any]]:
+        """Its JSON lines; it must succeed."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        """Its one JSON answer."""
+        (answer,) = self.lines(*arguments)
+        return answer
+
+    def subscribe(self, *flags: str, identity: str = "@ada") -> str:
+        """Subscribe for mail; answers the id."""
+        return str(self.json("subscribe", identity, "--trigger", "SENT_TO_ME", *flags)["subscriptionId"])
+
+    def doctor(self) -> dict[str, Finding]:
+        """What it says of each identity's place."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            settings = load_settings(None, os.environ)
+            return {one.check: one for one in asyncio.run(targets(Viewpoint(settings), settings))}
+
+    def said_by_send(self, *flags: str) -> str:
+        """What `send` says will come of a message for `@ada`."""
+        return self.run("send", "@ada", "--from", "@bob", "--subject", "x", *flags).stderr.splitlines()[0]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A house where nothing runs."""
+    return House(tmp_path / "home")
+
+
+def test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_helps(house: House) -> None:
+    """Nobody pushes there: it is never woken; once it names a pane, only that is missing."""
+    subscription = house.subscribe("--harness-target", "mcp-notifications")
+
+    (listed,) = house.json("list")["subscriptions"]
+    assert (listed["deliverable"], listed["why"]) == (False, PUSHED)
+    decision = house.json("routes", "@ada")["decision"]
+    assert (decision["holdReason"], decision["why"]) == ("no_adapter", PUSHED)
+    assert "`wake-bridge update ID --tmux PANE`" in decision["remedy"]
+    assert house.doctor()["target @ada"] == Finding("target @ada", ok=False, detail=PUSHED, hint=decision["remedy"])
+    assert house.lines("push-capable") == []
+    assert house.json("status")["active_routes"] == 0
+    assert house.said_by_send("--policy", "immediate") == f"@ada is not woken ({PUSHED}): it waits in the inbox"
+
+    house.json("update", subscription, "--tmux", "work")
+    assert house.json("status")["active_routes"] == 1
+    assert PUSHED not in (
+        house.json("list")["subscriptions"][0]["why"],
+        house.json("routes", "@ada")["decision"]["why"],
+    )
+
+
+def test_a_window_that_cannot_be_meant_is_told_and_keeps_nobody_from_being_woken(house: House) -> None:
+    """The daemon takes the default for it; nobody has to change anything first."""
+    subscription = house.subscribe("--tmux", "work")
+    house.json("update", subscription, "--window", "300")
+    with closing(sqlite3.connect(house.graph)) as connection, connection:
+        connection.execute(
+            "UPDATE Nodes SET data = json_set(data, '$.properties.harnessTargetMetadata.coalesceWindow', 301) WHERE id = ?",
+            (subscription,),
+        )
+    (listed,) = house.json("list")["subscriptions"]
+    assert "coalesceWindow" not in listed["why"]
+    assert listed["note"].startswith("coalesceWindow 301 is no whole number of seconds")
+    assert house.said_by_send() == "@ada is due in 30 s"

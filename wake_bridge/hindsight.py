@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from wake_bridge.domain.case import Teller
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.edges.configuration.config import Settings, installed_adapters
@@ -14,11 +17,12 @@ from wake_bridge.edges.configuration.engine_terms import engine_settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.graph.glance import book_of
 from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.edges.graph.identity_nodes import find_identity
 from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.serving import serving
 from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
 from wake_bridge.engine.inquest.inquest import Inquest, Report
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.overview import Row, overview
@@ -51,7 +55,7 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
             matching_rules(settings, installed_adapters()),
             current,
             Switchboard(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
-            is_running=daemon.running == "yes",
+            is_running=daemon.running != "no",
             teller=Teller(steady.now(), clock),
         )
         report = inquest.about(asked, identity)
@@ -62,6 +66,30 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
     finally:
         ledger.close()
         log.close()
+
+
+def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent] = ()) -> list[Hold]:
+    """All that would hold a wake of the identity now, as the daemon would judge it, but for what its pane shows.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    clock = SteadyClock()
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    try:
+        current = Current(engine_settings(settings, embedded=True))
+        switchboard = Switchboard(ledger, current, clock, lambda: find_other_driver(settings.state_dir))
+        limits, participation = current.settings.limits, _participation(settings, identity)
+        return holds_now(ledger, switchboard, limits, identity, clock.now(), events=events, participation=participation)
+    finally:
+        ledger.close()
+
+
+def _participation(settings: Settings, identity: Identity) -> str:
+    with suppress(SourceError), GraphFile(settings.graph_path) as graph:
+        node = find_identity(graph, identity)
+        return str((node.properties.get("participationStatus") if node else None) or "active")
+    return "active"
 
 
 def overview_without_daemon(settings: Settings) -> list[Row]:

@@ -31,7 +31,7 @@ from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.edges.own_session import own_session
 from wake_bridge.edges.route_records import routes_record
 from wake_bridge.edges.service.control_socket import ask
-from wake_bridge.edges.service.instance_lock import daemon_is_running, lived_until, reload_command
+from wake_bridge.edges.service.instance_lock import lived_until, liveness, reload_command
 from wake_bridge.edges.service.upstream_state import read_inheritance
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.edges.ulids import new_ulid
@@ -70,7 +70,7 @@ class Viewpoint:
         self._sessions = ledger.all_sessions()
         held = ledger.claims()
         # where no daemon runs, as the next one will see it
-        ended = EPOCH_START if daemon_is_running(settings.state_dir) else lived_until(settings.state_dir)
+        ended = EPOCH_START if liveness(settings.state_dir) == "yes" else lived_until(settings.state_dir)
         memory = Memory(ledger, self.clock.now() if ended is None else min(ended, self.clock.now()))
         remembered = {one.identity: memory.of(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
@@ -230,7 +230,8 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     with GraphFile(settings.graph_path) as graph:
         found = drivers(book_of(graph, settings), bound)
     skipped = {Driver.PUSH}
-    if daemon_is_running(settings.state_dir):
+    # where nobody can tell, another heartbeat must keep away
+    if liveness(settings.state_dir) != "no":
         nudges = settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True)
         skipped |= {Driver.BRIDGE, *([Driver.HEARTBEAT] if nudges else [])}
     return {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}

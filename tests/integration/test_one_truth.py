@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import socket
 import sqlite3
 import uuid
-from contextlib import closing
+from contextlib import ExitStack, closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from wake_bridge.cli.app import cli
 from wake_bridge.doctor.finding import Finding
 from wake_bridge.doctor.reach import targets
 from wake_bridge.edges.configuration.config import load_settings
+from wake_bridge.edges.service.instance_lock import InstanceLock
 from wake_bridge.viewpoint import Viewpoint
 
 PUSHED = "no adapter serves the harnessTarget mcp-notifications"
@@ -74,6 +78,12 @@ class House:
         return self.run("send", "@ada", "--from", "@bob", "--subject", "x", *flags).stderr.splitlines()[0]
 
 
+def around_now() -> str:
+    """Quiet hours that have begun an hour ago and end in two."""
+    now = datetime.now().astimezone()
+    return f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=2):%H:%M}"
+
+
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     """A house where nothing runs."""
@@ -100,6 +110,71 @@ def test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_h
         house.json("list")["subscriptions"][0]["why"],
         house.json("routes", "@ada")["decision"]["why"],
     )
+
+
+@pytest.mark.parametrize(
+    ("commands", "settings", "word", "remedy"),
+    [
+        ([("pause", "@ada")], {}, "paused", "`wake-bridge resume @ada`"),
+        ([("pause", "--all")], {}, "paused", "`wake-bridge resume --all`"),
+        ([("pause", "@ada"), ("pause", "--all")], {}, "paused", "`wake-bridge resume --all`"),
+        ([("pause", "@ada", "--for", "2h")], {}, "paused", "`wake-bridge resume @ada`"),
+        ([], {"POLICY_QUIET_HOURS": "QUIET"}, "quiet hours (until ", "quiet hours end by themselves (until "),
+    ],
+    ids=["paused", "paused --all", "both", "paused for a time", "quiet hours"],
+)
+def test_nobody_promises_a_time_while_something_holds(
+    house: House, commands: list[tuple[str, ...]], settings: dict[str, str], word: str, remedy: str
+) -> None:
+    """Issue 13, D5: `send`, `wake` and `routes` name what holds, the same first one with the same words, and what ends it."""
+    house.subscribe("--tmux", "work")
+    for name, value in settings.items():
+        house.environment[f"WAKE_BRIDGE_{name}"] = around_now() if value == "QUIET" else value
+    for one in commands:
+        house.lines(*one)
+
+    (first, *_) = house.json("routes", "@ada")["guards"]
+    assert word in first["why"]
+    assert remedy in first["remedy"]
+    said = f"@ada is not woken now: {first['why']}; {first['remedy']}"
+    assert house.said_by_send() == said
+    assert house.run("wake", "@ada", "look").stderr.splitlines()[0] == said
+    assert f"a wake is held now: {first['why']}; {first['remedy']}" in house.run("routes", "@ada").stdout
+
+    for one in commands:
+        house.lines("resume", one[1])
+    if commands:
+        assert house.json("routes", "@ada")["guards"] == []
+        assert house.said_by_send() == "@ada is due in 30 s"
+
+
+@pytest.mark.parametrize("state", ["not running", "starting", "running", "cannot tell"])
+def test_all_judge_the_daemon_alike(house: House, state: str) -> None:
+    """Issue 13, A: one that holds its lock and does not listen yet is starting; where the lock cannot be read nobody can tell."""
+    house.subscribe("--tmux", "work")
+    house.state.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as undo:
+        if state in {"starting", "running"}:
+            undo.enter_context(InstanceLock(house.state))
+        if state == "running":
+            listener = undo.enter_context(closing(socket.socket(socket.AF_UNIX)))
+            with contextlib.chdir(house.state):
+                listener.bind("daemon.sock")
+            listener.listen()
+        if state == "cannot tell":
+            (house.state / "daemon.lock").mkdir()
+        told = house.run("send", "@ada", "--from", "@bob", "--subject", "x").stderr.splitlines()[1:]
+        pushed = house.lines("push-capable")
+
+    words = {
+        "not running": ["the daemon is not running: nobody is woken until it is (`wake-bridge run`)"],
+        "starting": ["the daemon is just starting: it is told as soon as it runs"],
+        "running": [],
+        "cannot tell": ["whether the daemon runs cannot be told: `wake-bridge doctor` says what is in the way"],
+    }
+    assert told == words[state]
+    # another heartbeat keeps away unless it is certain that nobody else drives
+    assert bool(pushed) is (state != "not running")
 
 
 def test_a_window_that_cannot_be_meant_is_told_and_keeps_nobody_from_being_woken(house: House) -> None:

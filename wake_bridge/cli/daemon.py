@@ -73,7 +73,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import hold_record, time_or_none
     from wake_bridge.edges.service.last_look import last_look
-    from wake_bridge.edges.service.serving import serving
+    from wake_bridge.edges.service.serving import DaemonState, serving
     from wake_bridge.edges.steady_clock import SteadyClock
 
     daemon = serving(settings.state_dir, settings.graph_path)
@@ -91,6 +91,7 @@ def status_record(settings: Settings) -> dict[str, Any]:
     tip = told.get("tip", seen.tip)
     return {
         "running": daemon.running,
+        "starting": daemon.state is DaemonState.STARTING,
         "pid": told.get("pid", who.pid if who else None),
         "cursor": cursor,
         "tip": tip,
@@ -138,6 +139,8 @@ def _words(record: Mapping[str, Any]) -> str:
     state = {"yes": f"running (pid {record['pid']}, since {record['since']})", "no": "not running"}.get(
         record["running"], "cannot tell whether it runs"
     )
+    if record["starting"]:
+        state = f"starting (pid {record['pid']})"
     lines = [
         opening(record["sinceYouLeft"], SteadyClock().wall()),
         f"daemon     {state}",

@@ -209,12 +209,12 @@ def _standing(ledger: LedgerStore, delivery: Delivery, settings: Settings) -> st
     from wake_bridge.cli.times import time_of_day
     from wake_bridge.domain.case import Ride, Teller
     from wake_bridge.domain.standing import standing_of
-    from wake_bridge.edges.service.instance_lock import daemon_is_running
+    from wake_bridge.edges.service.instance_lock import liveness
     from wake_bridge.edges.steady_clock import SteadyClock
 
     ride = Ride(delivery, ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
     teller = Teller(SteadyClock().now(), time_of_day)
-    verdict = standing_of(ride, teller, is_running=daemon_is_running(settings.state_dir))
+    verdict = standing_of(ride, teller, is_running=liveness(settings.state_dir) != "no")
     return f"{delivery.identity}: {verdict.text}\n  next: {verdict.next}"
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
 from wake_bridge.cli.owner import may_touch, speaker
-from wake_bridge.domain.errors import LedgerUnwritable, OperationFailed, UsageMistake
+from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, OperationFailed, UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
@@ -34,10 +35,11 @@ from wake_bridge.edges.graph.mailbox import send as send_message
 from wake_bridge.edges.graph.task_moves import grant as give_right
 from wake_bridge.edges.graph.task_moves import move_task
 from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.instance_lock import daemon_is_running
 from wake_bridge.edges.timestamps import timestamp_now
 
 if TYPE_CHECKING:
+    from wake_bridge.domain.delivery import Hold
+    from wake_bridge.domain.events import WakeEvent
     from wake_bridge.edges.graph.outlook import Outlook
 
 OPERATOR: Final = "@operator"
@@ -218,15 +220,30 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
     run.console.object({"messageId": message_id}, f"sent {message_id}")
     for prospect in prospects:
         run.console.warn(prospect)
-    if not daemon_is_running(run.settings.state_dir):
-        run.console.warn("the daemon is not running: nobody is woken until it is (`wake-bridge run`)")
+    from wake_bridge.edges.service.serving import DaemonState, daemon_state
+
+    told = {
+        DaemonState.STARTING: "the daemon is just starting: it is told as soon as it runs",
+        DaemonState.NOT_RUNNING: "the daemon is not running: nobody is woken until it is (`wake-bridge run`)",
+        DaemonState.CANNOT_TELL: "whether the daemon runs cannot be told: `wake-bridge doctor` says what is in the way",
+    }
+    if words := told.get(daemon_state(run.settings.state_dir)):
+        run.console.warn(words)
 
 
 def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
     recipients = audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
     from wake_bridge.edges.graph.outlook import Outlook
 
-    outlook = Outlook(graph, run.settings, _now())
+    def holds(identity: Identity, events: Sequence[WakeEvent]) -> Sequence[Hold]:
+        from wake_bridge.hindsight import holds_of
+
+        # the message is sent, whatever the ledger says
+        with suppress(LedgerError):
+            return holds_of(run.settings, identity, events)
+        return ()
+
+    outlook = Outlook(graph, run.settings, _now(), holds)
     return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["nobody receives it"]
 
 

@@ -51,17 +51,23 @@ def _piece(one: dict[str, Any]) -> str:
 
 def _waiting(run: CommandContext, identity: str) -> list[str]:
     """What waits for the identity, and why it does not wait any longer or still does."""
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.domain.reasons import held_because
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import delivery_record
+    from wake_bridge.hindsight import holds_of
 
+    who = Identity(identity)
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
     mine = [one for one in ledger.unsettled() if one.identity == identity]
     records = [delivery_record(one, ledger.events_of(one.id)) for one in mine]
     ledger.close()
+    holds = holds_of(run.settings, who) if records else []
+    held = f", and held then: {held_because(holds[0], who)}; {holds[0].remedy(who)}" if holds else ""
     return [
         f"{one['id']} is held: {one['hold_reason']}; {one['remedy']}"
         if one["hold_reason"]
-        else f"{one['id']} is due {one['dueAt'] or 'now'}"
+        else f"{one['id']} is due {one['dueAt'] or 'now'}{held}"
         for one in records
     ]
 

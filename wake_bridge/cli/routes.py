@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def routes(run: CommandContext, identity: str, explain: bool) -> None:
     """Say which routes lead to an identity's agent, in their order, and which one a wake would take now.
 
-    Pauses, limits and quiet hours are asked before: `wake-bridge why` says what they hold.
+    Pauses, limits and quiet hours are asked before: what they hold is said first.
     """
-    record = _record(run, identity)
+    record = _record(run, identity) | {"guards": _guards(run, identity)}
     if not explain:
         record.pop("table")
     console = run.console
@@ -53,6 +53,19 @@ def _record(run: CommandContext, identity: str) -> dict[str, Any]:
         return asyncio.run(view.routes_now(who))
 
 
+def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
+    """What people switched off, and limits that are reached, in the order in which they hold."""
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.domain.reasons import held_because
+    from wake_bridge.hindsight import holds_of
+
+    who = Identity(identity)
+    return [
+        {"guard": one.reason, "detail": one.detail, "why": held_because(one, who), "remedy": one.remedy(who)}
+        for one in holds_of(run.settings, who)
+    ]
+
+
 def _sentence(record: Mapping[str, Any]) -> str:
     who, decision = record["agentIdentity"], record["decision"]
     by = {
@@ -61,6 +74,11 @@ def _sentence(record: Mapping[str, Any]) -> str:
         "inject": f"would be typed into the composer now, by {decision['route']}",
         "hold": f"would wait now ({decision['holdReason']}): {decision['remedy']}",
     }[decision["move"]]
+    if record["guards"]:
+        first = record["guards"][0]
+        return (
+            f"{who}: a wake is held now: {first['why']}; {first['remedy']}. But for that, it {by}  [{decision['row']}]"
+        )
     return f"{who}: a wake {by}  [{decision['row']}]"
 
 

@@ -15,7 +15,7 @@ from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
 from wake_bridge.edges.service.instance_lock import Holder, holder
 from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
 from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
-from wake_bridge.edges.service.serving import serving
+from wake_bridge.edges.service.serving import DaemonState, serving
 
 _STATE: Final = (
     "free some space, or see who deleted the state directory: the daemon goes on by itself when it can write"
@@ -28,6 +28,8 @@ def daemon(settings: Settings) -> Finding:
     found = serving(settings.state_dir, settings.graph_path)
     if found.trouble:
         return ill("daemon", f"running, and cannot write: {found.trouble}", _STATE)
+    if found.state is DaemonState.STARTING:
+        return well("daemon", f"starting: {found.holder}")
     if found.running == "yes":
         return well("daemon", f"running: {found.holder}")
     if found.running == "no":

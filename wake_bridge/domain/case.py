@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge.domain.delivery import Delivery, JournalEntry
+from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.refusals import Refusal, Unheard
@@ -77,7 +77,7 @@ class Case:
     """All that is known of one thing and one identity.
 
     `wanted` is the trigger it would have needed, `row` the lowest log row of it that is known (0 if none), `tip_ahead`
-    how many rows the cursor is behind. `unreadable` says why a row of it was set aside, `epoch_reason` why the present
+    how many rows the cursor is behind. `holds` would hold its wake now. `unreadable` says why a row of it was set aside, `epoch_reason` why the present
     epoch began.
     """
 
@@ -93,6 +93,7 @@ class Case:
     row: int = 0
     behind: int = 0
     unreadable: str = ""
+    holds: Sequence[Hold] = ()
     epoch_reason: str = ""
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wake_bridge.domain.case import NOTHING, START, Ride, Teller, Verdict, span
-from wake_bridge.domain.delivery import DeliveryState, JournalEntry, Outcome, Proof, Step
+from wake_bridge.domain.delivery import DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.domain.reasons import ENDED, SEEN_LATE, held_because
 
 
-def standing_of(ride: Ride, teller: Teller, *, is_running: bool) -> Verdict:
-    """How a delivery stands. `is_running` says whether a daemon is there to go on with it. Never raises."""
+def standing_of(ride: Ride, teller: Teller, *, is_running: bool, holds: Sequence[Hold] = ()) -> Verdict:
+    """How a delivery stands; never raises.
+
+    `is_running` says whether a daemon is there to go on with it, `holds` what would hold it if its moment came now.
+    """
     delivery = ride.delivery
     if delivery.state is DeliveryState.DELIVERED:
         return _delivered(ride, teller)
     if delivery.state is DeliveryState.FAILED:
         return _failed(ride, teller)
-    verdict = _under_way(ride, teller)
+    verdict = _under_way(ride, teller, holds)
     if is_running:
         return verdict
     others = "" if verdict.next.startswith(NOTHING) else f", then {verdict.next}"
     return Verdict(f"{verdict.text}; the daemon is not running", f"{START}{others}")
 
 
-def _under_way(ride: Ride, teller: Teller) -> Verdict:
+def _under_way(ride: Ride, teller: Teller, holds: Sequence[Hold]) -> Verdict:
     delivery = ride.delivery
     along = f", together with {ride.others} more in {delivery.id}" if ride.others else ""
     before = sorted({one.again_of for one in ride.events if one.again_of not in {"", delivery.id}})
@@ -41,6 +44,10 @@ def _under_way(ride: Ride, teller: Teller) -> Verdict:
         return Verdict(f"held{length}: {because}{along}", delivery.hold.remedy(delivery.identity))
     if delivery.state is DeliveryState.LOCKED:
         return Verdict(f"being announced in {delivery.where} right now{along}", "wait a moment")
+    if holds:
+        because = held_because(holds[0], delivery.identity)
+        due = f"due in {span(delivery.due_at - teller.now)}, and held then" if delivery.due_at > teller.now else "held"
+        return Verdict(f"{due}: {because}{along}", holds[0].remedy(delivery.identity))
     if delivery.due_at > teller.now:
         due = f"due in {span(delivery.due_at - teller.now)}: its window gathers what else comes{along}"
         return Verdict(due, f"{NOTHING}: it comes by itself")

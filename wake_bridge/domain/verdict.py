@@ -115,7 +115,7 @@ def _of_event(case: Case, event: WakeEvent, teller: Teller) -> Verdict:
                 f"shown to {case.identity} by `{event.refused_by or 'inbox'}` before a wake was needed", NOTHING
             )
         case _ if case.ride is not None:
-            return standing_of(case.ride, teller, is_running=case.is_running)
+            return standing_of(case.ride, teller, is_running=case.is_running, holds=case.holds)
         case _:
             return _loose(case, event, teller)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import Moment, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.refusals import Refusal
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.configuration.matching_rules import matching_rules
@@ -15,6 +20,9 @@ from wake_bridge.edges.graph.graph_file import GraphFile, Node
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 
 _SILENT_WORDS = frozenset({Refusal.SUPPRESSED, Refusal.SILENT})
+PASSING: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM})
+"""Holds that are over before many a window closes."""
+
 _UNCONCERNED_WORDS = ("filter", "private")
 
 
@@ -25,9 +33,17 @@ class Outlook:
         graph: where the subscriptions are read, once.
         settings: the settings in force.
         now: the wall clock.
+        holds: what would hold a wake of an identity with those events now, the first one first.
     """
 
-    def __init__(self, graph: GraphFile, settings: Settings, now: Instant) -> None:
+    def __init__(
+        self,
+        graph: GraphFile,
+        settings: Settings,
+        now: Instant,
+        holds: Callable[[Identity, Sequence[WakeEvent]], Sequence[Hold]] = lambda *_: (),
+    ) -> None:
+        self._holds = holds
         self._settings = settings
         self._rules = matching_rules(settings)
         self._moment = Moment(epoch=Epoch(1), now=now, wall=now, new_id=str, rules=self._rules)
@@ -53,6 +69,10 @@ class Outlook:
             return f"{identity} is not woken ({why}): it waits in the inbox"
         if event.policy is WakePolicy.NEXT_TURN:
             return f"{identity} finds it at its next turn"
+        due_at = self._moment.now + event.window * 1000
+        for hold in self._holds(identity, [event]):
+            if hold.reason not in PASSING or hold.next_look_at > due_at:
+                return f"{identity} is not woken now: {held_because(hold, identity)}; {hold.remedy(identity)}"
         return f"{identity} is due {'at once' if event.window == 0 else f'in {event.window} s'}"
 
     def _event(self, message: Node, identity: Identity) -> WakeEvent | None:

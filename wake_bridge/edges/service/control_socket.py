@@ -71,6 +71,20 @@ def ask(state_dir: Path, command: str, /, timeout: float = 5.0, **arguments: Any
     return dict(answer)
 
 
+def listens(state_dir: Path) -> bool:
+    """Whether anybody takes calls on the socket; never raises."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+        channel.settimeout(0.5)
+        try:
+            with reachable(state_dir) as path:
+                channel.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return False
+        except OSError:
+            return True  # it is too busy to answer
+    return True
+
+
 def poke(state_dir: Path, moved: str = "") -> None:
     """Tell the daemon, if there is one, that something changed, and which identity lives elsewhere now; never fails."""
     with contextlib.suppress(NotRunning, OperationFailed):

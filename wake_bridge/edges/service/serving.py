@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import NotRunning, OperationFailed
-from wake_bridge.edges.service.control_socket import ask
+from wake_bridge.edges.service.control_socket import ask, listens
 from wake_bridge.edges.service.graph_lock import daemon_of
-from wake_bridge.edges.service.instance_lock import Holder, Liveness, holder
+from wake_bridge.edges.service.instance_lock import Holder, Liveness, holder, liveness
 
 DELETED: Final = "its state directory was deleted while it ran, and is not back yet: no wake is sent"
 PATIENCE: Final = 3.0
@@ -26,6 +27,34 @@ class Serving:
     holder: Holder | None = None
     trouble: str = ""
     told: Mapping[str, Any] = field(default_factory=dict)
+    listens: bool = True
+
+    @property
+    def state(self) -> DaemonState:
+        """The one judgement: who holds the lock and does not listen yet is starting, or about to end."""
+        return _STATES[self.running] if self.running != "yes" or self.listens else DaemonState.STARTING
+
+
+class DaemonState(StrEnum):
+    """How a daemon stands, for who waits for it."""
+
+    RUNNING = "running"
+    STARTING = "starting"
+    NOT_RUNNING = "not running"
+    CANNOT_TELL = "cannot tell whether it runs"
+
+
+_STATES: Final[Mapping[Liveness, DaemonState]] = {
+    "yes": DaemonState.RUNNING,
+    "no": DaemonState.NOT_RUNNING,
+    "cannot_tell": DaemonState.CANNOT_TELL,
+}
+
+
+def daemon_state(state_dir: Path) -> DaemonState:
+    """How the daemon of a state directory stands, without a question to it; never raises."""
+    running = liveness(state_dir)
+    return Serving(running, listens=running == "yes" and listens(state_dir)).state
 
 
 def serving(state_dir: Path, graph: Path) -> Serving:
@@ -36,10 +65,15 @@ def serving(state_dir: Path, graph: Path) -> Serving:
         return Serving("cannot_tell")
     if found is not None:
         told: Mapping[str, Any] = {}
+        is_listening = True
         # it may hold the lock and be starting, stopping or stuck: the ledger still tells the rest
-        with suppress(NotRunning, OperationFailed):
+        try:
             told = ask(state_dir, "status", timeout=PATIENCE)
-        return Serving("yes", found, str(told.get("state_trouble") or ""), told)
+        except NotRunning:
+            is_listening = False
+        except OperationFailed:
+            pass
+        return Serving("yes", found, str(told.get("state_trouble") or ""), told, is_listening)
     with suppress(OSError):
         found = daemon_of(graph)
         if found is not None and found.state_dir == str(state_dir):

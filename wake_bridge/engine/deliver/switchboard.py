@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.guards import Switches, switched_off
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.delivery import Delivery, Hold
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.guards import DAY, Candidate, Limits, Switches, every_hold, switched_off
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.settings import Current
+from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
+
+
+def holds_now(
+    archive: Archive,
+    switchboard: Switchboard,
+    limits: Limits,
+    identity: Identity,
+    now: Instant,
+    *,
+    events: Sequence[WakeEvent] = (),
+    participation: str = "active",
+    delivery: Delivery | None = None,
+) -> list[Hold]:
+    """All that would hold a wake of the identity now, but for what only a look into its pane tells; the first one decides.
+
+    Args:
+        archive: asked for past wakes, and when limits were lifted.
+        switchboard: what people have switched off.
+        limits: the configured ones.
+        identity: who is to be woken.
+        now: the moment of judging.
+        events: what the wake would tell.
+        participation: the identity's own, as its node has it.
+        delivery: the one that carries them; None where there is none yet.
+    """
+    past = archive.past_wakes(Instant(now - DAY))
+    of_identity = [wake.pane_key for wake in past if wake.identity == identity]
+    hold = delivery.hold if delivery else None
+    return every_hold(
+        Candidate(
+            identity=identity,
+            events=events,
+            pane_key=(delivery.pane_key if delivery else "") or (of_identity[-1] if of_identity else ""),
+            where=(delivery.where if delivery else "") or (hold.where if hold else ""),
+            lifted_at=archive.limits_lifted_at(identity),
+        ),
+        limits,
+        past,
+        switchboard.of(identity, participation),
+        now,
+        switchboard.local_minutes(),
+    )
 
 
 class Switchboard:

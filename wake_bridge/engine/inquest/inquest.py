@@ -14,12 +14,11 @@ from wake_bridge.domain.case import Case, Ride, Sighting, Teller, Verdict
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
-from wake_bridge.domain.guards import DAY, Candidate, every_hold
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger, did_you_mean
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.verdict import judge
-from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
 from wake_bridge.engine.inquest.listeners import listeners_of
 from wake_bridge.engine.inquest.scene import Scene, happened_at, read_scene
 from wake_bridge.engine.settings import Current
@@ -243,6 +242,7 @@ class Inquest:
         )
         is_open = event is not None and event.status is EventStatus.OPEN
         holds = self._holds(identity, scene, event, case.ride) if event is not None and is_open else ()
+        case = replace(case, holds=holds)
         return Finding(case, kind, key, judge(case, self._teller), holds, rides)
 
     def _ride(self, delivery_id: str) -> Ride:
@@ -252,24 +252,16 @@ class Inquest:
 
     def _holds(self, identity: Identity, scene: Scene, event: WakeEvent, ride: Ride | None) -> list[Hold]:
         """All that would keep it from being announced now, except what only a look into the pane tells."""
-        now = self._teller.now
-        past = self._archive.past_wakes(Instant(now - DAY))
-        of_identity = [wake.pane_key for wake in past if wake.identity == identity]
         row = scene.identities.get(identity)
-        hold = ride.delivery.hold if ride else None
-        return every_hold(
-            Candidate(
-                identity=identity,
-                events=self._archive.events_of(ride.delivery.id) if ride else [event],
-                pane_key=(ride.delivery.pane_key if ride else "") or (of_identity[-1] if of_identity else ""),
-                where=(ride.delivery.where if ride else "") or (hold.where if hold else ""),
-                lifted_at=self._archive.limits_lifted_at(identity),
-            ),
+        return holds_now(
+            self._archive,
+            self._switchboard,
             self._current.settings.limits,
-            past,
-            self._switchboard.of(identity, row.participation if row else "active"),
-            now,
-            self._switchboard.local_minutes(),
+            identity,
+            self._teller.now,
+            events=self._archive.events_of(ride.delivery.id) if ride else [event],
+            participation=row.participation if row else "active",
+            delivery=ride.delivery if ride else None,
         )
 
 

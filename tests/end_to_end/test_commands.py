@@ -133,7 +133,7 @@ def test_pause_holds_and_resume_lets_go_on(story: Story) -> None:
     assert story.said["pause"]["paused"] == "@paused"
     assert story.said["pause"]["until"] is not None
     assert (held["hold_reason"], held["remedy"]) == ("paused", "`wake-bridge resume @paused`")
-    assert story.said["resume"] == {"resumed": "@paused"}
+    assert story.said["resume"] == {"resumed": "@paused", "agentIdentity": "@paused"}
     assert (after["id"], after["outcome"]) == (held["id"], "submitted")
     assert len(story.submits("paused")) == 1
 

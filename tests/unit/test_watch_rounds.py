@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from unittest.mock import Mock
 
 import pytest
+from structlog.testing import capture_logs
 
 from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant
@@ -18,6 +19,7 @@ from wake_bridge.edges.records import glance_record
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch import watch
 from wake_bridge.engine.watch.graph_presence import GraphPresence
+from wake_bridge.engine.watch.memory import Memory
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.turns import RESOLVE_AGAIN, RESOLVED_AT_ONCE
 from wake_bridge.engine.watch.watch import (
@@ -89,7 +91,7 @@ class OneRoute:
 class Scene:
     """A watch over imagined agents; `waiting` are those for whom something waits, `told` whose change it told."""
 
-    def __init__(self, watched: Iterable[Identity]) -> None:
+    def __init__(self, watched: Iterable[Identity], memory: Memory | None = None) -> None:
         self.clock = HandClock()
         self.adapter = CountingAdapter(self.clock)
         self.routes = OneRoute(self.adapter)
@@ -102,6 +104,7 @@ class Scene:
             watched=lambda: watched,
             waiting=lambda: self.waiting,
             changed=self.told.append,
+            memory=memory,
         )
 
     def rounds(self, count: int = 1, seconds: float = ROUND) -> None:
@@ -112,6 +115,17 @@ class Scene:
 
     def pause(self) -> float:
         return self.watch._pause()
+
+
+@pytest.mark.parametrize("is_daemon", [True, False])
+def test_each_look_of_the_daemon_is_a_line_at_debug_and_a_commands_is_none(*, is_daemon: bool) -> None:
+    """Issue 13, D8: `log_level = "debug"` printed nothing more; a command that looks by itself prints its answer alone."""
+    scene = Scene([ADA], memory=Mock(spec=Memory) if is_daemon else None)
+    scene.adapter.agents["ada"] = ImaginedAgent()
+    with capture_logs() as lines:
+        scene.rounds()
+    looks = [(one["log_level"], one["agent"], one["reason"]) for one in lines if one["event"] == "looked"]
+    assert looks == [("debug", ADA, PresenceState.IDLE.value)] * is_daemon
 
 
 def test_many_identities_without_a_place_cost_few_calls_a_round() -> None:

@@ -33,7 +33,7 @@ from wake_bridge.edges.logs import configure_logging, set_level
 from wake_bridge.edges.service.control_server import ControlServer
 from wake_bridge.edges.service.graph_lock import GraphLock
 from wake_bridge.edges.service.housekeeping import Housekeeping
-from wake_bridge.edges.service.instance_lock import SHOWN_EVERY, InstanceLock, show_life
+from wake_bridge.edges.service.instance_lock import SHOWN_EVERY, InstanceLock, show_end, show_life
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
@@ -107,6 +107,9 @@ async def _live(
         raise _first(group) from group
     finally:
         await daemon.parts.close()
+        # an agent that begins from now on was not there while this daemon looked
+        with suppress(OSError):
+            show_end(directory)
     return True
 
 

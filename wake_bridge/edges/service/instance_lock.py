@@ -154,6 +154,11 @@ def show_life(state_dir: Path) -> None:
     touch_own_file(state_dir / SIGN_OF_LIFE)
 
 
+def show_end(state_dir: Path) -> None:
+    """Leave word that this daemon lived until now and no longer. Raises `OSError` where it cannot be made."""
+    touch_own_file(state_dir / SIGN_OF_LIFE, time.time_ns() - int(SHOWN_EVERY * 1e9))
+
+
 def lived_until(state_dir: Path) -> Instant | None:
     """The latest instant at which the last daemon can have lived, by its signs of life; None where it left none."""
     try:

@@ -17,6 +17,7 @@ from wake_bridge.engine.watch.look import presence_of, reach_of
 from wake_bridge.engine.watch.overview import overview
 from wake_bridge.engine.watch.prospects import Prospects
 from wake_bridge.ports.adapter import PaneLister
+from wake_bridge.program_version import program_version
 from wake_bridge.wiring import Parts
 
 
@@ -28,6 +29,7 @@ class Answers:
         since: when it started, by the wall clock.
         reload: takes the configuration over again; answers what was wrong with it.
         other_driver: what else drives the same directory, or an empty string.
+        refused: why the settings that were read last were not taken over; empty if they were.
     """
 
     def __init__(
@@ -36,11 +38,13 @@ class Answers:
         since: Instant,
         reload: Callable[[], ConfigurationInvalid | None],
         other_driver: Callable[[], str],
+        refused: Callable[[], str],
     ) -> None:
         self._parts = parts
         self._since = since
         self._reload_configuration = reload
         self._other_driver = other_driver
+        self._refused = refused
 
     def handlers(self) -> Mapping[str, Handler]:
         """One for each command."""
@@ -83,6 +87,8 @@ class Answers:
             "heals": tail.heals,
             "other_driver": self._other_driver() or None,
             "log": where_logs_go() or None,
+            "version": program_version(),
+            "settings_refused": self._refused() or None,
             "clock_ahead": parts.clock.now() - parts.clock.wall(),
         }
 

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Instant
 from wake_bridge.edges.configuration.config import Settings
-from wake_bridge.edges.configuration.engine_terms import engine_settings, needs_restart
+from wake_bridge.edges.configuration.engine_terms import engine_settings, needs_restart, taken_over
 from wake_bridge.edges.configuration.matching_rules import matching_rules
 from wake_bridge.edges.configuration.paths import make_private_directory
 from wake_bridge.edges.configuration.trust import require_own_place
@@ -37,6 +37,7 @@ from wake_bridge.edges.service.instance_lock import SHOWN_EVERY, InstanceLock, s
 from wake_bridge.edges.service.notify import ServiceNotifier
 from wake_bridge.edges.service.other_driver import find_other_driver
 from wake_bridge.edges.service.own_terminal import OwnTerminal
+from wake_bridge.edges.service.settings_in_force import write_settings
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.session_answers import PATIENT, SessionAnswers
 from wake_bridge.wiring import checked_settings, reload_adapters, wire
@@ -164,7 +165,7 @@ class Daemon:
     ) -> None:
         self._locks = locks
         self._is_dry_run = locks is None
-        self._upstream = self._told_rival = self._told_loss = ""
+        self._upstream = self._told_rival = self._told_loss = self._refused = ""
         ledger = LedgerStore.open(directory)
         try:
             self.parts = wire(settings, ledger, directory, other_driver=self._rival, dry_run=self._is_dry_run)
@@ -184,11 +185,12 @@ class Daemon:
     async def serve(self) -> None:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
-        answers = Answers(parts, self._since, self._take_over_configuration, self._rival)
+        answers = Answers(parts, self._since, self._take_over_configuration, self._rival, lambda: self._refused)
         control = ControlServer(self._directory, {**answers.handlers(), **SessionAnswers(parts).handlers()}, PATIENT)
         await control.start()
         self._take_signals()
         self._prepare()
+        self._write_settings()
         self._plan_chores(control)
         self._log.info(
             "daemon_started",
@@ -295,18 +297,21 @@ class Daemon:
         """Read configuration and screen profiles again; what is bad keeps the old in force (DESIGN §9), and is told."""
         self._notifier.reloading()
         try:
-            settings = self._reload()
+            read = self._reload()
+            settings = taken_over(self._settings, read)
             reload_adapters(self.parts.bench, self._in_force, settings, self.parts.clock)
         except ConfigurationInvalid as error:
+            self._refused = "; ".join(error.problems) or str(error)
             self._log.error("config_refused", reason=str(error), problems=list(error.problems))
             return error
         else:
-            self._adopt(settings)
+            self._refused = ""
+            self._adopt(settings, needs_restart(self._settings, read))
             return None
         finally:
             self._notifier.ready("tailing")
 
-    def _adopt(self, settings: Settings) -> None:
+    def _adopt(self, settings: Settings, waiting: Sequence[str]) -> None:
         parts = self.parts
         self._in_force = settings
         parts.rules.value = matching_rules(settings, parts.bench.adapters)
@@ -314,11 +319,18 @@ class Daemon:
         parts.human.command = settings.config.human.command
         set_level(settings.config.daemon.log_level)
         self._log.info("config_reloaded")
-        keys = needs_restart(self._settings, settings)
-        if keys:
-            self._log.warning("config_needs_restart", keys=keys)
+        if waiting:
+            self._log.warning("config_needs_restart", keys=list(waiting))
+        self._write_settings()
         parts.tail.poke()
         parts.deliverer.look_at(None)
+
+    def _write_settings(self) -> None:
+        """Let commands know what this daemon goes by."""
+        if not self._is_dry_run:
+            # a directory that refuses is told of by whoever writes the ledger
+            with suppress(OSError):
+                write_settings(self._directory, self._in_force)
 
     def _plan_chores(self, control: ControlServer) -> None:
         interval = self._notifier.watchdog_interval
@@ -367,6 +379,7 @@ class Daemon:
         self._told_loss = ""
         if lost:
             configure_logging(self._in_force, os.environ)
+            self._write_settings()
             self._log.warning("ledger_put_back", reason=lost, state_dir=str(self._directory))
             self.parts.notices.about_state(f"{lost}, and put back")
             self.parts.deliverer.look_at(None)

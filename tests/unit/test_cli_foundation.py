@@ -16,7 +16,6 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from wake_bridge import __version__
 from wake_bridge.cli.app import COMMANDS, Place, cli
 from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.cli.control import DURATION
@@ -24,6 +23,7 @@ from wake_bridge.cli.output import harmless
 from wake_bridge.domain import errors
 from wake_bridge.domain.errors import WakeBridgeError
 from wake_bridge.domain.names import did_you_mean
+from wake_bridge.program_version import program_version
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
 
@@ -78,7 +78,7 @@ def invoke() -> Callable[..., Result]:
 def test_version_is_one_line() -> None:
     """CONTRACT: `--version` prints `wake-bridge X.Y.Z`."""
     result = CliRunner().invoke(cli, ["--version"])
-    assert (result.exit_code, result.stdout) == (0, f"wake-bridge {__version__}\n")
+    assert (result.exit_code, result.stdout) == (0, f"wake-bridge {program_version()}\n")
 
 
 def test_version_and_help_import_no_command_and_nothing_slow() -> None:
@@ -236,7 +236,7 @@ def test_the_program_runs_as_a_module_too() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "wake_bridge", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"wake-bridge {__version__}\n"
+    assert done.stdout == f"wake-bridge {program_version()}\n"
 
 
 @pytest.mark.benchmark

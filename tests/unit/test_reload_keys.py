@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from wake_bridge.edges.configuration.config import Settings, load_settings
-from wake_bridge.edges.configuration.engine_terms import needs_restart
+from wake_bridge.edges.configuration.engine_terms import NEEDS_RESTART, RELOADED, needs_restart
 
 
 def settings_of(directory: Path, text: str) -> Settings:
@@ -35,3 +36,12 @@ def test_graph_daemon_and_sockets_need_a_restart_and_all_else_does_not(
 ) -> None:
     """DESIGN §9: `graph.*`, `daemon.*` except `log_level`, and sockets; all else from the next decision."""
     assert needs_restart(settings_of(tmp_path, ""), settings_of(tmp_path, changed)) == keys
+
+
+def test_the_page_lists_what_waits_for_a_restart() -> None:
+    """Issue 13, D4: docs/settings.md has the code's own table."""
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*?) ?\|$", page, re.MULTILINE)
+
+    assert [name for name, _ in rows] == list(NEEDS_RESTART)
+    assert [name for _, kept in rows for name in re.findall(r"`([\w.]+)`", kept)] == list(RELOADED)

@@ -17,9 +17,10 @@ from click.exceptions import Abort, Exit, NoArgsIsHelpError
 from wake_bridge.cli.context import CommandContext
 from wake_bridge.cli.examples import epilog_of
 from wake_bridge.cli.output import complaint, harmless, problems_of
-from wake_bridge.cli.start import PROGRAM, VERSION
+from wake_bridge.cli.start import PROGRAM
 from wake_bridge.cli.streams import NOBODY_READS, stop_writing
 from wake_bridge.domain.errors import WakeBridgeError
+from wake_bridge.program_version import program_version
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -33,14 +34,21 @@ class Place(NamedTuple):
     module: str
     attribute: str
     summary: str
+    needs_file: bool = False
+    """It starts a daemon, or sets something up: a configuration with a mistake ends it. All others are about the daemon
+    that runs, and go by its last good settings then."""
 
 
 COMMANDS: Final[dict[str, dict[str, Place]]] = {
     "Graph": {
-        "setup": Place("setup", "setup", "Give every agent that is found an identity, and say where it lives."),
-        "init": Place("graph", "init", "Make the configuration and the embedded graph."),
+        "setup": Place(
+            "setup", "setup", "Give every agent that is found an identity, and say where it lives.", needs_file=True
+        ),
+        "init": Place("graph", "init", "Make the configuration and the embedded graph.", needs_file=True),
         "agent": Place("graph", "agent", "Add and list identities."),
-        "subscribe": Place("graph", "subscribe", "Say what an identity is to be woken for, and where it lives."),
+        "subscribe": Place(
+            "graph", "subscribe", "Say what an identity is to be woken for, and where it lives.", needs_file=True
+        ),
         "unsubscribe": Place("graph", "unsubscribe", "Remove a subscription."),
         "update": Place("graph", "update", "Change a subscription."),
         "list": Place(
@@ -56,7 +64,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "read": Place("mail", "read", "Show messages and mark them read."),
     },
     "Daemon": {
-        "run": Place("daemon", "run", "Run the daemon in the foreground."),
+        "run": Place("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
         "status": Place("daemon", "status", "Say whether the daemon runs and how it stands."),
         "deliveries": Place("deliveries", "deliveries", "List deliveries; show or retry one."),
         "pause": Place("control", "pause", "Stop waking an identity, or all."),
@@ -65,10 +73,14 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "bind": Place("control", "bind", "Say in which pane an identity lives."),
         "unbind": Place("control", "unbind", "Forget the pane an identity was bound to."),
         "resync": Place("control", "resync", "Match past log rows again for one subscription."),
-        "hook": Place("hook", "hook", "Serve a harness's hooks, and have them installed."),
-        "claude": Place("claude", "claude", "Let Claude Code be woken natively, by a plugin."),
-        "service": Place("service", "service", "Have the daemon started at login, by systemd or launchd."),
-        "uninstall": Place("uninstall", "uninstall", "Take back what was written for the agents and the system."),
+        "hook": Place("hook", "hook", "Serve a harness's hooks, and have them installed.", needs_file=True),
+        "claude": Place("claude", "claude", "Let Claude Code be woken natively, by a plugin.", needs_file=True),
+        "service": Place(
+            "service", "service", "Have the daemon started at login, by systemd or launchd.", needs_file=True
+        ),
+        "uninstall": Place(
+            "uninstall", "uninstall", "Take back what was written for the agents and the system.", needs_file=True
+        ),
     },
     "Diagnosis": {
         "panes": Place("panes", "panes", "List every pane, and which agent is in it."),
@@ -78,7 +90,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
         "push-capable": Place("heartbeat", "push_capable", "Print whom another heartbeat must skip."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
-        "config": Place("diagnose", "config", "Check the configuration."),
+        "config": Place("diagnose", "config", "Check the configuration.", needs_file=True),
         "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),
         "completion": Place(
             "completion", "completion", "Print what a shell needs to complete commands and identities."
@@ -87,6 +99,10 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
     },
 }
+
+
+def _place(name: str) -> Place | None:
+    return next((commands[name] for commands in COMMANDS.values() if name in commands), None)
 
 
 class LazyGroup(click.Group):
@@ -98,11 +114,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import one command; None if there is none of that name."""
-        for commands in COMMANDS.values():
-            if (place := commands.get(cmd_name)) is not None:
-                module = importlib.import_module(f"wake_bridge.cli.{place.module}")
-                return _completed(getattr(module, place.attribute), cmd_name)
-        return None
+        if (place := _place(cmd_name)) is None:
+            return None
+        module = importlib.import_module(f"wake_bridge.cli.{place.module}")
+        return _completed(getattr(module, place.attribute), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -110,6 +125,8 @@ class LazyGroup(click.Group):
         """Find the command, or say which was meant."""
         name = args[0]
         if (command := self.get_command(ctx, name)) is not None:
+            place = _place(name)
+            ctx.ensure_object(CommandContext).needs_file = place is not None and place.needs_file
             return name, command, args[1:]
         if ctx.resilient_parsing:
             return None, None, args
@@ -216,7 +233,7 @@ def _global_options() -> list[click.Parameter]:
     epilog=f"Begin with `panes`, `setup` and `run`; `doctor` says what is missing.\n\n{epilog_of('', PROGRAM)}",
 )
 @click.option("--config", "config_file", metavar="FILE", help="Read this configuration file.")
-@click.version_option(VERSION, message="%(version)s")
+@click.version_option(f"{PROGRAM} {program_version()}", message="%(version)s")
 @click.pass_context
 def cli(context: click.Context, config_file: str | None) -> None:
     """Wake idle terminal coding agents when something arrives for them."""

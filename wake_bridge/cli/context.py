@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -31,6 +33,9 @@ class CommandContext:
 
     def __init__(self) -> None:
         self.config_option: str | None = None
+        self.needs_file = False
+        """Whether the command ends where the configuration has a mistake; the table of commands says so."""
+        self._told_of: Path | None = None
         self.verbosity = 0
         self.console = Console()
         self.invoker: Invoker | None = None
@@ -38,14 +43,37 @@ class CommandContext:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings in force.
+        """The settings in force, with the state directory of the daemon that serves the graph.
+
+        Raises:
+            ConfigurationInvalid: with every mistake.
+            OperationFailed: a daemon serves the graph, and does not say where it keeps its state.
+        """
+        return self.where_the_daemon_is(self.configured)
+
+    @cached_property
+    def configured(self) -> Settings:
+        """What the configuration says; by what the daemon goes on where it cannot be used, unless the file is needed.
 
         Raises:
             ConfigurationInvalid: with every mistake.
         """
+        from wake_bridge.domain.errors import ConfigurationInvalid
         from wake_bridge.edges.configuration.config import load_settings
 
-        return load_settings(self.config_option, os.environ)
+        try:
+            return load_settings(self.config_option, os.environ)
+        except ConfigurationInvalid as mistake:
+            from wake_bridge.edges.service.settings_in_force import last_good_settings
+
+            good = None if self.needs_file else last_good_settings(self.config_option, os.environ)
+            if good is None:
+                raise
+            self.console.warn(
+                f"note: {mistake.what}: {mistake.where}: the daemon goes on by its last good settings, and so does this"
+                " command (`wake-bridge config check`)"
+            )
+            return good
 
     @cached_property
     def places(self) -> Whereabouts:
@@ -53,14 +81,32 @@ class CommandContext:
 
         Raises:
             ConfigurationInvalid: with every mistake.
+            OperationFailed: as for `settings`.
         """
         from wake_bridge.edges.configuration.whereabouts import Whereabouts, whereabouts
 
         known = whereabouts(self.config_option, os.environ)
-        if known is not None:
-            return known
-        settings = self.settings
-        return Whereabouts(settings.graph_path, settings.state_dir, settings.own_screens)
+        if known is None:
+            settings = self.settings
+            return Whereabouts(settings.graph_path, settings.state_dir, settings.own_screens)
+        return known._replace(state_dir=self._state_dir_in_use(known.graph_path, known.state_dir))
+
+    def where_the_daemon_is(self, settings: Settings) -> Settings:
+        """The settings, with the state directory of the daemon that serves the graph. Raises `OperationFailed`."""
+        state_dir = self._state_dir_in_use(settings.graph_path, settings.state_dir)
+        return settings if state_dir == settings.state_dir else replace(settings, state_dir=state_dir)
+
+    def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
+        """See `edges.service.serving`; said once where it is not the configured one."""
+        from wake_bridge.edges.service.serving import state_dir_in_use
+
+        found = state_dir_in_use(graph, configured)
+        if found not in {configured, self._told_of}:
+            self._told_of = found
+            self.console.warn(
+                f"note: the daemon of this graph keeps its state in {found}, not in {configured}: this command goes there"
+            )
+        return found
 
     def open_graph(self) -> GraphFile:
         """The graph, to look at; a context manager. Raises `SourceError`s."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -55,9 +56,13 @@ def status(run: CommandContext, is_watched: bool) -> None:
         from wake_bridge.cli.watching import agents_now, watch
 
         settings = run.settings
-        watch(run.console, lambda: status_record(settings) | {"agents": agents_now(settings)}, _words)
+        watch(
+            run.console,
+            lambda: status_record(settings, run.config_option) | {"agents": agents_now(settings)},
+            _words,
+        )
     else:
-        record = status_record(run.settings)
+        record = status_record(run.settings, run.config_option)
         run.console.object(record, _words(record))
     if sys.stdout.isatty() and not run.console.as_json:
         from wake_bridge.edges.service.last_look import note_look
@@ -66,14 +71,20 @@ def status(run: CommandContext, is_watched: bool) -> None:
         note_look(run.settings.state_dir, SteadyClock().wall())
 
 
-def status_record(settings: Settings) -> dict[str, Any]:
-    """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph."""
+def status_record(settings: Settings, config_option: str | None = None) -> dict[str, Any]:
+    """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph.
+
+    Args:
+        settings: those of the command.
+        config_option: the value of `--config`, to compare the file as it is now with what the daemon goes by.
+    """
     from wake_bridge.cli.absence import since_you_left
     from wake_bridge.edges.graph.glance import standing
     from wake_bridge.edges.ledger_store import LedgerStore
     from wake_bridge.edges.records import hold_record, time_or_none
     from wake_bridge.edges.service.last_look import last_look
     from wake_bridge.edges.service.serving import DaemonState, serving
+    from wake_bridge.edges.service.settings_in_force import in_force
     from wake_bridge.edges.steady_clock import SteadyClock
 
     daemon = serving(settings.state_dir, settings.graph_path)
@@ -87,12 +98,16 @@ def status_record(settings: Settings) -> dict[str, Any]:
     ledger.close()
     told, who = daemon.told, daemon.holder
     seen = standing(settings, bound)
+    refused = str(told.get("settings_refused") or "")
+    stand = in_force(settings.state_dir, config_option, os.environ, refused=refused)
     cursor = told.get("cursor", position.cursor if position else None)
     tip = told.get("tip", seen.tip)
     return {
         "running": daemon.running,
         "starting": daemon.state is DaemonState.STARTING,
         "pid": told.get("pid", who.pid if who else None),
+        "version": told.get("version"),
+        "settings": stand.record() if stand else None,
         "cursor": cursor,
         "tip": tip,
         "lag": max(0, tip - cursor) if tip is not None and cursor is not None else None,
@@ -136,7 +151,8 @@ def _words(record: Mapping[str, Any]) -> str:
     from wake_bridge.cli.absence import opening
     from wake_bridge.edges.steady_clock import SteadyClock
 
-    state = {"yes": f"running (pid {record['pid']}, since {record['since']})", "no": "not running"}.get(
+    version = f", version {record['version']}" if record["version"] else ""
+    state = {"yes": f"running (pid {record['pid']}, since {record['since']}{version})", "no": "not running"}.get(
         record["running"], "cannot tell whether it runs"
     )
     if record["starting"]:
@@ -144,6 +160,7 @@ def _words(record: Mapping[str, Any]) -> str:
     lines = [
         opening(record["sinceYouLeft"], SteadyClock().wall()),
         f"daemon     {state}",
+        *_settings_words(record),
         f"graph      {record['graph_trouble'] or record['graph']}",
         _place_in_log(record),
         f"routes     {record['active_routes']} active"
@@ -177,6 +194,19 @@ def _words(record: Mapping[str, Any]) -> str:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  nobody can be woken: 0 active routes (`wake-bridge {remedy}`)")
     return "\n".join(lines)
+
+
+def _settings_words(record: Mapping[str, Any]) -> list[str]:
+    """Which settings run, and what of the file waits; nothing where no daemon says so."""
+    stand = record["settings"]
+    if stand is None:
+        return []
+    waiting = [f"wait for a restart: {', '.join(stand['waitForRestart'])}"] if stand["waitForRestart"] else []
+    if stand["waitForReload"]:
+        waiting.append(f"wait for a reload (`kill -HUP {record['pid']}`): {', '.join(stand['waitForReload'])}")
+    if stand["refused"]:
+        waiting.append(f"the last good ones, for what stands there now is refused: {stand['refused']}")
+    return [f"settings   {'; '.join([stand['file'], *waiting])}"]
 
 
 def _place_in_log(record: Mapping[str, Any]) -> str:

@@ -104,7 +104,7 @@ def _here(run: CommandContext) -> tuple[ServiceManager, Launch]:
     from wake_bridge.edges.service.manager import service_manager
     from wake_bridge.edges.service.manager.launch import launch_of
 
-    return service_manager(os.environ), launch_of(run.config_option, os.environ, run.settings.state_dir)
+    return service_manager(os.environ), launch_of(run.config_option, os.environ, run.configured.state_dir)
 
 
 def _show(run: CommandContext, manager: ServiceManager, launch: Launch) -> None:

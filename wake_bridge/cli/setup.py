@@ -70,7 +70,7 @@ def setup(
         return
     # a file that `--config` names is made, as by `init`
     place = ConfigPlace(locate_config(run.config_option, os.environ).path)
-    settings = load_settings_at(place, os.environ)
+    settings = run.where_the_daemon_is(load_settings_at(place, os.environ))
     now = standing(settings)
     if not dry_run:
         _require_own_graph(settings, foreign=foreign)
@@ -96,7 +96,7 @@ def setup(
         agent_files.apply(hooks, settings.state_dir)
     if does and made.changes:
         carry_out(settings, made, now, foreign=foreign)
-        asyncio.run(remember_panes(load_settings_at(place, os.environ), made, reports.panes))
+        asyncio.run(remember_panes(run.where_the_daemon_is(load_settings_at(place, os.environ)), made, reports.panes))
         _reload_daemon(run, settings)
     is_refused = bool(made.changes or hooks) and not does
     tells = bool(told.missing) and not dry_run and not is_refused

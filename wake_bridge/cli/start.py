@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import sys
 
-from wake_bridge import __version__
 from wake_bridge.cli.streams import NOBODY_READS, arguments_given, prepare_streams, stop_writing
+from wake_bridge.program_version import program_version
 
 PROGRAM = "wake-bridge"
-VERSION = f"{PROGRAM} {__version__}"
 
 
 def main() -> None:
@@ -27,7 +26,7 @@ def main() -> None:
         _wait_for_wakes()
     prepare_streams()
     if arguments == ["--version"]:
-        sys.exit(_say(VERSION))
+        sys.exit(_say(f"{PROGRAM} {program_version()}"))
     from wake_bridge.cli.app import cli
 
     cli.main()

@@ -12,15 +12,60 @@ import psutil
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.edges.configuration.config import Settings
 from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
-from wake_bridge.edges.service.instance_lock import Holder, holder
+from wake_bridge.edges.service.instance_lock import Holder, holder, reload_command
 from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
 from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
 from wake_bridge.edges.service.serving import DaemonState, serving
+from wake_bridge.edges.service.settings_in_force import in_force, settings_of_daemon, where_the_daemon_is
+from wake_bridge.program_version import program_version
 
 _STATE: Final = (
     "free some space, or see who deleted the state directory: the daemon goes on by itself when it can write"
 )
 _LOCKS: Final = f"see who may read {LOCK_DIRECTORY}"
+
+
+def as_the_daemon_has_them(configured: Settings) -> Settings:
+    """What the daemon of the configured graph goes by; the configuration, and its state directory, where it has not said.
+
+    Raises:
+        OperationFailed: one serves the graph, and does not say where it keeps its state.
+    """
+    here = where_the_daemon_is(configured)
+    theirs = settings_of_daemon(here.state_dir)
+    return theirs if theirs is not None and theirs.config_file == configured.config_file else here
+
+
+def settings_of_the_daemon(config_option: str | None, configured: Settings, settings: Settings) -> list[Finding]:
+    """Whether what is configured is what runs."""
+    told = serving(settings.state_dir, settings.graph_path).told
+    stand = in_force(settings.state_dir, config_option, os.environ, refused=str(told.get("settings_refused") or ""))
+    if stand is None:
+        return []
+    if stand.refused:
+        hint = f"correct it, then `{reload_command(settings.state_dir)}`; meanwhile the last good ones are in force"
+        return [ill("settings", f"what {stand.file} says now is refused: {stand.refused}", hint)]
+    if stand.for_restart:
+        hint = "restart the daemon: until then it goes by what they were"
+        return [untold("settings", f"these wait for a restart: {', '.join(stand.for_restart)}", hint)]
+    if stand.for_reload:
+        hint = f"`{reload_command(settings.state_dir)}` has the daemon read the file"
+        return [untold("settings", f"these wait for a reload: {', '.join(stand.for_reload)}", hint)]
+    if stand.file != configured.config_file:
+        return [untold("settings", f"the daemon goes by another file: {stand.file}", "say --config, or restart it")]
+    return [well("settings", "the daemon goes by what the configuration says now")]
+
+
+def program_version_of_the_daemon(settings: Settings) -> list[Finding]:
+    """Whether the program that runs is the one that is installed."""
+    ours, told = program_version(), serving(settings.state_dir, settings.graph_path).told
+    theirs = told.get("version")
+    if not told:
+        return [well("version", f"{ours}; no daemon answers")]
+    if theirs == ours:
+        return [well("version", f"{ours}, as the daemon")]
+    hint = "restart the daemon: it is the program of its start"
+    return [untold("version", f"the daemon is {theirs or 'older'}, this command {ours}", hint)]
 
 
 def daemon(settings: Settings) -> Finding:
@@ -37,13 +82,15 @@ def daemon(settings: Settings) -> Finding:
     return untold("daemon", "cannot tell whether it runs", f"see who may read {settings.state_dir}")
 
 
-def other_daemons(settings: Settings) -> list[Finding]:
-    """Whether another wake-bridge, with a state directory of its own, wakes for the same graph."""
+def other_daemons(configured: Settings) -> list[Finding]:
+    """Whether a wake-bridge of another configuration, with a state directory of its own, wakes for the same graph."""
     try:
-        found = daemon_of(settings.graph_path)
+        found = daemon_of(configured.graph_path)
     except OSError as refusal:
         return [untold("other daemons", f"cannot tell who serves this graph ({refusal.strerror})", _LOCKS)]
-    if found is None or _serves(found, settings):
+    is_ours = found is None or _serves(found, configured)
+    theirs = None if found is None or is_ours else settings_of_daemon(Path(found.state_dir))
+    if is_ours or (theirs is not None and theirs.config_file == configured.config_file):
         return [well("other daemons", "none serves this graph")]
     hint = "stop it: no other daemon can start beside it, because each would wake the same agents for the same mail"
     return [ill("other daemons", f"another one serves this graph: {found}", hint)]

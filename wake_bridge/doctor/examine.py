@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import os
+
 from wake_bridge.doctor.clock import clock
 from wake_bridge.doctor.configuration import configuration, locale_in_force, quiet_hours, screen_profiles
-from wake_bridge.doctor.daemons import daemon, other_daemons, tmux_as_the_daemon_sees_it, upstream_daemon
-from wake_bridge.doctor.finding import Finding, untold
+from wake_bridge.doctor.daemons import (
+    as_the_daemon_has_them,
+    daemon,
+    other_daemons,
+    program_version_of_the_daemon,
+    settings_of_the_daemon,
+    tmux_as_the_daemon_sees_it,
+    upstream_daemon,
+)
+from wake_bridge.doctor.finding import Finding, ill, untold
 from wake_bridge.doctor.graph import file_hints, graph, graph_file_system, pruner
 from wake_bridge.doctor.hooks import hooks
 from wake_bridge.doctor.reach import adapters, heartbeat, names, targets, word_to_the_human
 from wake_bridge.doctor.service import service
 from wake_bridge.doctor.state import free_disk, ledger, log_file, state_directory, state_file_system
-from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
+from wake_bridge.edges.service.settings_in_force import last_good_settings
 from wake_bridge.viewpoint import Viewpoint
 from wake_bridge.wiring import checked_settings
 
 
 async def examine(config_option: str | None) -> list[Finding]:
-    """Run every check; none of them changes anything. A configuration that cannot be used ends it at the first."""
+    """Run every check by what the daemon that runs goes by, else by the configuration; none of them changes anything.
+
+    A configuration that cannot be used ends it at the first, where no daemon goes on by its last good settings.
+    """
     try:
-        settings = checked_settings(config_option)
+        configured = checked_settings(config_option)
+        first = configuration(configured)
     except ConfigurationInvalid as error:
-        return [Finding("configuration", ok=False, detail="; ".join(error.problems) or str(error), hint=error.hint)]
+        first = Finding("configuration", ok=False, detail="; ".join(error.problems) or str(error), hint=error.hint)
+        good = last_good_settings(config_option, os.environ)
+        if good is None:
+            return [first]
+        configured = good
+    try:
+        settings = as_the_daemon_has_them(configured)
+    except OperationFailed as untellable:
+        return [first, ill("daemon", str(untellable), untellable.hint)]
     findings = [
-        configuration(settings),
+        first,
+        *settings_of_the_daemon(config_option, configured, settings),
         locale_in_force(),
         *graph(settings),
         graph_file_system(settings),
@@ -35,7 +59,8 @@ async def examine(config_option: str | None) -> list[Finding]:
         log_file(settings),
         ledger(settings),
         daemon(settings),
-        *other_daemons(settings),
+        *program_version_of_the_daemon(settings),
+        *other_daemons(configured),
         upstream_daemon(settings),
         *tmux_as_the_daemon_sees_it(settings),
         *service(config_option, settings),

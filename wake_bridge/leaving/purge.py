@@ -24,6 +24,7 @@ OURS: Final = (
     "service.stderr.log",
     "setup.json",
     "agent_files.json",
+    "settings.json",
     LAST_LOOK_FILE,
 )
 """What only wake-bridge puts into a state directory."""

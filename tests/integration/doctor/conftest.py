@@ -74,10 +74,11 @@ class Setup:
         self._config = str(file)
 
     def other_state(self) -> Path:
-        """An empty state directory, configured."""
-        directory = self.directory / "state"
+        """An empty state directory, configured, for a graph that no daemon serves."""
+        directory, graph = self.directory / "state", self.directory / "unserved.sqlite"
         directory.mkdir(mode=0o700)
-        self.configure(f'daemon.state_dir = "{directory}"')
+        shutil.copy(self.sandbox.graph, graph)
+        self.configure(f'daemon.state_dir = "{directory}"\ngraph.path = "{graph}"')
         return directory
 
     def graph_copy(self, path: Path, *statements: str) -> None:

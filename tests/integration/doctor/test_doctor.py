@@ -159,6 +159,30 @@ def a_daemon_for_another_directory_only(setup: Setup) -> None:
     setup.other_state()
 
 
+def a_change_of_its_own_file(setup: Setup, text: str) -> None:
+    """The daemon's own configuration, changed while it runs, and put back afterwards."""
+    file = setup.sandbox.config_file
+    before = file.read_text()
+    setup.undo.callback(file.write_text, before)
+    file.write_text(f"{text}\n{before}")
+
+
+def a_key_that_waits(setup: Setup) -> None:
+    a_change_of_its_own_file(setup, "limits.storm = 3")
+
+
+def a_place_that_waits(setup: Setup) -> None:
+    a_change_of_its_own_file(setup, f'daemon.state_dir = "{setup.directory}/state"')
+
+
+def a_typo_while_it_runs(setup: Setup) -> None:
+    a_change_of_its_own_file(setup, "limits.storn = 3")
+
+
+def a_program_of_another_version(setup: Setup) -> None:
+    setup.monkeypatch.setattr("wake_bridge.doctor.daemons.program_version", lambda: "9.9.9")
+
+
 def two_daemons_for_one_graph(setup: Setup) -> None:
     """Another one has the lock of the graph that is configured, and a state directory of its own."""
     elsewhere = setup.directory / "elsewhere.sqlite"
@@ -391,6 +415,10 @@ TABLE: Sequence[Broken] = (
     Broken("ledger", a_ledger_of_a_later_version, "the ledger has version 99, this wake-bridge knows up to", "install"),
     Broken("ledger", a_damaged_ledger, "the ledger is damaged", "restart the daemon"),
     Broken("daemon", a_daemon_for_another_directory_only, "not running", "wake-bridge run"),
+    Broken("settings", a_key_that_waits, "these wait for a reload: limits.storm", "kill -HUP", ok=None),
+    Broken("settings", a_place_that_waits, "these wait for a restart: daemon.state_dir", "restart the daemon", ok=None),
+    Broken("settings", a_typo_while_it_runs, "storn", "last good ones"),
+    Broken("version", a_program_of_another_version, "this command 9.9.9", "restart the daemon", ok=None),
     Broken("other daemons", two_daemons_for_one_graph, "with the state directory /srv/of-its-own", "stop it"),
     Broken("upstream daemon", an_upstream_daemon_on_our_directory, "(wake-daemon.pid)", "stop it"),
     Broken("upstream daemon", an_upstream_daemon_elsewhere, "with another directory", "no identity of yours", ok=None),

@@ -79,7 +79,8 @@ def _files(program: Sequence[str]) -> dict[str, Any]:
     return {
         MANIFEST: {
             "name": PLUGIN,
-            "version": __version__,
+            # as semantic versioning spells what is not released yet
+            "version": __version__.replace(".dev", "-dev."),
             "description": f"Wakes this agent when something arrives for it. Written by `{_INSTALL}`,"
             " taken back by `wake-bridge claude uninstall`.",
         },

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
 from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.fields import Table
+from wake_bridge.edges.configuration.mistakes import Key, spelled
 from wake_bridge.engine.settings import EngineSettings, TargetSettings
 
 
@@ -56,26 +62,73 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
     )
 
 
+NEEDS_RESTART: Final = ("adapters", "daemon", "graph", "heartbeat.interval")
+"""Tables and keys that a reload leaves as they were when the daemon started: its places, what it opened, its timers."""
+
+RELOADED: Final = ("daemon.log_level",)
+"""What lies in such a table, and is taken over all the same."""
+
+
+def waits_for_restart(key: str) -> bool:
+    """Whether a reload leaves the key as it was; spelled as TOML spells it."""
+    return key not in RELOADED and any(key == one or key.startswith(f"{one}.") for one in NEEDS_RESTART)
+
+
 def needs_restart(old: Settings, new: Settings) -> list[str]:
     """The changed keys that a reload cannot take over: the graph, the daemon's places, the tmux sockets."""
-    before, after = old.config, new.config
-    keys = [
-        f"graph.{key}"
-        for key in type(before.graph).model_fields
-        if getattr(before.graph, key) != getattr(after.graph, key)
-    ]
-    keys += [
-        f"daemon.{key}"
-        for key in type(before.daemon).model_fields
-        if key != "log_level" and getattr(before.daemon, key) != getattr(after.daemon, key)
-    ]
-    keys += ["heartbeat.interval"] if before.heartbeat.interval != after.heartbeat.interval else []
-    keys += [
-        f"adapters.{name}"
-        for name in {*before.adapters, *after.adapters}
-        if before.adapters.get(name) != after.adapters.get(name)
-    ]
-    return sorted(keys)
+    return [key for key in changed_keys(old, new) if waits_for_restart(key)]
+
+
+def changed_keys(old: Settings, new: Settings) -> list[str]:
+    """Every key that differs, spelled as TOML spells it; a target or an adapter's table as a whole.
+
+    What either was told by its environment is no difference: two processes may have different ones.
+    """
+    overridden = {spelled(key) for one in (old, new) for key, origin in one.origins.items() if origin.startswith("$")}
+    return sorted(
+        key
+        for key in _differences(old.config, new.config, ())
+        if not any(one == key or one.startswith(f"{key}.") for one in overridden)
+    )
+
+
+def _differences(old: Any, new: Any, key: Key) -> Iterator[str]:
+    if isinstance(old, Table) and key[:1] not in {("targets",), ("adapters",)}:
+        for name in type(old).model_fields:
+            yield from _differences(getattr(old, name), getattr(new, name), (*key, name))
+    elif isinstance(old, Mapping) and len(key) == 1:
+        for name in {*old, *new}:
+            yield from _differences(old.get(name), new.get(name), (*key, name))
+    elif old != new:
+        yield spelled(key)
+
+
+def taken_over(started: Settings, read: Settings) -> Settings:
+    """What a daemon goes by that started with the one and has read the other since.
+
+    Args:
+        started: the settings with which it started.
+        read: those that a reload has read.
+    """
+    before, after = started.config, read.config
+    config = after.model_copy(
+        update={
+            "graph": before.graph,
+            "daemon": before.daemon.model_copy(update={"log_level": after.daemon.log_level}),
+            "heartbeat": after.heartbeat.model_copy(update={"interval": before.heartbeat.interval}),
+            "adapters": before.adapters,
+        }
+    )
+    origins = {key: origin for key, origin in read.origins.items() if not waits_for_restart(spelled(key))}
+    origins |= {key: origin for key, origin in started.origins.items() if waits_for_restart(spelled(key))}
+    return replace(
+        read,
+        config=config,
+        graph_path=started.graph_path,
+        state_dir=started.state_dir,
+        log_file=started.log_file,
+        origins=origins,
+    )
 
 
 def _milliseconds(seconds: float) -> int:

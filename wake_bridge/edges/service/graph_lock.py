@@ -81,6 +81,14 @@ def daemon_of(graph: Path, directory: Path = LOCK_DIRECTORY) -> Holder | None:
         os.close(descriptor)
 
 
+def holders(directory: Path = LOCK_DIRECTORY) -> Iterator[Holder]:
+    """Every daemon of this user that serves a graph now, and says where it keeps its state."""
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
+        with suppress(OSError), _opened(path) as descriptor:
+            if not try_lock(descriptor, fcntl.LOCK_SH) and (found := read_holder(path)).state_dir:
+                yield found
+
+
 class GraphLock:
     """Held from `acquire` until the process ends, or `release`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from typing import Any, Final
 
 from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.edges.service.control_socket import ask, listens
-from wake_bridge.edges.service.graph_lock import daemon_of
+from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
 from wake_bridge.edges.service.instance_lock import Holder, Liveness, holder, liveness
+
+ASKED_AGAIN_AFTER: Final = (0.02, 0.05, 0.1)
+"""Seconds between two questions to a daemon that has its lock, and has not signed it yet."""
 
 DELETED: Final = "its state directory was deleted while it ran, and is not back yet: no wake is sent"
 PATIENCE: Final = 3.0
@@ -55,6 +59,38 @@ def daemon_state(state_dir: Path) -> DaemonState:
     """How the daemon of a state directory stands, without a question to it; never raises."""
     running = liveness(state_dir)
     return Serving(running, listens=running == "yes" and listens(state_dir)).state
+
+
+def state_dir_in_use(graph: Path, configured: Path) -> Path:
+    """Where the daemon that serves the graph now keeps its state: there a command has to act, whatever is configured.
+
+    Returns:
+        `configured` where no daemon serves the graph, or nobody can tell.
+
+    Raises:
+        OperationFailed: one serves it, and does not say where it keeps its state.
+    """
+    try:
+        found = daemon_of(graph)
+        for wait in ASKED_AGAIN_AFTER:
+            if found is None or found.state_dir:
+                break
+            time.sleep(wait)
+            found = daemon_of(graph)
+    except OSError:
+        return configured
+    if found is None:
+        return configured
+    if not found.state_dir:
+        raise OperationFailed(
+            "a daemon serves this graph, and does not say where it keeps its state",
+            str(graph),
+            hint=f"nothing was done; look into {LOCK_DIRECTORY}, or start the daemon again",
+        )
+    theirs = Path(found.state_dir)
+    with suppress(OSError):
+        return configured if theirs.samefile(configured) else theirs
+    return theirs
 
 
 def serving(state_dir: Path, graph: Path) -> Serving:

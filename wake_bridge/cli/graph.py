@@ -53,7 +53,11 @@ def init(run: CommandContext, graph_file: str | None, neo_directory: str | None)
         is_ours = present.is_embedded
     config_written = write_first_config(config, chosen)
     settings = load_settings_at(ConfigPlace(config), os.environ)
-    inherited = _take_over(run, replace(settings, graph_path=graph), neo_directory) if neo_directory else None
+    inherited = (
+        _take_over(run, run.where_the_daemon_is(replace(settings, graph_path=graph)), neo_directory)
+        if neo_directory
+        else None
+    )
 
     made = "made" if created else "there already, unchanged" if is_ours else "another program's, used and not changed"
     words = [

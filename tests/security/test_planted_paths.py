@@ -19,6 +19,8 @@ from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.edges import logs
 from wake_bridge.edges.agent_files import plan_files
 from wake_bridge.edges.agent_files.record import read_files_record, write_files_record
+from wake_bridge.edges.configuration.config import Settings
+from wake_bridge.edges.configuration.fields import Configuration
 from wake_bridge.edges.configuration.first_config import write_first_config
 from wake_bridge.edges.configuration.own_profiles import file_of_profile, write_profile
 from wake_bridge.edges.graph.graph_schema import create_embedded_graph
@@ -30,6 +32,7 @@ from wake_bridge.edges.service.instance_lock import InstanceLock, liveness
 from wake_bridge.edges.service.last_look import note_look
 from wake_bridge.edges.service.manager.own_file import replace_ours
 from wake_bridge.edges.service.other_driver import find_other_driver
+from wake_bridge.edges.service.settings_in_force import settings_of_daemon, write_settings
 from wake_bridge.edges.service.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.ports.change_log import Published
 from wake_bridge.testing.sandbox import Sandbox
@@ -37,6 +40,10 @@ from wake_bridge.testing.sandbox import Sandbox
 VICTIM = b"somebody's only copy\n"
 BRIEFLY = 10.0
 """Seconds: far more than any of this takes, far less than for ever."""
+
+
+def _settings(directory: Path) -> Settings:
+    return Settings(Configuration(), directory / "c.toml", (), directory / "g.sqlite", directory)
 
 
 def _publish(directory: Path) -> None:
@@ -86,6 +93,8 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "log file": (("wake-bridge.log",), _log),
     "record of setup": (("setup.json",), lambda at: write_record(at, SetupRecord(config="x"))),
     "record of files": (("agent_files.json",), lambda at: write_files_record(at, ())),
+    "settings in force": (("settings.json", ".settings.json.draft"),
+                          lambda at: write_settings(at, _settings(at))),
     "configuration": (("config.toml",), lambda at: write_first_config(at / "config.toml", None)),
     "screen profile": (("fake.toml", ".fake.toml.new"), _profile),
     "unit": (("wake-bridge.service", ".wake-bridge.service.new"),
@@ -161,6 +170,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "instance lock": ("daemon.lock", liveness),
     "record of setup": ("setup.json", read_record),
     "record of files": ("agent_files.json", read_files_record),
+    "settings in force": ("settings.json", settings_of_daemon),
     "pid of another driver": ("wake-daemon.pid", find_other_driver),
     "ledger": ("state.sqlite", lambda at: LedgerStore.open(at, read_only=True).close()),
 }
@@ -312,5 +322,6 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "wake_bridge/edges/service/instance_lock.py",
         "wake_bridge/edges/service/last_look.py",
         "wake_bridge/edges/service/manager/own_file.py",
+        "wake_bridge/edges/service/settings_in_force.py",  # unlinked, then exclusively, then a rename
         "wake_bridge/edges/service/setup_record.py",  # a name nobody can guess, exclusively, then a rename
     }

@@ -307,7 +307,6 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
         "adapters/pane_lock.py",
         "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
-        "wake_bridge/daemon.py",
         "wake_bridge/edges/agent_files/on_disk.py",  # a name nobody can guess, exclusively, then a rename
         "wake_bridge/edges/configuration/first_config.py",
         "wake_bridge/edges/configuration/own_profiles.py",

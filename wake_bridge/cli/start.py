@@ -11,7 +11,6 @@ import os
 import sys
 
 from wake_bridge.cli.streams import NOBODY_READS, arguments_given, prepare_streams, stop_writing
-from wake_bridge.program_version import program_version
 
 PROGRAM = "wake-bridge"
 
@@ -26,6 +25,8 @@ def main() -> None:
         _wait_for_wakes()
     prepare_streams()
     if arguments == ["--version"]:
+        from wake_bridge.program_version import program_version
+
         sys.exit(_say(f"{PROGRAM} {program_version()}"))
     from wake_bridge.cli.app import cli
 

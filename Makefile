@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before your eyes
 	$(BIN)/wake-bridge demo
 
-test: $(STAMP)        ## unit, contract, integration, end to end; most of it waits for panes, so three at a time
-	$(BIN)/pytest -n 3 --dist loadfile
+test: $(STAMP)        ## unit, contract, integration, end to end; most of it waits for panes, so four at a time
+	$(BIN)/pytest -n 4 --dist loadfile
 
 quick: $(STAMP)       ## the inner loop: what waits for no pane
 	$(BIN)/pytest -q -n 3 --dist worksteal tests/unit

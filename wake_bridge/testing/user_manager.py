@@ -22,6 +22,7 @@ MANAGER: Final = Path("/lib/systemd/systemd")
 LOGIND: Final = Path("/lib/systemd/systemd-logind")
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
+_BOOTED: Final = Path("/run/systemd/system")
 _SYSTEM_BUS: Final = """<busconfig><type>system</type><listen>{address}</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
 </busconfig>
@@ -72,6 +73,8 @@ class UserManager:
             "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self._runtime}/system-bus",
         }
         """What a command needs to reach it."""
+        # by it systemctl and loginctl know that systemd runs at all
+        self._booted_mark = not _BOOTED.exists()
         self._own = {"HOME": environment["HOME"], "PATH": environment["PATH"], "LANG": "C.UTF-8", **self.environment}
 
     def __enter__(self) -> Self:
@@ -91,6 +94,8 @@ class UserManager:
         groups = [where / self._name for where in _own_groups()]
         for group in groups:
             group.mkdir()
+        if self._booted_mark:
+            _BOOTED.mkdir(parents=True)
         given = {"GROUPS": " ".join(map(str, groups)), "SYSTEM_BUS": str(bus), "SYSTEMD_LOG_TARGET": "console"}
         with (self._runtime / "log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -138,6 +143,9 @@ class UserManager:
             process.wait()
         for group in self._groups():
             group.rmdir()
+        if self._booted_mark:
+            with contextlib.suppress(OSError):
+                _BOOTED.rmdir()
         shutil.rmtree(self._runtime, ignore_errors=True)
 
     def _groups(self) -> Sequence[Path]:

@@ -204,22 +204,29 @@ def serve(place: str) -> None:
         door.listen(64)
         # who sees it may come in
         Path(f"{place}.new").rename(place)
+        running: set[int] = set()
         while door in select.select([door, sys.stdin], [], [])[0]:
             connection, _ = door.accept()
             with connection:
                 words, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE, 4)
                 order = json.loads(words)
                 if "poll" in order:
-                    connection.send(json.dumps({"code": _code_of(order["poll"])}).encode())
+                    code = _code_of(order["poll"])
+                    if code is not None:
+                        running.discard(order["poll"])
+                    connection.send(json.dumps({"code": code}).encode())
                     continue
                 pid = os.fork()
                 if pid == 0:
                     door.close()
                     connection.close()
                     _live(order, descriptors)
+                running.add(pid)
                 for one in descriptors:
                     os.close(one)
                 connection.send(json.dumps({"pid": pid}).encode())
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still theirs
 
 
 def _code_of(pid: int) -> int | None:

@@ -58,8 +58,8 @@ async def report_panes(settings: Settings, *, looks: bool = True) -> PaneReports
     Raises:
         OperationFailed: no adapter can list panes.
     """
-    # the daemon looks meanwhile
-    asked = asyncio.create_task(asyncio.to_thread(_watched, settings)) if looks else None
+    # it is asked meanwhile: setting up the view here takes as long as its answer
+    asked = asyncio.get_running_loop().run_in_executor(None, _watched, settings) if looks else None
     view = Viewpoint(settings)
     listers = {name: one for name, one in view.bench.adapters.items() if isinstance(one, PaneLister)}
     if not listers:

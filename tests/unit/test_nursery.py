@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import psutil
-import pytest
 
 from tests.nursery import NurserySandbox
-from tests.torture.report import DOCS
+from wake_bridge.testing import HUNG
 
 
 def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: Path) -> None:
@@ -32,19 +32,32 @@ def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: 
         assert killed.process.returncode == -signal.SIGKILL
 
 
-def test_the_nursery_ends_with_whoever_opened_it_even_by_sigkill() -> None:
+_OPENS: Final = """
+import sys, time
+from pathlib import Path
+from typing import Final
+from tests.nursery import NurserySandbox
+sandbox = NurserySandbox(Path(sys.argv[1]))
+sandbox.configure("[adapters.tmux]\\nenabled = false\\n")
+sandbox.run("init")
+print(sandbox.daemon().pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_nursery_and_all_born_there_end_with_whoever_opened_it_even_by_sigkill(tmp_path: Path) -> None:
     """A test runner that is killed leaves nothing behind."""
-    code = "from tests.nursery import nursery; nursery(); print('open', flush=True); import time; time.sleep(600)"
-    opener = subprocess.Popen([sys.executable, "-c", code], cwd=DOCS.parent, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", _OPENS, str(tmp_path)]
+    opener = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
     assert opener.stdout is not None
-    assert opener.stdout.readline() == "open\n"
-    (child,) = psutil.Process(opener.pid).children()
+    born = psutil.Process(int(opener.stdout.readline()))
+    started = [*psutil.Process(opener.pid).children(recursive=True)]
+    assert born in started
     opener.kill()
     opener.wait()
     opener.stdout.close()
 
-    deadline = time.monotonic() + 20
-    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > deadline:
-            pytest.fail("the nursery outlived whoever opened it")
+    deadline = time.monotonic() + HUNG
+    while left := [one for one in started if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]:
+        assert time.monotonic() < deadline, left
         time.sleep(0.05)

@@ -77,8 +77,8 @@ class Case:
     """All that is known of one thing and one identity.
 
     `wanted` is the trigger it would have needed, `row` the lowest log row of it that is known (0 if none), `tip_ahead`
-    how many rows the cursor is behind. `holds` would hold its wake now. `unreadable` says why a row of it was set aside, `epoch_reason` why the present
-    epoch began.
+    how many rows the cursor is behind. `holds` would hold its wake now. `unreadable` says why a row of it was set aside,
+    `epoch_reason` why the present epoch began.
     """
 
     identity: Identity

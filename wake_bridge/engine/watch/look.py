@@ -21,7 +21,8 @@ from wake_bridge.ports.clock import Clock
 class Seen:
     """How an identity stands: the presence by which a wake would be decided now, and the adapter it comes from.
 
-    `capabilities` are what that adapter can do, None where none was asked. `others` are the routes that were asked before it, in order, each with what it showed or why it led nowhere.
+    `capabilities` are what that adapter can do, None where none was asked. `others` are the routes that were asked before
+    it, in order, each with what it showed or why it led nowhere.
     """
 
     presence: Presence

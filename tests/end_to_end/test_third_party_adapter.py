@@ -25,6 +25,8 @@ NOT_A_PIGEONS = {
     "a_wake_is_submitted_once_and_proven",
     "what_was_submitted_before_a_crash_is_recognised",
 }
+FROZEN = Path(__file__).parents[1] / "fixtures" / "wake_bridge_pigeon-0.1-py2.py3-none-any.whl"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 LOFT = "#!/bin/sh\n{ printf '%s\\n' \"$1\"; cat; } > {record}.$$ && mv {record}.$$ {record}.$(date +%s%N)\n"
 STAGE = """
 import asyncio, os, sys
@@ -97,16 +99,20 @@ def _must(command: Sequence[str]) -> None:
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Stranger:
     """The wheel built from the guide's two files, without a network, and installed by pip."""
     directory = tmp_path_factory.mktemp("stranger")
-    source, wheels, home = directory / "pigeon", directory / "wheels", directory / "venv"
+    source, wheels = directory / "pigeon", directory / "wheels"
     source.mkdir()
     (source / "pigeon.py").write_text(block("python", "# pigeon.py"))
     (source / "pyproject.toml").write_text(block("toml", "# pyproject.toml"))
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    _must([*pip, "wheel", "--no-build-isolation", "--no-index", "--no-deps", "--wheel-dir", str(wheels), str(source)])
+    _must([*PIP, "wheel", "--no-build-isolation", "--no-index", "--no-deps", "--wheel-dir", str(wheels), str(source)])
     (wheel,) = wheels.glob("*.whl")
+    return _installed(wheel, directory)
+
+
+def _installed(wheel: Path, directory: Path) -> Stranger:
+    home = directory / "venv"
     _must([sys.executable, "-m", "venv", "--without-pip", str(home)])
     python = home / "bin" / "python"
-    _must([*pip, "--python", str(python), "install", "--no-index", "--no-deps", str(wheel)])
+    _must([*PIP, "--python", str(python), "install", "--no-index", "--no-deps", str(wheel)])
     # wake-bridge and what it needs are already installed, beside
     (inside,) = (home / "lib").glob("python*/site-packages")
     here = sysconfig.get_path("purelib")
@@ -121,7 +127,16 @@ def test_the_adapter_of_the_guide_has_forty_lines() -> None:
 
 
 def test_a_wheel_of_a_third_party_is_found_and_keeps_the_contract(stranger: Stranger) -> None:
-    """DESIGN §8: the same door as the bundled ones; it keeps all that it does not name as not its own."""
+    """The same door as the bundled ones; it keeps all that it does not name as not its own."""
+    _keeps_the_contract(stranger)
+
+
+def test_a_wheel_that_was_built_against_0_2_runs_unchanged(tmp_path: Path) -> None:
+    """Names that adapters of third parties import stay for a release: this wheel is never built again."""
+    _keeps_the_contract(_installed(FROZEN, tmp_path))
+
+
+def _keeps_the_contract(stranger: Stranger) -> None:
     (stranger.directory / "test_stage.py").write_text(f"LOFT = {LOFT!r}\n{STAGE}")
     judged = stranger.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-rA", "test_stage.py")
     passed = set(re.findall(r"^PASSED test_stage.py::\w+\[(\w+)\]", judged.stdout, re.MULTILINE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import golden
 from wake_bridge.cli.app import COMMANDS, cli
 from wake_bridge.cli.json_names import NOT_OURS, camel, with_new_names
 from wake_bridge.domain.messages import MESSAGE_LABEL
@@ -102,8 +104,21 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
                 assert "_" not in name or camel(name) in record, (line, name)
                 if isinstance(value, str) and is_identity(value) and name not in SENDERS:
                     assert record.get("agentIdentity") == value, (line, name, value)
+    now = {"json": _fields_of_commands(printed)}
+    if golden.RECORD in os.environ:
+        golden.record(now)
+    assert list(golden.broken({"json": golden.frozen()["json"]}, now)) == []
     (status,) = printed["status"]
     assert (status["running"], status["isRunning"]) == ("no", False)
+
+
+def _fields_of_commands(printed: Mapping[str, list[Any]]) -> dict[str, list[str]]:
+    seen: dict[str, set[str]] = {}
+    for line, answers in printed.items():
+        name, *rest = line.split()
+        command = " ".join([name, *(word for word in rest[:1] if word in {"add", "show", "check"})])
+        seen.setdefault(command, set()).update(path for answer in answers for path in golden.fields_of(answer))
+    return {command: sorted(paths) for command, paths in seen.items()}
 
 
 def test_old_names_stay_beside_the_new_ones() -> None:

@@ -7,8 +7,8 @@ import time
 from typing import Final
 
 import pytest
+from wake_bridge_adapters.screens import Screen, classify, classify_capture
 
-from adapters.screens import Screen, classify, classify_capture
 from tests.benchmarks.figures import Figures
 from tests.screens.corpus import PROFILES, Captured, corpus
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from wake_bridge_adapters.heartbeat import HeartbeatAdapter, HeartbeatConfig
+from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
+from wake_bridge_adapters.tmux import TmuxAdapter
+from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
-from adapters.heartbeat import HeartbeatAdapter
-from adapters.heartbeat.adapter import HeartbeatConfig
-from adapters.osascript import OsascriptAdapter, OsascriptConfig
-from adapters.tmux import TmuxAdapter
-from adapters.tmux.adapter import TmuxConfig
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Address

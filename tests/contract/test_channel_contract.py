@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import pytest
+from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
 
-from adapters.codex import CodexAdapter, CodexConfig
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Address

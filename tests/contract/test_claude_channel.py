@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code.attempt import Patience
 
-from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected
 from wake_bridge.edges.steady_clock import SteadyClock

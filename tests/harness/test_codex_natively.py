@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
 
-from adapters.codex import CodexAdapter, CodexConfig
 from tests.harness.cells import arrived_once
 from tests.harness.house import MANY_WAKES, PATIENCE, House
 from tests.harness.installed import executable, search_path

@@ -6,13 +6,12 @@ import asyncio
 import os
 
 import pytest
+from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.tmux.command import TmuxServer
+from wake_bridge_adapters.tmux.guarded import condition
+from wake_bridge_adapters.tmux.occupants import Occupants
+from wake_bridge_adapters.tmux.view import Observer, View, placeholder_of
 
-from adapters.screens.profile import load_profiles
-from adapters.tmux.command import TmuxServer
-from adapters.tmux.condition import condition
-from adapters.tmux.occupants import Occupants
-from adapters.tmux.ours import placeholder_of
-from adapters.tmux.view import Observer, View
 from tests.harness.house import House
 from tests.harness.states import be_alone, lose_focus
 from tests.harness.tenancy import ONLY, Tenancy

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
 
-from adapters.codex import CodexAdapter, CodexConfig
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse, single_vote
@@ -332,8 +332,8 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
 
 def test_what_can_never_be_decided_becomes_unknown(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN §3: what cannot be decided is never sent again, and a person is told."""
-    monkeypatch.setattr("adapters.codex.search.UNDECIDED_FOR", -1)
-    monkeypatch.setattr("adapters.codex.search._PATIENCE", 0.5)
+    monkeypatch.setattr("wake_bridge_adapters.codex.search.UNDECIDED_FOR", -1)
+    monkeypatch.setattr("wake_bridge_adapters.codex.search._PATIENCE", 0.5)
     line.steps = [Step.INTENT_SUBMIT]
 
     async def scenario() -> AttemptOutcome:
@@ -443,7 +443,7 @@ def test_without_its_package_the_adapter_says_so_and_harms_nothing(line: Line, m
     """DESIGN §10: an extra is imported lazily; where it is missing everything else works."""
     monkeypatch.setitem(sys.modules, "websockets", None)
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
-    monkeypatch.setattr("adapters.codex.adapter.find_spec", lambda _: None)
+    monkeypatch.setattr("wake_bridge_adapters.codex.adapter.find_spec", lambda _: None)
 
     found = asyncio.run(line.adapter.resolve(line.address))
 
@@ -591,7 +591,7 @@ class TestNobodyHasItOpen:
 
     def test_what_only_waits_in_the_queue_was_accepted(self, closed: Line, monkeypatch: pytest.MonkeyPatch) -> None:
         """Proof 1: it is handed over, and nobody has read it yet; after a crash its line in the queue is found."""
-        monkeypatch.setattr("adapters.codex.search._PEEK", 0.3)
+        monkeypatch.setattr("wake_bridge_adapters.codex.search._PEEK", 0.3)
         closed.adapter._queue.environment["FAKE_QUEUE"] = "waits"  # type: ignore[index]
 
         outcome = asyncio.run(closed.delivers(may_start_thread=True))

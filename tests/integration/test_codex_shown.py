@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
 
-from adapters.codex import CodexAdapter, CodexConfig
 from wake_bridge.domain.delivery import HoldReason, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState, single_vote
@@ -324,7 +324,7 @@ def test_where_the_system_does_not_say_who_is_connected_the_screen_serves(
         raise PermissionError("not here")
 
     stage.has_in_pane(stage.recorded)
-    monkeypatch.setattr("adapters.codex.clients._peers", untold)
+    monkeypatch.setattr("wake_bridge_adapters.codex.find._peers", untold)
 
     assert stage.is_held() is HoldReason.UNREACHABLE
 

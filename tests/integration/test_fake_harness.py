@@ -10,8 +10,8 @@ from typing import Any
 
 import libtmux
 import pytest
+from wake_bridge_adapters.screens import Reading, Screen, classify, holds_only, load_profiles, recognise
 
-from adapters.screens import Reading, Screen, classify, holds_only, load_profiles, recognise
 from wake_bridge.testing.fake_harness import FakeHarness
 from wake_bridge.testing.tmux_server import Look, PrivateTmux
 

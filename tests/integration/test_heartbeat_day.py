@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wake_bridge_adapters.heartbeat import HeartbeatAdapter
 
-from adapters.heartbeat import HeartbeatAdapter
 from wake_bridge.domain.delivery import HoldReason, Outcome, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState

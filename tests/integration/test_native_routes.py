@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wake_bridge_adapters.heartbeat import HeartbeatAdapter
 
-from adapters.heartbeat import HeartbeatAdapter
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Progress, Proof, Step
 from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.names import Identity

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from adapters.screens import Capture, classify_capture, load_profiles, read_capture
+from wake_bridge_adapters.screens import Capture, classify_capture, load_profiles, read_capture
+
 from wake_bridge.domain.presence import PresenceState
 
 CAPTURES = Path(__file__).parent / "captures"

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from adapters.screens import classify_capture
+from wake_bridge_adapters.screens import classify_capture
+
 from tests.screens.corpus import PROFILES, Captured, corpus
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import EPOCH_START, Identity

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 
-from adapters.screens import Profile, Screen
-from adapters.screens.composer import Composer, find_composer
-from adapters.screens.rules import Sign
-from adapters.screens.screen import EMPTY_ROW, Row
-from adapters.screens.signs import seen
-from adapters.screens.style import PLAIN
+from wake_bridge_adapters.screens import Profile, Screen
+from wake_bridge_adapters.screens.classify import seen
+from wake_bridge_adapters.screens.composer import Composer, find_composer
+from wake_bridge_adapters.screens.profile import Sign
+from wake_bridge_adapters.screens.screen import EMPTY_ROW, PLAIN, Row
+
 from tests.screens.corpus import PROFILES, Captured, corpus
 from wake_bridge.domain.presence import Evidence, PresenceState
 

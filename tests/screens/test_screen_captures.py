@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
-from adapters.screens import (
+from wake_bridge_adapters.screens import (
     Capture,
     classify,
     classify_capture,
@@ -18,7 +17,8 @@ from adapters.screens import (
     holds_only,
     read_capture,
 )
-from adapters.screens.composer import find_composer
+from wake_bridge_adapters.screens.composer import find_composer
+
 from tests.screens.corpus import BEGIN, CAPTURES, END, PAGE, PROFILES, Captured, corpus, table
 from wake_bridge.domain.presence import PresenceState
 

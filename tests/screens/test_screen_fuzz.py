@@ -6,10 +6,10 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from wake_bridge_adapters.screens import Screen, classify
+from wake_bridge_adapters.screens.composer import find_composer
+from wake_bridge_adapters.screens.screen import Row
 
-from adapters.screens import Screen, classify
-from adapters.screens.composer import find_composer
-from adapters.screens.screen import Row
 from tests.screens.corpus import PROFILES, Captured, corpus
 from tests.screens.mutations import TITLES, kept_for, mutated
 from wake_bridge.domain.presence import PresenceState

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 
-from adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, WakeBridgeError
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.setup import SetupAgent
@@ -304,8 +304,8 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
     }
 
     assert writers == {
-        "adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
-        "adapters/pane_lock.py",
+        "adapters/wake_bridge_adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
+        "adapters/wake_bridge_adapters/pane_lock.py",
         "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
         "wake_bridge/edges/agent_files/on_disk.py",  # a name nobody can guess, exclusively, then a rename
         "wake_bridge/edges/configuration/first_config.py",

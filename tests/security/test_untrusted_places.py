@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens.profile import BUNDLED
 
-from adapters.screens.profile import BUNDLED
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.edges.configuration import trust
 from wake_bridge.edges.configuration.trust import (

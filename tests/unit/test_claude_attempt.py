@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code.attempt import Patience
+from wake_bridge_adapters.claude_code.session import monitors_below
+from wake_bridge_adapters.claude_code.transcript import Echo, Transcripts
 
-from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from adapters.claude_code.process import monitors_below
-from adapters.claude_code.transcript import Echo, Transcripts
-from adapters.claude_code.verdict import Patience
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected

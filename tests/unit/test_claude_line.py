@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from adapters.claude_code.line import LONGEST, one_line
+from wake_bridge_adapters.claude_code.attempt import LONGEST, one_line
 
 MARK = "01JZ8Q5T3VXKM2N4P6R8SAVCWD"
 READ = "Automated notice, not your user. Read: wake-bridge inbox @agent --bodies --consume"

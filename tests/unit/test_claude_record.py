@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
+from wake_bridge_adapters.claude_code.session import LONGEST, HalfWritten, read_record
 
-from adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from adapters.claude_code.record import LONGEST, HalfWritten, read_record
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse

@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from wake_bridge_adapters.osascript.plan import (
+    APPEARS_WITHIN,
+    Act,
+    Do,
+    End,
+    Report,
+    Standing,
+    Surface,
+    Task,
+    begin,
+    clean_up,
+    follow,
+)
+from wake_bridge_adapters.osascript.scripting import MEANINGS, Kind, Sight, Trouble, evidence_of, trouble_of
 
-from adapters.osascript.naming import Surface
-from adapters.osascript.plan import APPEARS_WITHIN, Act, Do, End, Report, Standing, Task, begin, clean_up, follow
-from adapters.osascript.sight import Sight, evidence_of
-from adapters.osascript.trouble import MEANINGS, Kind, Trouble, trouble_of
 from wake_bridge.domain.delivery import HoldReason, Progress, Step, progress_of
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
 

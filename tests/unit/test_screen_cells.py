@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from adapters.screens.screen import Row, Screen, text_width
-from adapters.screens.style import PLAIN, Style, after_sgr
+from wake_bridge_adapters.screens.screen import PLAIN, Row, Screen, Style, after_sgr, text_width
 
 
 def _screen(ansi: str, width: int = 20, height: int = 5) -> Screen:

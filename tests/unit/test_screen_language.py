@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens import Profile, Screen, classify, recognise
+from wake_bridge_adapters.screens.composer import find_composer
+from wake_bridge_adapters.screens.screen import PLAIN, Row, Style
 
-from adapters.screens import Profile, Screen, classify, recognise
-from adapters.screens.composer import find_composer
-from adapters.screens.screen import Row
-from adapters.screens.style import PLAIN, Style
 from wake_bridge.domain.presence import PresenceState
 
 PAGE = Path(__file__).parents[2] / "docs" / "profiles.md"

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens import load_profiles
+from wake_bridge_adapters.screens.profile import Placeholder
 
-from adapters.screens import load_profiles
-from adapters.screens.profile import Placeholder
 from wake_bridge.domain.errors import ConfigurationInvalid
 
 SMALL = """

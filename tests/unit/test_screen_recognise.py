@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from wake_bridge_adapters.screens import is_shell_or_veto, load_profiles, recognise
 
-from adapters.screens import is_shell_or_veto, load_profiles, recognise
 from wake_bridge.domain.programs import HARNESSES, Known, is_runner, reads_lines
 
 PROFILES = load_profiles()

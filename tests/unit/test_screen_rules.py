@@ -4,8 +4,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens import Profile, Reading, Screen, classify, load_profiles, read_capture
 
-from adapters.screens import Profile, Reading, Screen, classify, load_profiles, read_capture
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
 

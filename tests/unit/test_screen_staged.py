@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from adapters.screens import (
+from wake_bridge_adapters.screens import (
     Screen,
     classify,
     composer_is_empty,

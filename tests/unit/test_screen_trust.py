@@ -5,10 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens import (
+    Profile,
+    Screen,
+    classify,
+    load_profile,
+    load_profiles,
+    override_for,
+    profile_text,
+)
+from wake_bridge_adapters.screens.screen import PLAIN, Row, Style
 
-from adapters.screens import Profile, Screen, classify, load_profile, load_profiles, override_for, profile_text
-from adapters.screens.screen import Row
-from adapters.screens.style import PLAIN, Style
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.presence import PresenceState
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens import Profile, installed_version, is_seen, load_profiles, version_evidence
 
-from adapters.screens import Profile, installed_version, is_seen, load_profiles, version_evidence
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 
 PROFILES = load_profiles()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from adapters.tmux.condition import NotExpressible, can_be_sight, condition
-from adapters.tmux.facts import Client, Look, PaneFacts
+from wake_bridge_adapters.tmux.facts import Client, Look, PaneFacts
+from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight, condition
 
 VALUES = {
     "pane_id": "%5",

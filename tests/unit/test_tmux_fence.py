@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from wake_bridge_adapters.tmux.processes import breach
 
-from adapters.tmux.fence import breach
 from wake_bridge.domain.routing import Binding
 
 FENCE = Binding("/tmp/tmux-1/default", 10, "$1", "%5", 20, "111", 30, "222")

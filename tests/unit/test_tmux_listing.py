@@ -6,16 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 import pytest
-
-from adapters.bounded_call import Answer
-from adapters.tmux import listing
-from adapters.tmux.facts import NoPane
-from adapters.tmux.listing import Listing
+from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.tmux import panes as listing
+from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.panes import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adapters.tmux.command import TmuxServer
+    from wake_bridge_adapters.tmux.command import TmuxServer
 
 
 class Server:

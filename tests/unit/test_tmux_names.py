@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from adapters.tmux.claims import claim_commands
-from adapters.tmux.panes import Pane, panes_claimed_by, panes_named
-from adapters.tmux.records import Separators
+from wake_bridge_adapters.tmux.command import Separators
+from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_named
+from wake_bridge_adapters.tmux.sightings import claim_commands
 
 
 def pane(session: str, window: int, index: int, pane_id: str, *, window_name: str = "", identity: str = "") -> Pane:

@@ -6,9 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-
-from adapters.bounded_call import Answer
-from adapters.tmux.guarded import Verdict, if_still
+from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.tmux.guarded import Verdict, if_still
 
 
 class Says:

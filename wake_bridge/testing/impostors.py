@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-BUNDLED: Final = Path(__file__).parents[2] / "adapters/screens/fake.toml"
+BUNDLED: Final = Path(__file__).parents[2] / "adapters/wake_bridge_adapters/screens/fake.toml"
 _PROGRAM: Final = """#!{python}
 import sys
 

@@ -308,7 +308,7 @@ def a_profile_with_a_mistake(setup: Setup) -> None:
 
 def a_version_nobody_has_seen(setup: Setup) -> None:
     (setup.directory / "screens").mkdir()
-    bundled = files("adapters.screens").joinpath("fake.toml").read_text(encoding="utf-8")
+    bundled = files("wake_bridge_adapters.screens").joinpath("fake.toml").read_text(encoding="utf-8")
     own = bundled.replace("[recognise]", 'versions = ["99.0"]\nstrict_version = true\n[recognise]', 1)
     (setup.directory / "screens/fake.toml").write_text(own, encoding="utf-8")
     setup.configure(f'screens.directory = "{setup.directory}/screens"')
@@ -359,7 +359,7 @@ def a_socket_of_another_user(setup: Setup) -> None:
     listener = setup.undo.enter_context(socket.socket(socket.AF_UNIX))
     listener.bind(str(path))
     setup.configure(f'[adapters.tmux]\nsocket_path = "{path}"', adapters=False)
-    setup.monkeypatch.setattr("adapters.tmux.sockets.os.getuid", lambda: 4711)
+    setup.monkeypatch.setattr("wake_bridge_adapters.tmux.command.os.getuid", lambda: 4711)
 
 
 def lives_in(setup: Setup, pane: str) -> None:

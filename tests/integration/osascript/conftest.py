@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
 
-from adapters.osascript import OsascriptAdapter, OsascriptConfig
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address

@@ -13,10 +13,10 @@ from pathlib import Path
 import libtmux
 import pytest
 from ulid import ULID
+from wake_bridge_adapters.pane_lock import lock_path
+from wake_bridge_adapters.tmux import TmuxAdapter
+from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
-from adapters.pane_lock import lock_path
-from adapters.tmux import TmuxAdapter
-from adapters.tmux.adapter import TmuxConfig
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, single_vote

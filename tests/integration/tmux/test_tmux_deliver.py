@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.pane_lock import pane_lock
+from wake_bridge_adapters.screens.profile import BUNDLED, load_profiles
 
-from adapters.pane_lock import pane_lock
-from adapters.screens.profile import BUNDLED, load_profiles
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
 

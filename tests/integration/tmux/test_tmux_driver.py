@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.tmux.adapter import TmuxAdapter, TmuxConfig
+from wake_bridge_adapters.tmux.attempt import Driver
+from wake_bridge_adapters.tmux.command import TmuxServer
+from wake_bridge_adapters.tmux.facts import DRIVER_OPTION
+from wake_bridge_adapters.tmux.processes import started_at
 
-from adapters.bounded_call import Answer
-from adapters.tmux.adapter import TmuxAdapter, TmuxConfig
-from adapters.tmux.command import TmuxServer
-from adapters.tmux.driver import Driver
-from adapters.tmux.facts import DRIVER_OPTION
-from adapters.tmux.processes import started_at
 from wake_bridge.domain.delivery import Hold, HoldReason, Progress, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.edges.steady_clock import SteadyClock

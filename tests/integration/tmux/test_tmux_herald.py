@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.tmux import TmuxAdapter
+from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
-from adapters.tmux import TmuxAdapter
-from adapters.tmux.adapter import TmuxConfig
 from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, Herald
 from wake_bridge.testing.tmux_server import PrivateTmux

@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.tmux.command import TmuxServer
+from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.panes import panes_of
 
-from adapters.tmux.command import TmuxServer
-from adapters.tmux.facts import NoPane
-from adapters.tmux.panes import panes_of
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Identity
@@ -23,7 +23,8 @@ from wake_bridge.testing.tmux_server import PrivateTmux
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adapters.bounded_call import Answer
+    from wake_bridge_adapters.bounded_call import Answer
+
     from tests.integration.tmux.conftest import Scene
 
 

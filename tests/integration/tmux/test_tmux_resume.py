@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.tmux import attempt
+from wake_bridge_adapters.tmux.deliver import APPEARS_WITHIN
+from wake_bridge_adapters.tmux.facts import NoPane, scrollback_of
 
-from adapters.tmux import attempt
-from adapters.tmux.deliver import APPEARS_WITHIN
-from adapters.tmux.facts import NoPane, scrollback_of
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown, Wake
 
 if TYPE_CHECKING:
-    from adapters.tmux.command import TmuxServer
+    from wake_bridge_adapters.tmux.command import TmuxServer
+
     from tests.integration.tmux.conftest import Resident, Scene
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
-from adapters.tmux.adapter import TmuxConfig
 from wake_bridge.ports.adapter import PaneLister, Place, Sight, Sights
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens.profile import Profile, load_profiles
+from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
 
-from adapters.screens.profile import Profile, load_profiles
-from adapters.tmux.occupants import Agent, NoAgent, Occupants
 from wake_bridge.testing.fake_harness import FakeHarness
 from wake_bridge.testing.tmux_server import PrivateTmux
 

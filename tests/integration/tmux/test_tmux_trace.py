@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from wake_bridge_adapters.tmux import attempt
+from wake_bridge_adapters.tmux.facts import NoPane
 
-from adapters.tmux import attempt
-from adapters.tmux.facts import NoPane
 from wake_bridge.domain.delivery import Progress, Proof
 from wake_bridge.ports.adapter import Trace
 from wake_bridge.testing import HUNG

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.screens import load_profiles, profile_text
+from wake_bridge_adapters.tmux import occupants
 
-from adapters.screens import load_profiles, profile_text
-from adapters.tmux import occupants
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.ports.adapter import Check, Delivered, Refused

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from adapters.pane_lock import pane_lock
+from wake_bridge_adapters.pane_lock import pane_lock
+
 from tests.integration.tmux.conftest import DIGEST
 from tests.integration.tmux.house import Cell, House, Start
 from wake_bridge.domain.delivery import HoldReason, Step

@@ -1,5 +1,0 @@
-"""Claude Code through its own doors: the session record says how it stands, a monitor inside it takes a line (DESIGN §7)."""
-
-from adapters.claude_code.adapter import ClaudeCodeAdapter, ClaudeCodeConfig
-
-__all__ = ["ClaudeCodeAdapter", "ClaudeCodeConfig"]

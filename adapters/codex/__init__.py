@@ -1,5 +1,0 @@
-"""Codex through its app-server's control socket: presence, wakes and their proof without the composer (docs/native.md)."""
-
-from adapters.codex.adapter import CodexAdapter, CodexConfig
-
-__all__ = ["CodexAdapter", "CodexConfig"]

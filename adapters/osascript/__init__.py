@@ -1,5 +1,0 @@
-"""Terminals with a scripting dictionary and applications with a window, through macOS's `osascript`. Experimental."""
-
-from adapters.osascript.adapter import OsascriptAdapter, OsascriptConfig
-
-__all__ = ["OsascriptAdapter", "OsascriptConfig"]

@@ -1,5 +1,0 @@
-"""The tmux adapter."""
-
-from adapters.tmux.adapter import TmuxAdapter
-
-__all__ = ["TmuxAdapter"]

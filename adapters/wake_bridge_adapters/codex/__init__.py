@@ -1,0 +1,5 @@
+"""Codex through its app-server's control socket: presence, wakes and their proof without the composer (docs/native.md)."""
+
+from wake_bridge_adapters.codex.adapter import CodexAdapter, CodexConfig
+
+__all__ = ["CodexAdapter", "CodexConfig"]

@@ -1,0 +1,386 @@
+"""What is known about one harness's screen, as data: one TOML file, checked strictly (DESIGN §5).
+
+A file in the user's directory replaces the bundled one of the same name, or adds a harness. `docs/decisions/0004`
+explains the language; the bundled files are its examples.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.programs import harness_of
+from wake_bridge_adapters.screens.screen import Style
+
+Region = Literal[
+    "title",
+    "glyph",
+    "composer",
+    "label",
+    "above",
+    "pill",
+    "scrollbar",
+    "below",
+    "bottom",
+    "last",
+    "cursor-row",
+    "cursor",
+]
+"""Where a sign is looked for, found from the composer outward.
+
+`title` the pane's title · `glyph` the prompt's own cells · `composer` what stands in it · `label` the rows inside the
+frame that are no text · `above`, `below` the rows next to it · `pill` labels that lie over the middle of the rows above, on a
+background of their own · `scrollbar` the pane's last column beside them · `cursor` the word `visible` or `hidden` · `cursor-row` ·
+`last` the last row with text · `bottom` the last rows of a screen **without** a composer. There is no region for the whole screen: transcripts quote
+prompts and approval words.
+"""
+
+
+def one_or_more(value: Any) -> Any:
+    """A single value where a list may stand."""
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        message = f"is no regular expression: {error}"
+        raise ValueError(message) from error
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_compiles)]
+Words = Annotated[tuple[str, ...], BeforeValidator(one_or_more)]
+
+
+class Strict(BaseModel):
+    """A table that knows all its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StyleCondition(Strict):
+    """How cells must look; what is not named does not matter. Colours: `default`, `0`–`255` or `#rrggbb`.
+
+    `fg_not` is for text that has another colour in every theme, but never that of typed text.
+    """
+
+    bold: bool | None = None
+    dim: bool | None = None
+    reverse: bool | None = None
+    fg: Words = ()
+    fg_not: Words = ()
+    bg: Words = ()
+
+    def fits(self, style: Style) -> bool:
+        """Whether a cell of that style satisfies every condition named."""
+        return (
+            self.bold in {None, style.bold}
+            and self.dim in {None, style.dim}
+            and self.reverse in {None, style.reverse}
+            and (not self.fg or style.fg in self.fg)
+            and style.fg not in self.fg_not
+            and (not self.bg or style.bg in self.bg)
+        )
+
+
+class Sign(Strict):
+    """Something to be seen in a region.
+
+    `contains` (one of these strings; a blank stands for any white space, so that wrapped words are found) or `regex`
+    (`^` and `$` are row ends), where every cell of the match must have `style`; nothing of `not` may stand in the
+    region. `rows` is how far `above`, `pill`, `scrollbar`, `below` and `bottom` reach.
+    """
+
+    name: str = Field(min_length=1)
+    region: Region
+    contains: Words = ()
+    regex: Pattern = ""
+    style: StyleCondition | None = None
+    unless: Words = Field(default=(), alias="not")
+    rows: int = Field(default=16, ge=1)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.contains and self.regex:
+            message = "has both `contains` and `regex`"
+            raise ValueError(message)
+        if not (self.contains or self.regex or self.style or self.unless):
+            message = "needs one of `contains`, `regex`, `style`, `not`"
+            raise ValueError(message)
+        if self.region in {"title", "cursor"} and self.style:
+            message = f"a {self.region} has no `style`"
+            raise ValueError(message)
+        return self
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What must be found; everything in the region when only style or `not` counts."""
+        if self.contains:
+            return _any_of(self.contains)
+        return re.compile(self.regex or r"(?s)\A.*\Z", re.MULTILINE)
+
+    @cached_property
+    def veto(self) -> re.Pattern[str] | None:
+        """What must not be found."""
+        return _any_of(self.unless) if self.unless else None
+
+
+def _any_of(strings: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(r"\s+".join(re.escape(word) for word in text.split(" ")) for text in strings))
+
+
+class Rule(Sign):
+    """A sign that speaks for a state. Idle is no such state: it needs every `idle` sign and an empty composer."""
+
+    state: Literal[
+        PresenceState.UNKNOWN, PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL, PresenceState.USER_TYPING
+    ]
+    priority: int = 0
+
+
+BUNDLED: Final = Path(__file__).parent
+
+
+class Placeholder(Strict):
+    """How text that nobody typed looks: exact strings, in `style` but for a reversed first cell, cursor at the start.
+
+    Blanks at a string's start count: a program that draws its cursor on a blank puts the placeholder behind it.
+    `patterns` must match the whole text, for placeholders that rotate. With `ghost` any text in that style counts (a
+    suggestion). `required`: an empty composer always shows one, so a bare prompt is a draft of blanks.
+    """
+
+    strings: Words = ()
+    patterns: tuple[Pattern, ...] = ()
+    style: StyleCondition = StyleCondition()
+    ghost: bool = False
+    required: bool = False
+
+    @model_validator(mode="after")
+    def _ghosts_have_a_look(self) -> Self:
+        if self.ghost and self.style == StyleCondition():
+            message = "a ghost can be told from a draft by its style alone: `style` is missing"
+            raise ValueError(message)
+        return self
+
+    def knows(self, text: str) -> bool:
+        """Whether this text, white space behind its first character collapsed, is one of the placeholders."""
+        flat = _flat(text)
+        return flat in map(_flat, self.strings) or any(re.fullmatch(pattern, flat) for pattern in self.patterns)
+
+
+def _flat(text: str) -> str:
+    indent = text[: len(text) - len(text.lstrip())]
+    return indent + " ".join(text.split())
+
+
+class ComposerShape(Strict):
+    """Where text goes in, and how to know it.
+
+    Attributes:
+        glyph: the prompt, exactly, blanks behind it included; several when it changes; "" when there is none.
+        glyph_style: what its cells must look like for idle.
+        column: where the glyph's first cell stands; several, or none for wherever the row's text begins.
+        frame: `rules` a line above and below, `box` a border at the left of every row, `none`.
+        border: the character the frame is made of.
+        foot: how the row that closes it begins. A box has it on the row below, which shows how wide it is and tells it
+            from other boxes; without a frame text ends before it.
+        every_row: the glyph stands before every row of the text, wrapped ones too.
+        padding: blank rows inside the frame above the text.
+        label_rows: rows inside the frame, at its foot, that are no text.
+        anchor: what the search starts from: the terminal's `cursor`, a software cursor (`reversed`), or the `bottom`
+            of the screen where the cursor may be anywhere.
+        footer: all that may stand below a composer found from the bottom; anything else is a dialog that took its place
+            and left a prompt in the transcript.
+        cursor_visible: whether the terminal's cursor shows while idle; none: either.
+        hidden_cursor_counts: whether a cursor that does not show is where text goes, all the same.
+        shell_glyphs: prompts that mean that text would go to a shell.
+        scrolled: what shows that the text's first rows are out of sight, in the rule above it or at the end of its first
+            row; a group `rows` counts them.
+        scrolls_from: with this many rows of text on, earlier ones may be out of sight and nothing shows it; 0: never.
+        above_may_move: rows above move while idle (a banner), so they do not count as movement.
+        placeholder: text that nobody typed.
+    """
+
+    glyph: Words
+    glyph_style: StyleCondition = StyleCondition()
+    column: Annotated[tuple[int, ...], BeforeValidator(one_or_more)] = ()
+    frame: Literal["rules", "box", "none"]
+    border: str = Field(default="─", min_length=1, max_length=1)
+    foot: str = ""
+    every_row: bool = False
+    padding: int = Field(default=0, ge=0)
+    label_rows: int = Field(default=0, ge=0)
+    anchor: Literal["cursor", "reversed", "bottom"] = "cursor"
+    footer: Pattern = ""
+    cursor_visible: bool | None = None
+    hidden_cursor_counts: bool = True
+    shell_glyphs: Words = ()
+    scrolled: Pattern = ""
+    scrolls_from: int = Field(default=0, ge=0)
+    above_may_move: bool = False
+    placeholder: Placeholder = Placeholder()
+
+    @model_validator(mode="after")
+    def _fits_its_frame(self) -> Self:
+        for is_wrong, message in (
+            (self.anchor == "bottom" and self.frame == "box", '`anchor = "bottom"` cannot find a box'),
+            (bool(self.footer) != (self.anchor == "bottom"), '`anchor = "bottom"` needs a `footer`, and only it'),
+            (self.foot and self.frame == "rules", "a composer between rules has no `foot`"),
+            (self.every_row and self.frame != "none", "`every_row` needs a composer without a frame"),
+        ):
+            if is_wrong:
+                raise ValueError(message)
+        return self
+
+
+class Paste(Strict):
+    """How the harness takes a bracketed paste.
+
+    Attributes:
+        gap_ms: milliseconds to wait between paste and Enter.
+        swallows_enter: it may ignore an Enter, and was never seen to act late on one (1,000 trials under load): then a
+            second one may follow. Anywhere else the first may only be late, and a second would answer what it began.
+        max_lines: longer pastes arrive mangled or wrapped.
+        max_characters: the same.
+        chip: what a folded paste looks like, as a whole; groups `more` (lines beyond the first), `lines`, `characters`
+            and `start` (how it begins) are compared with what was pasted.
+        blank_behind_chip: the harness puts a blank behind it, and the cursor behind that.
+        wraps: beyond the limits the harness wraps the paste in a tag of its own before the model sees it.
+        lost_when_stopped: after `kill -STOP` and `fg` a paste arrives as keys, since its shell has switched bracketed
+            paste off and the harness does not switch it on again.
+        at_reads_files: `@name` in a message reads a file of that name, or one like it, into the turn.
+    """
+
+    gap_ms: int = Field(default=400, ge=0, le=5000)
+    max_lines: int = Field(default=10, ge=1)
+    max_characters: int = Field(default=1024, ge=1)
+    chip: Pattern = ""
+    blank_behind_chip: bool = False
+    wraps: bool = False
+    at_reads_files: bool = False
+    lost_when_stopped: bool = False
+    swallows_enter: bool = False
+
+
+class Recognise(Strict):
+    """Which process it is: names of executables or scripts, npm packages, Python modules.
+
+    `distributions` are Python packages as an index names them; they tell the version alone.
+    """
+
+    commands: Words = ()
+    packages: Words = ()
+    modules: Words = ()
+    distributions: Words = ()
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not (self.commands or self.packages or self.modules):
+            message = "needs one of `commands`, `packages`, `modules`"
+            raise ValueError(message)
+        return self
+
+
+class Profile(Strict):
+    """All of one TOML file.
+
+    `versions` are those whose screens the rules were read off; with `strict_version` any other is never idle.
+    """
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
+    versions: Words = ()
+    strict_version: bool = False
+    recognise: Recognise
+    composer: ComposerShape
+    paste: Paste = Paste()
+    idle: tuple[Sign, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @cached_property
+    def ordered_rules(self) -> tuple[Rule, ...]:
+        """The rules, most important first; file order among equals."""
+        return tuple(sorted(self.rules, key=lambda rule: -rule.priority))
+
+
+def load_profiles(directory: str = "") -> dict[str, Profile]:
+    """The bundled profiles by name, replaced and added to by the `*.toml` files in `directory`.
+
+    Raises:
+        ConfigurationInvalid: naming file, rule and field of every mistake in any of them.
+    """
+    files = {path.name: path for path in sorted(BUNDLED.glob("*.toml"))}
+    if directory:
+        own = Path(directory).expanduser()
+        if not own.is_dir():
+            raise ConfigurationInvalid(
+                "the directory of screen profiles does not exist",
+                str(own),
+                hint="create it, or leave `screens.directory` empty",
+            )
+        files |= {path.name: path for path in sorted(own.glob("*.toml"))}
+    profiles: dict[str, Profile] = {}
+    problems: list[str] = []
+    for path in files.values():
+        try:
+            profile = load_profile(path)
+        except ConfigurationInvalid as error:
+            problems.extend(error.problems)
+            continue
+        if profile.name != path.stem:
+            problems.append(f"{path}: name: is {profile.name!r}, but the file is called {path.name}")
+        profiles[profile.name] = profile
+    if problems:
+        raise ConfigurationInvalid(
+            "screen profiles cannot be used", "; ".join(problems), hint=_HINT, problems=tuple(problems)
+        )
+    return profiles
+
+
+def recognise(argv: Sequence[str], profiles: Mapping[str, Profile]) -> str | None:
+    """The name of the harness this process is, or None."""
+    return harness_of(argv, {name: profile.recognise for name, profile in profiles.items()})
+
+
+_HINT: Final = "correct the file, or remove it to have the bundled profile back"
+
+
+def load_profile(path: Path) -> Profile:
+    """One profile file.
+
+    Raises:
+        ConfigurationInvalid: naming file, rule and field of every mistake in it.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Profile.model_validate(table)
+    except ValidationError as error:
+        problems = tuple(f"{path}: {line}" for line in _complaints(error, table))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        problems = (f"{path}: {error}",)
+    raise ConfigurationInvalid("a screen profile cannot be used", "; ".join(problems), hint=_HINT, problems=problems)
+
+
+def _complaints(error: ValidationError, table: dict[str, Any]) -> Iterator[str]:
+    """Each mistake as `rules[2] "title-spinner".regex: what is wrong`."""
+    for detail in error.errors():
+        at: Any = table
+        where = ""
+        for step in detail["loc"]:
+            if isinstance(step, int):
+                at = at[step] if isinstance(at, list) and step < len(at) else None
+                label = at.get("name") if isinstance(at, dict) else None
+                where += f"[{step}]" + (f' "{label}"' if label else "")
+            else:
+                at = at.get(step) if isinstance(at, dict) else None
+                where += f".{step}" if where else str(step)
+        yield f"{where or 'profile'}: {detail['msg'].removeprefix('Value error, ')}"

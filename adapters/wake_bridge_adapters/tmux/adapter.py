@@ -1,0 +1,370 @@
+"""The tmux adapter: what stands behind the entry point (DESIGN §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from wake_bridge.domain.delivery import HoldReason, Proof, Step
+from wake_bridge.domain.errors import NotFound, OperationFailed
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
+from wake_bridge.domain.routing import Address, Binding, Capabilities
+from wake_bridge.ports.adapter import (
+    AdapterContext,
+    AttemptOutcome,
+    Check,
+    Journal,
+    Judged,
+    Lesson,
+    Nowhere,
+    Place,
+    Refused,
+    Sights,
+    Trace,
+    Wake,
+)
+from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
+from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.tmux.attempt import Attempt, Driver, release
+from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
+from wake_bridge_adapters.tmux.deliver import deliver
+from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.occupants import Agent, Occupants
+from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_of
+from wake_bridge_adapters.tmux.prove import trace
+from wake_bridge_adapters.tmux.resolve import PaneKey, Resolver
+from wake_bridge_adapters.tmux.sightings import (
+    RENUMBERED,
+    Sightings,
+    claim_pane,
+    doubts_about,
+    mending_of,
+    release_panes,
+)
+from wake_bridge_adapters.tmux.view import Observer, View
+from wake_bridge_adapters.tmux.workshop import captured, checks, judge, lesson, version_check
+
+SHOWN_FOR: Final = 5_000
+"""Milliseconds; a key press ends it earlier, and still reaches the pane. tmux may stand still meanwhile: not longer."""
+
+_NAMES: Final = ("client_activity", "client_control_mode", "client_name")
+_FORMATS: Final = str.maketrans({"#": "＃", "%": "％"})
+"""tmux expands messages: `#(…)` would run a shell, `%H` would be a time."""
+
+
+async def show_line(servers: Iterable[TmuxServer], text: str) -> bool:
+    """Show `text` to the client, of any of the servers, that last had a key; answers whether there is one."""
+    found: list[tuple[int, str, TmuxServer]] = []
+    for server in servers:
+        if why_not_ours(server.socket):
+            continue
+        separators = Separators()
+        answer = await server.ask(["list-clients", "-F", separators.template(_NAMES)])
+        found += [
+            (int(client["client_activity"]), client["client_name"], server)
+            for client in separators.records(answer.stdout, _NAMES)
+            if client["client_control_mode"] != "1" and client["client_activity"].isdecimal()
+        ]
+    if not found:
+        return False
+    _, name, server = max(found, key=lambda one: one[0])
+    line = text.translate(_FORMATS)
+    answer = await server.ask(["display-message", "-c", name, "-d", str(SHOWN_FOR), line])
+    return answer.is_well
+
+
+_COMPARABLE_FOR: Final = 5_000
+"""Milliseconds for which a look says what the pane must still look like when a wake begins."""
+
+_BIND_HINT: Final = "name a pane exactly as `tmux list-panes -a` lists it; `bind` alone means the pane it runs in"
+
+
+class TmuxConfig(BaseModel):
+    """`[adapters.tmux]`: which server is meant where a target names none; empty is tmux's own choice."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: bool = True
+    socket_name: str = ""
+    socket_path: str = ""
+
+    @model_validator(mode="after")
+    def _one_socket(self) -> Self:
+        if self.socket_name and self.socket_path:
+            message = "socket_name (tmux -L) and socket_path (tmux -S) cannot both be set"
+            raise ValueError(message)
+        if "/" in self.socket_name:
+            message = "socket_name is a name, as for tmux -L; a path goes into socket_path"
+            raise ValueError(message)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _LastLook:
+    at: Instant
+    fingerprint: str
+
+
+class TmuxAdapter:
+    """Sees and wakes agents in tmux panes, through their screens."""
+
+    name: ClassVar[str] = "tmux"
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    Config: ClassVar[type[BaseModel]] = TmuxConfig
+
+    def __init__(self, config: TmuxConfig, context: AdapterContext) -> None:
+        self._config = config
+        self._last_looks: dict[str, _LastLook] = {}
+        self._servers: dict[str, TmuxServer] = {}
+        self.adopt(context)
+
+    def adopt(self, context: AdapterContext) -> None:
+        """Read the profiles anew, and go on with this context (DESIGN §9, reload); what is under way ends as it began.
+
+        Raises:
+            ConfigurationInvalid: naming every mistake in a profile; nothing has changed then.
+        """
+        self._profiles = load_profiles(context.screens_directory)
+        self._context = context
+        self._servers = {}
+        self._occupants = Occupants(self._profiles)
+        self._resolver = Resolver(self._server, self._socket, self._occupants, context.clock.now)
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """Find the one pane the address means, now (DESIGN §6.1)."""
+        return await self._resolver.resolve(address)
+
+    async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
+        """One `list-panes -a` per socket, shared with what is resolved at the same moment: what changes whenever a new look could show something new."""
+        wanted = {place.key: PaneKey.of(place.key) for place in places}
+        signs: dict[str, str] = {}
+        for socket in {key.socket for key in wanted.values()}:
+            panes = await self._resolver.listing.of(self._server(socket))
+            if isinstance(panes, NoPane):
+                continue
+            found = {str(PaneKey(socket, pane.server_pid, pane.pane_id)): pane.sign_of_life for pane in panes}
+            signs |= {key: found[key] for key in wanted if key in found}
+        return signs
+
+    async def observe(self, place: Place, address: Address) -> Observation:
+        """One look: evidence, never a verdict."""
+        key = PaneKey.of(place.key)
+        view = await self._observer(key.socket).view(key.pane_id, address.harness)
+        now = self._context.clock.now()
+        if isinstance(view, NoPane):
+            return Observation(now, (_gone(view.why),), where=place.label)
+        if view.fence.server_pid != key.server_pid:
+            return Observation(now, (_gone("the tmux server is another one"),), where=place.label)
+        self._last_looks[place.key] = _LastLook(now, view.fingerprint)
+        return Observation(
+            at=now,
+            evidence=view.evidence,
+            fingerprint=view.fingerprint,
+            where=place.label,
+            capabilities=_harness_of(view),
+        )
+
+    async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
+        """One attempt to submit `wake.text`, alone with the pane."""
+        key = PaneKey.of(place.key)
+        fence = wake.fence or place.fence
+        if fence is None:
+            return Refused(HoldReason.UNREACHABLE, "the place has no fence", place.label)
+        attempt = self._attempt(place, address, wake, fence, journal)
+        try:
+            with pane_lock(key.socket, key.server_pid, key.pane_id):
+                return await deliver(attempt, self._last_fingerprint(place.key))
+        except PaneIsTaken as taken:
+            return Refused(HoldReason.BUSY_PANE, str(taken), place.label)
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """One look at screen and scrollback for the mark; types nothing."""
+        fence = wake.fence if wake.fence is not None and wake.fence.pane_id else place.fence
+        if fence is None:
+            return Trace(Proof.NONE, "the place has no fence")
+        return await trace(self._attempt(place, address, wake, fence, _nothing_to_write))
+
+    def _attempt(self, place: Place, address: Address, wake: Wake, fence: Binding, journal: Journal) -> Attempt:
+        key = PaneKey.of(place.key)
+        return Attempt(
+            server=self._server(key.socket),
+            observer=self._observer(key.socket),
+            pane_id=key.pane_id,
+            label=place.label,
+            harness=address.harness,
+            wake=wake,
+            fence=fence,
+            journal=journal,
+            driver=Driver.here(self._context.graph()),
+        )
+
+    async def probe(self) -> Sequence[Check]:
+        """Checks for `doctor`: the program, its version, the server, UTF-8."""
+        return await checks(self._server(self._socket("")), self._context.timeout, self._context.environment)
+
+    async def checks_in(self, place: Place, address: Address) -> Sequence[Check]:
+        """Whether the screens of the agent that is there now are known; nothing where there is none."""
+        key = PaneKey.of(place.key)
+        view = await self._observer(key.socket).view(key.pane_id, address.harness)
+        if isinstance(view, NoPane) or not isinstance(view.agent, Agent):
+            return []
+        return [version_check(view.agent, place.label)]
+
+    async def binding_for(self, pane: str | None, environment: Mapping[str, str]) -> Place:
+        """The place that `bind` means: the named pane, or the one this process runs in by `$TMUX` and `$TMUX_PANE`.
+
+        Raises:
+            NotFound: there is no such pane, or the process runs in none.
+        """
+        socket = "" if pane else environment.get("TMUX", "").partition(",")[0]
+        target = pane or environment.get("TMUX_PANE", "")
+        if not target or not (pane or socket):
+            raise NotFound("this is no tmux pane", hint=_BIND_HINT)
+        found = await self.resolve(Address(Identity(""), pane=target, socket=socket))
+        if isinstance(found, Nowhere):
+            raise NotFound(found.detail, target, hint=_BIND_HINT)
+        return found
+
+    async def mark_identity(self, place: Place, identity: Identity) -> None:
+        """Let the pane, and no other of its server, say that it is the identity's.
+
+        Raises:
+            OperationFailed: tmux refused.
+        """
+        key = PaneKey.of(place.key)
+        server = self._server(key.socket)
+        panes = await panes_of(server)
+        why = panes.why if isinstance(panes, NoPane) else await claim_pane(server, panes, key.pane_id, identity)
+        if why:
+            raise OperationFailed(f"the pane could not be marked as {identity}'s", f"{place.label}: {why}")
+
+    async def show_person(self, line: str) -> bool:
+        """Show a line to the attached client that was used last, of every server that is known by now."""
+        self._server(self._socket(""))
+        return await show_line(list(self._servers.values()), line)
+
+    async def unmark_identity(self, identity: Identity, binding: Binding | None) -> Sequence[str]:
+        """Let no pane say any more that it is the identity's; answers those that did.
+
+        Raises:
+            OperationFailed: tmux refused.
+        """
+        told: list[str] = []
+        for socket in {self._socket(""), *([binding.socket] if binding else [])}:
+            panes = [] if why_not_ours(socket) else await panes_of(self._server(socket))
+            if isinstance(panes, NoPane) or not (claimed := panes_claimed_by(panes, identity)):
+                continue
+            server = self._server(socket)
+            if why := await release_panes(server, panes, identity) or await release(server, claimed):
+                raise OperationFailed(f"a pane still says that it is {identity}'s", f"{socket}: {why}")
+            told += [pane.label for pane in claimed]
+        return told
+
+    async def take_marks_back(self, sockets: Collection[str]) -> Sequence[str]:
+        """Let no pane of these servers name a daemon that drives it; answers those that did.
+
+        Raises:
+            OperationFailed: tmux refused.
+        """
+        told: list[str] = []
+        for socket in {self._socket(named) for named in ("", *sockets)}:
+            panes = [] if why_not_ours(socket) else await panes_of(self._server(socket))
+            if isinstance(panes, NoPane):
+                continue
+            if why := await release(self._server(socket), panes):
+                raise OperationFailed("a pane still names the daemon that drove it", f"{socket}: {why}")
+            told += dict.fromkeys(pane.label for pane in panes if pane.driver)
+        return told
+
+    async def list_panes(self) -> Sights:
+        """Every pane of the user's own servers, with a name for each that outlives its server."""
+        is_configured = bool(self._config.socket_name or self._config.socket_path)
+        return await Sightings(
+            self._server,
+            self._socket(""),
+            self._occupants,
+            self._context.environment,
+            is_configured=is_configured,
+        ).sights()
+
+    async def judge_name(self, place: Place, name: str) -> Judged:
+        """Whether a target's name lasts, and what makes one last."""
+        key = PaneKey.of(place.key)
+        panes = await panes_of(self._server(key.socket), RENUMBERED)
+        pane = None if isinstance(panes, NoPane) else next((one for one in panes if one.pane_id == key.pane_id), None)
+        if isinstance(panes, NoPane) or pane is None or not (doubts := doubts_about(name, pane, panes)):
+            return Judged()
+        agents = await asyncio.to_thread(self._agents_among, key.socket, panes)
+        mending = mending_of(pane, panes, key.socket, agents)
+        return Judged(doubts, mending.commands, mending.name)
+
+    def _agents_among(self, socket: str, panes: Sequence[Pane]) -> list[str]:
+        looked_at = {one.pane_id: self._occupants.of(socket, one.pane_id, one.pane_pid, one.command) for one in panes}
+        return [pane_id for pane_id, one in looked_at.items() if isinstance(one, Agent)]
+
+    def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
+        """Judge a capture file. Raises `OperationFailed`, and `NotFound` for an unknown harness."""
+        return judge(path, harness, self._profiles)
+
+    async def capture(self, pane: str) -> str:
+        """A pane's screen as the text of a capture file.
+
+        Raises:
+            NotFound: there is no such pane.
+        """
+        return captured(await self._view_of(await self.binding_for(pane, self._context.environment)))
+
+    async def lesson_of(self, pane: str) -> Lesson:
+        """What is to be learnt if the agent in that pane is idle now, from two looks as any idleness is proven.
+
+        Raises:
+            NotFound: there is no such pane.
+            RefusedForSafety: something else than prompt and placeholder speaks against idle.
+        """
+        place = await self.binding_for(pane, self._context.environment)
+        first = await self._view_of(place)
+        await asyncio.sleep(SAMPLES_APART / 1000)
+        return lesson(place.label, first, await self._view_of(place))
+
+    async def _view_of(self, place: Place) -> View:
+        key = PaneKey.of(place.key)
+        view = await self._observer(key.socket).view(key.pane_id, "")
+        if isinstance(view, NoPane):
+            raise NotFound(view.why, place.label, hint=_BIND_HINT)
+        return view
+
+    def _server(self, socket: str) -> TmuxServer:
+        if socket not in self._servers:
+            self._servers[socket] = TmuxServer(socket, self._context.timeout, self._context.environment)
+        return self._servers[socket]
+
+    def _observer(self, socket: str) -> Observer:
+        return Observer(self._server(socket), self._occupants, self._context.typing_quiet)
+
+    def _socket(self, named: str) -> str:
+        if named:
+            return target_socket(named, self._context.environment)
+        return default_socket(self._config.socket_name, self._config.socket_path, self._context.environment)
+
+    def _last_fingerprint(self, key: str) -> str:
+        last = self._last_looks.get(key)
+        is_recent = last is not None and self._context.clock.now() - last.at <= _COMPARABLE_FOR
+        return last.fingerprint if last is not None and is_recent else ""
+
+
+async def _nothing_to_write(step: Step, evidence: Mapping[str, str]) -> None:
+    """The journal of a look, which takes no step."""
+
+
+def _gone(why: str) -> Evidence:
+    return Evidence("pane-gone", PresenceState.UNKNOWN, saw=why, region="pane", hold=HoldReason.UNREACHABLE)
+
+
+def _harness_of(view: View) -> tuple[str, ...]:
+    return (view.agent.profile.name,) if isinstance(view.agent, Agent) else ()

@@ -1,0 +1,222 @@
+"""One look at one pane in one tmux call: formats, the screen, formats again (DESIGN §6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.tmux.command import Separators, TmuxServer
+
+FENCED_NAMES: Final = (
+    "pane_id",
+    "pid",
+    "session_id",
+    "window_id",
+    "pane_pid",
+    "pane_dead",
+    "pane_in_mode",
+    "pane_input_off",
+    "pane_synchronized",
+    "pane_active",
+    "window_active_clients",
+    "cursor_x",
+    "cursor_y",
+    "cursor_flag",
+    "alternate_on",
+    "pane_width",
+    "pane_height",
+    "pane_current_command",
+)
+"""The formats whose values, as seen, a condition holds tmux to."""
+
+DRIVER_OPTION: Final = "@wake_bridge_driver"
+"""The pane option by which a pane says which daemons drive it, one a graph."""
+
+_SEEN_NAMES: Final = (
+    *FENCED_NAMES,
+    DRIVER_OPTION,
+    "pane_mode",
+    "pane_tty",
+    "#{S:#{session_id}/#{window_id}/#{session_activity} }",
+    "pane_title",
+)
+_SESSIONS: Final = _SEEN_NAMES[-2]
+_SERVER_TIME: Final = "%s"
+_CLIENT_NAMES: Final = ("client_activity", "window_id", "pane_id", "client_flags")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A terminal attached to the server. `last_key` is in the server's whole seconds."""
+
+    last_key: int
+    window_id: str
+    pane_id: str
+    flags: frozenset[str]
+
+    def can_type_into(self, facts: PaneFacts) -> bool:
+        """Whether its keys go to that pane: its current pane, any of the window when keys are synchronised.
+
+        tmux tells a client with a pane of its own (`active-pane`) by the window's active pane; such a one may be
+        anywhere in its window. A read-only client's keys count as well: they hide the keys of others.
+        """
+        if self.window_id != facts.window_id:
+            return False
+        return self.pane_id == facts.pane_id or facts.is_synchronized or "active-pane" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class PaneFacts:
+    """What the formats said about one pane."""
+
+    values: Mapping[str, str]
+
+    @property
+    def pane_id(self) -> str:
+        """`%5`; empty when there is no such pane."""
+        return self.values["pane_id"]
+
+    @property
+    def window_id(self) -> str:
+        """`@2`."""
+        return self.values["window_id"]
+
+    @property
+    def server_pid(self) -> int:
+        """The server's own pid."""
+        return int(self.values["pid"])
+
+    @property
+    def pane_pid(self) -> int:
+        """The process the pane was started with; of a dead pane, the one it had."""
+        return int(self.values["pane_pid"] or 0)
+
+    @property
+    def command(self) -> str:
+        """`pane_current_command`."""
+        return self.values["pane_current_command"]
+
+    @property
+    def title(self) -> str:
+        """`pane_title`."""
+        return self.values["pane_title"]
+
+    @property
+    def terminal(self) -> str:
+        """The path of the pane's terminal; of a dead pane, the one it had."""
+        return self.values["pane_tty"]
+
+    @property
+    def driver(self) -> str:
+        """Which daemons drive the pane, as they wrote it there."""
+        return self.values[DRIVER_OPTION]
+
+    @property
+    def is_dead(self) -> bool:
+        """The program ended and the pane remains."""
+        return _is_on(self.values["pane_dead"])
+
+    @property
+    def is_in_mode(self) -> bool:
+        """Copy mode, view mode, the tree of choose-tree."""
+        return _is_on(self.values["pane_in_mode"])
+
+    @property
+    def is_input_off(self) -> bool:
+        """`select-pane -d`."""
+        return _is_on(self.values["pane_input_off"])
+
+    @property
+    def is_synchronized(self) -> bool:
+        """Keys sent to this pane go to every pane of the window."""
+        return _is_on(self.values["pane_synchronized"])
+
+    @property
+    def is_active(self) -> bool:
+        """The active pane of its window."""
+        return _is_on(self.values["pane_active"])
+
+    def sessions_showing_it(self) -> dict[str, int]:
+        """Sessions whose current window holds the pane, with their last activity in the server's seconds."""
+        shown = {}
+        for entry in self.values[_SESSIONS].split():
+            session_id, window_id, activity = entry.split("/")
+            if window_id == self.window_id:
+                shown[session_id] = int(activity)
+        return shown
+
+
+def _is_on(value: str) -> bool:
+    return value not in {"", "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one call saw. `server_time` is the server's clock in whole seconds, the one client activity is told in."""
+
+    facts: PaneFacts
+    clients: tuple[Client, ...]
+    ansi: str
+    server_time: int
+    is_moving: bool
+
+    def typists(self) -> list[Client]:
+        """Clients whose keys go to this pane."""
+        return [client for client in self.clients if client.can_type_into(self.facts)]
+
+
+@dataclass(frozen=True, slots=True)
+class NoPane:
+    """There is nothing to look at, or tmux did not say."""
+
+    why: str
+    timed_out: bool = False
+
+
+async def look_at(server: TmuxServer, pane_id: str) -> Look | NoPane:
+    """Look once. A pane that moved between the first and the last format is told as moving."""
+    pane, clients, screen = Separators(), Separators(), Separators().between_records
+    answer = await server.ask(
+        ["display-message", "-p", "-t", pane_id, pane.template((*_SEEN_NAMES, _SERVER_TIME))],
+        ["list-clients", "-F", clients.template(_CLIENT_NAMES)],
+        ["display-message", "-p", screen],
+        ["capture-pane", "-p", "-e", "-t", pane_id],
+        ["display-message", "-p", "-t", pane_id, screen + pane.template(_SEEN_NAMES)],
+    )
+    parts = answer.stdout.split(screen)
+    if not answer.is_well or len(parts) != 3:  # noqa: PLR2004 - before, screen, after
+        return NoPane(_why_nothing(answer, pane_id), answer.timed_out)
+    first, end, attached = parts[0].partition(pane.between_records)
+    before = pane.records(first + end, (*_SEEN_NAMES, _SERVER_TIME))
+    after = pane.records(parts[2], _SEEN_NAMES)
+    if not before or not after or before[0]["pane_id"] != pane_id:
+        return NoPane(f"no pane {pane_id}")
+    server_time = int(before[0].pop(_SERVER_TIME))
+    return Look(
+        facts=PaneFacts(after[0]),
+        clients=tuple(_client(record) for record in clients.records(attached, _CLIENT_NAMES)),
+        ansi=parts[1].removeprefix("\n").removesuffix("\n"),
+        server_time=server_time,
+        is_moving=before[0] != after[0],
+    )
+
+
+async def scrollback_of(server: TmuxServer, pane_id: str) -> str | NoPane:
+    """All lines of the pane, history included, wrapped rows joined."""
+    answer = await server.ask(["capture-pane", "-p", "-J", "-S", "-", "-t", pane_id])
+    return answer.stdout if answer.is_well else NoPane(_why_nothing(answer, pane_id), answer.timed_out)
+
+
+def _client(record: Mapping[str, str]) -> Client:
+    return Client(
+        last_key=int(record["client_activity"] or 0),
+        window_id=record["window_id"],
+        pane_id=record["pane_id"],
+        flags=frozenset(record["client_flags"].split(",")),
+    )
+
+
+def _why_nothing(answer: Answer, pane_id: str) -> str:
+    return f"no pane {pane_id}" if "can't find pane" in answer.stderr else answer.complaint

@@ -1,0 +1,493 @@
+"""From an address to exactly one pane, or to none (DESIGN §6.1): never a guess."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
+from wake_bridge.domain.whereabouts import (
+    NO_SUCH_NAME,
+    SERVER_BEGAN_ANEW,
+    Candidate,
+    Case,
+    Home,
+    Move,
+    already_lives_there,
+    sharers,
+    whereabouts,
+)
+from wake_bridge.ports.adapter import Nowhere, Paper, Place
+from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer, why_not_ours
+from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.occupants import Agent, Occupants
+from wake_bridge_adapters.tmux.panes import (
+    Listing,
+    Pane,
+    is_id,
+    panes_claimed_by,
+    panes_named,
+    rests_on_an_index,
+    session_in,
+)
+from wake_bridge_adapters.tmux.processes import age_of, breach, fence_around, process_now, started_at
+
+ANYBODY: Final = Expected()
+
+_NONE: Final[list[Pane]] = []
+
+_LISTED: Final = 4
+"""Panes that a complaint names before it says how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaneKey:
+    """What `Place.key` says: the pane for locks and limits."""
+
+    socket: str
+    server_pid: int
+    pane_id: str
+
+    def __str__(self) -> str:
+        return f"{self.socket}|{self.server_pid}|{self.pane_id}"
+
+    @classmethod
+    def of(cls, key: str) -> PaneKey:
+        """Read it back."""
+        socket, server_pid, pane_id = key.rsplit("|", 2)
+        return cls(socket, int(server_pid), pane_id)
+
+
+_Seen = Mapping[str, list[Pane] | NoPane]
+"""What each socket's server has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A pane, and all panes of its server."""
+
+    socket: str
+    panes: Sequence[Pane]
+    pane: Pane
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """How the remembered pane stands; `place` where it is there."""
+
+    state: Home
+    place: Place | None = None
+
+
+class Resolver:
+    """Finds the one pane an address means, now.
+
+    Args:
+        server_of: the server behind a socket's path.
+        socket_of: the socket that a target's `socket` names; the configured one for an empty text.
+        occupants: who recognises the agent in a pane.
+        now: the time by which it is said when a remembered agent was last seen.
+
+    `listing` is shared with whoever lists panes at the same moment.
+    """
+
+    def __init__(
+        self,
+        server_of: Callable[[str], TmuxServer],
+        socket_of: Callable[[str], str],
+        occupants: Occupants,
+        now: Callable[[], Instant],
+    ) -> None:
+        self._server_of = server_of
+        self._socket_of = socket_of
+        self._occupants = occupants
+        self._now = now
+        self.listing = Listing()
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """The configured target; else the pane that says so itself; else the binding; else the subscription's.
+
+        A configured id of a server that is gone says nothing; the subscription's does not stand in for it. The pane where
+        a name led to before counts in its stead while it lives.
+        """
+        usual = self._socket_of(address.socket)
+        sockets = [usual]
+        if address.binding and address.binding.socket != usual:
+            sockets.append(address.binding.socket)
+        seen = {socket: await self._panes(socket) for socket in sockets}
+        found, home = await asyncio.to_thread(self._choose, address, usual, seen)
+        if home is None:
+            return found
+        if address.remembered is None:
+            return self._for_the_first_time(address, found, seen)
+        claims = tuple(address.claims())
+        return await asyncio.to_thread(self._judged, address, address.remembered, home, found, seen, claims)
+
+    async def _panes(self, socket: str) -> list[Pane] | NoPane:
+        server = self._server_of(socket)
+        if server.program is None:
+            return NoPane(NOT_ON_PATH)
+        if why := why_not_ours(socket):
+            return NoPane(why)
+        return await self.listing.of(server)
+
+    def _choose(self, address: Address, usual: str, seen: _Seen) -> tuple[Place | Nowhere, _Home | None]:
+        """The one place, or why there is none; with the remembered pane where that is lost, and others may be meant."""
+        outlived = _outlived(address.pane, address.pane_written, seen[usual])
+        is_configured = bool(address.pane) and outlived is None
+        if not is_configured and (marked := self._marked(address, seen)):
+            return marked, None
+        home = self._home(address, seen)
+        if home.state is Home.LIVES and home.place is not None:
+            return home.place, None
+        if is_configured:
+            return self._named(address.pane, usual, seen[usual], address.harness, address.expected), home
+        bound = self._bound(address.binding, seen, address.harness) if address.binding else None
+        if isinstance(bound, Place):
+            return bound, None
+        if outlived is not None:
+            return outlived, home
+        if address.suggested:
+            return _outlived(address.suggested, address.suggested_written, seen[usual]) or self._named(
+                address.suggested, usual, seen[usual], address.harness
+            ), home
+        nothing = Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
+        return bound or nothing, home
+
+    def _marked(self, address: Address, seen: _Seen) -> Place | Nowhere | None:
+        """The pane that says itself that it is the identity's; None where none does."""
+        claims = [
+            _Located(socket, panes, pane)
+            for socket, panes in seen.items()
+            if not isinstance(panes, NoPane)
+            for pane in panes_claimed_by(panes, address.identity)
+        ]
+        if len(claims) > 1:
+            listed = _listed([claim.pane for claim in claims])
+            return Nowhere(HoldReason.AMBIGUOUS, f"{len(claims)} panes say they are {address.identity}: {listed}")
+        return self._place(claims[0], address.harness) if claims else None
+
+    def _home(self, address: Address, seen: _Seen) -> _Home:
+        """How the remembered pane stands now; gone where its server cannot be asked."""
+        if address.remembered is None:
+            return _Home(Home.GONE)
+        fence, since = address.remembered.fence, address.remembered.since
+        panes = next((panes for socket, panes in seen.items() if os.path.realpath(socket) == fence.socket), [])
+        if isinstance(panes, NoPane) or not panes:
+            return _Home(Home.GONE)
+        pane = next(iter(panes_named(panes, fence.pane_id)), None)
+        is_same_process = pane is not None and (pane.pane_pid, started_at(pane.pane_pid)) == (
+            fence.pane_pid,
+            fence.pane_started,
+        )
+        # a pid may come again after a boot, and the first panes always have the same ids
+        is_same_server = panes[0].server_pid == fence.server_pid and (
+            is_same_process or panes[0].server_started * 1000 <= since
+        )
+        if not is_same_server:
+            return _Home(Home.SERVER_ENDED)
+        if pane is None:
+            return _Home(Home.GONE)
+        located = _Located(fence.socket, panes, pane)
+        place = self._place(located, address.harness)
+        if self._stranger(located, address.harness, address.expected):
+            return _Home(Home.EMPTY)
+        if self._agent(located, address.harness) is not None:
+            return _Home(Home.LIVES, place)
+        agent = process_now(fence.agent_pid) if fence.agent_pid else None
+        lives = agent is not None and agent.started == fence.agent_started
+        return _Home(Home.ASIDE if lives else Home.EMPTY, place)
+
+    def _for_the_first_time(self, address: Address, found: Place | Nowhere, seen: _Seen) -> Place | Nowhere:
+        """Where a name leads of which nothing is remembered: after `unbind`, an update, or as the first there was."""
+        if not isinstance(found, Place) or found.fence is None or not found.fence.agent_pid:
+            return found
+        claims = address.claims()
+        named_here = {one.identity for one in claims if self._leads_to(one, found.fence, seen)}
+        owner = already_lives_there(address.identity, found.fence, claims, named_here)
+        if owner is None:
+            return found
+        why = f"{address.name!r} leads to {found.label} now, which is {owner}'s"
+        return Nowhere(HoldReason.MOVED, f"[targets] {why}" if address.pane else why, found.label)
+
+    def _judged(
+        self,
+        address: Address,
+        memory: RememberedPane,
+        home: _Home,
+        found: Place | Nowhere,
+        seen: _Seen,
+        claims: Sequence[Claim],
+    ) -> Place | Nowhere:
+        """Where the name leads, if that may be the identity's (see `whereabouts`)."""
+        own = self._of_conversation(address, seen)
+        place = own or found
+        verdict = whereabouts(
+            Case(
+                identity=address.identity,
+                memory=memory,
+                home=home.state,
+                candidate=self._candidate(address, memory, place, seen, claims, is_own=own is not None),
+                claims=claims,
+                may_be_confused=self._may_be_confused(address, memory, home.state, seen, claims),
+            )
+        )
+        if verdict.move is Move.HOLD:
+            is_configured = bool(address.pane) and not verdict.why.startswith(SERVER_BEGAN_ANEW)
+            label = place.label if isinstance(place, Place) else ""
+            return Nowhere(HoldReason.MOVED, f"[targets] {verdict.why}" if is_configured else verdict.why, label)
+        return home.place if verdict.move is Move.STAY and home.place is not None else place
+
+    def _of_conversation(self, address: Address, seen: _Seen) -> Place | None:
+        """The pane where a conversation runs that is known to be the identity's; None where none does."""
+        for session in address.sessions:
+            for pane in panes_named(self._panes_at(session.socket, seen), session.pane) if session.pane else ():
+                located = _Located(session.socket, self._panes_at(session.socket, seen), pane)
+                agent = self._agent(located, address.harness)
+                is_it = agent is not None and (agent.process.pid, agent.process.started) == (
+                    session.pid,
+                    session.started,
+                )
+                if is_it and not self._stranger(located, address.harness, address.expected):
+                    return self._place(located, address.harness)
+        return None
+
+    def _candidate(
+        self,
+        address: Address,
+        memory: RememberedPane,
+        found: Place | Nowhere,
+        seen: _Seen,
+        claims: Sequence[Claim],
+        *,
+        is_own: bool,
+    ) -> Candidate | None:
+        if not isinstance(found, Place) or found.fence is None:
+            return None
+        fence = found.fence
+        pane = next(iter(panes_named(self._panes_at(fence.socket, seen), fence.pane_id)), None)
+        began = self._now() - int(age_of(fence.agent_pid) * 1000) if fence.agent_pid else self._now()
+        return Candidate(
+            label=found.label,
+            fence=fence,
+            began=Instant(began),
+            said_to_be=frozenset(map(Identity, pane.identities)) if pane else frozenset(),
+            named_by=self._named_by(fence, seen, claims),
+            could_be=self._could_be(address, memory, fence, seen, claims),
+            is_own=is_own,
+        )
+
+    def _named_by(self, fence: Binding, seen: _Seen, claims: Sequence[Claim]) -> frozenset[Identity]:
+        """Whose name leads to the pane; who lives in another one does not live where the name leads."""
+        settled = _settled(claims, self._panes_at(fence.socket, seen))
+        return frozenset(
+            one.identity for one in claims if one.identity not in settled and self._leads_to(one, fence, seen)
+        )
+
+    def _leads_to(self, claim: Claim, fence: Binding, seen: _Seen) -> bool:
+        """Whether the name in a claim leads to that pane now."""
+        panes = self._panes_at(fence.socket, seen)
+        is_there = bool(claim.name) and self._panes_at(self._socket_of(claim.socket), seen) is panes
+        return is_there and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, claim.name))
+
+    def _could_be(
+        self, address: Address, memory: RememberedPane, fence: Binding, seen: _Seen, claims: Sequence[Claim]
+    ) -> frozenset[Identity]:
+        """Who else has lost its pane, where an index or a session leads to an agent that nothing tells from theirs."""
+        panes = self._panes_at(fence.socket, seen)
+        if not _is_loose(address.name, panes):
+            return frozenset()
+        alive = {pane.pane_id for pane in panes}
+        told_apart = {one.identity for one in claims if not _may_be_the_same(one.expected, address.expected)}
+        lost = frozenset(
+            one.identity
+            for one in claims
+            if one.fence is not None
+            and one.until is None
+            and one.fence.pane_id
+            and (one.fence.socket, one.fence.server_pid) == (fence.socket, fence.server_pid)
+            and one.fence.pane_id not in alive
+            and one.identity not in told_apart
+        )
+        # a session is as good as a name for those who lived elsewhere
+        return lost if rests_on_an_index(address.name, panes) else lost & self._beside(address, memory, panes, claims)
+
+    def _may_be_confused(
+        self, address: Address, memory: RememberedPane, home: Home, seen: _Seen, claims: Sequence[Claim]
+    ) -> bool:
+        """Whether the name tells no agent from another, and the same one may be meant for somebody who has not come back."""
+        panes = self._panes_at(self._socket_of(address.socket), seen)
+        if not _is_loose(address.name, panes):
+            return False
+        others = self._beside(address, memory, panes, claims) - sharers(memory, claims, home)
+        return bool(others - _settled(claims, panes))
+
+    def _beside(
+        self, address: Address, memory: RememberedPane, panes: Sequence[Pane], claims: Sequence[Claim]
+    ) -> frozenset[Identity]:
+        """The others of the same session by a name that does not last, or, without any name, by the pane they were in."""
+        socket = self._socket_of(address.socket)
+        named = {one.identity for one in claims if one.name}
+        by_name = {
+            one.identity
+            for one in claims
+            if one.name
+            and self._socket_of(one.socket) == socket
+            and _is_loose(one.name, panes)
+            and _are_beside(one.name, address.name)
+            and _may_be_the_same(one.expected, address.expected)
+        }
+        by_pane = {
+            one.identity
+            for one in claims
+            if one.identity not in named and one.fence is not None and one.until is None
+            if _is_same_session(one.fence, memory.fence)
+        }
+        return frozenset((by_name | by_pane) - {address.identity})
+
+    @staticmethod
+    def _panes_at(socket: str, seen: _Seen) -> Sequence[Pane]:
+        panes = next((panes for one, panes in seen.items() if os.path.realpath(one) == os.path.realpath(socket)), _NONE)
+        return _NONE if isinstance(panes, NoPane) else panes
+
+    def _named(
+        self,
+        target: str,
+        socket: str,
+        panes: list[Pane] | NoPane,
+        harness: str,
+        expected: Expected = ANYBODY,
+    ) -> Place | Nowhere:
+        if isinstance(panes, NoPane):
+            return Nowhere(HoldReason.UNREACHABLE, panes.why, target)
+        found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
+        if not found:
+            return Nowhere(HoldReason.UNREACHABLE, f"{NO_SUCH_NAME} {target!r}{_meant(target, panes)}", target)
+        whys = [self._stranger(one, harness, expected) for one in found]
+        if all(whys):
+            return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {whys[0]}", target)
+        found = [one for one, why in zip(found, whys, strict=True) if not why]
+        if len(found) == 1:
+            return self._place(found[0], harness)
+        with_agent = [one for one in found if self._agent(one, harness)]
+        if len(with_agent) == 1:
+            return self._place(with_agent[0], harness)
+        count = f"{len(with_agent)} of them run an agent" if with_agent else "none of them runs an agent"
+        listed = _listed([one.pane for one in found])
+        return Nowhere(HoldReason.AMBIGUOUS, f"{target!r} has {len(found)} panes and {count}: {listed}", target)
+
+    def _stranger(self, located: _Located, harness: str, expected: Expected) -> str:
+        """Why the pane is not where the expected agent lives; empty if it may be. Nobody there is no other agent."""
+        agent = self._agent(located, harness)
+        if agent is None:
+            return ""
+        if expected.agent and agent.profile.name != expected.agent:
+            return f"{agent.profile.name} is there, not {expected.agent}"
+        directory = located.pane.values["pane_current_path"]
+        if expected.directory and os.path.realpath(directory) != os.path.realpath(expected.directory):
+            return f"{agent.profile.name} is there in {directory}, not in {expected.directory}"
+        return ""
+
+    def _bound(self, binding: Binding, seen: _Seen, harness: str) -> Place | Nowhere:
+        """The pane of the binding while its fence is intact."""
+        panes = seen[binding.socket]
+        if isinstance(panes, NoPane):
+            return Nowhere(HoldReason.UNREACHABLE, panes.why, binding.pane_id)
+        pane = next(iter(panes_named(panes, binding.pane_id)), None)
+        if pane is None:
+            return Nowhere(HoldReason.UNREACHABLE, f"the bound pane {binding.pane_id} is gone", binding.pane_id)
+        located = _Located(binding.socket, panes, pane)
+        broken = breach(binding, self._fence(located, harness))
+        if broken:
+            return Nowhere(HoldReason.UNREACHABLE, f"it was bound to {pane.label}, but {broken}", pane.label)
+        return self._place(located, harness)
+
+    def _place(self, located: _Located, harness: str) -> Place:
+        fence = self._fence(located, harness)
+        agent = self._agent(located, harness)
+        paste = agent.profile.paste if agent else None
+        return Place(
+            key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
+            label=located.pane.label,
+            fence=fence,
+            paper=Paper(paste.max_lines, paste.max_characters, paste.at_reads_files) if paste else Paper(),
+        )
+
+    def _fence(self, located: _Located, harness: str) -> Binding:
+        agent = self._agent(located, harness)
+        return fence_around(
+            socket=located.socket,
+            server_pid=located.pane.server_pid,
+            session_id=located.pane.session_id,
+            pane_id=located.pane.pane_id,
+            pane_pid=located.pane.pane_pid,
+            agent=agent.process if agent else None,
+        )
+
+    def _agent(self, located: _Located, harness: str) -> Agent | None:
+        pane = located.pane
+        occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
+        return occupant if isinstance(occupant, Agent) else None
+
+
+def _is_loose(name: str, panes: Sequence[Pane]) -> bool:
+    """Whether a name says no more than an index or a session does."""
+    is_session = bool(name) and not is_id(name) and ":" not in name
+    return is_session or rests_on_an_index(name, panes)
+
+
+def _is_same_session(one: Binding, other: Binding) -> bool:
+    same = (other.socket, other.server_pid, other.session_id)
+    return bool(one.pane_id) and (one.socket, one.server_pid, one.session_id) == same
+
+
+def _settled(claims: Sequence[Claim], panes: Sequence[Pane]) -> set[Identity]:
+    """Who lives in one of these panes; after a boot another pane may have the ids of one that is gone."""
+    here = {pane.pane_id: pane for pane in panes}
+
+    def lives(fence: Binding) -> bool:
+        pane = here.get(fence.pane_id)
+        if pane is None or (pane.server_pid, pane.pane_pid) != (fence.server_pid, fence.pane_pid):
+            return False
+        return started_at(pane.pane_pid) == fence.pane_started
+
+    return {one.identity for one in claims if one.fence is not None and one.until is None and lives(one.fence)}
+
+
+def _are_beside(one: str, other: str) -> bool:
+    """Whether two names speak of the same session, or of sessions that tmux itself has numbered."""
+    sessions = [session_in((), name)[0] for name in (one, other)]
+    return sessions[0] == sessions[1] or all(name.isdecimal() for name in sessions)
+
+
+def _meant(target: str, panes: Sequence[Pane]) -> str:
+    """The session that may be meant by a name with a colon in it: the colon can as well stand before a window."""
+    name = target.replace(":", "_").replace(".", "_")
+    is_there = ":" in target and any(pane.values["session_name"] == name for pane in panes)
+    return f"; tmux writes `_` for `:` and `.` in a session's name: {name!r} is there" if is_there else ""
+
+
+def _may_be_the_same(one: Expected, other: Expected) -> bool:
+    """Whether nothing that is expected of two agents tells them apart."""
+    pairs = ((one.agent, other.agent), (one.directory, other.directory))
+    return all(not mine or not theirs or mine == theirs for mine, theirs in pairs)
+
+
+def _outlived(target: str, written: Instant | None, panes: Sequence[Pane] | NoPane) -> Nowhere | None:
+    """Why an id that was written down means no pane of today: the server began after it, and counts anew."""
+    if not is_id(target) or written is None or isinstance(panes, NoPane) or not panes:
+        return None
+    if panes[0].server_started * 1000 <= written:
+        return None
+    return Nowhere(HoldReason.UNREACHABLE, f"{target} was a pane of an earlier tmux server; its ids began anew", target)
+
+
+def _listed(panes: Sequence[Pane]) -> str:
+    names = [f"{pane.label} ({pane.pane_id})" for pane in panes[:_LISTED]]
+    more = len(panes) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,274 @@
+"""Where our own text is on a screen (DESIGN §§6.5–6.7)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
+from wake_bridge.domain.routing import Binding
+from wake_bridge.ports.adapter import Wake
+from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify
+from wake_bridge_adapters.screens.screen import Screen
+from wake_bridge_adapters.screens.staged import holds_only, holds_part, mark_in_transcript
+from wake_bridge_adapters.screens.version import version_evidence
+from wake_bridge_adapters.tmux.command import TmuxServer
+from wake_bridge_adapters.tmux.facts import Look, NoPane, PaneFacts, look_at
+from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight
+from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
+from wake_bridge_adapters.tmux.processes import fence_around, unread_bytes
+
+UNREAD_INPUT: Final = "unread-input"
+"""The evidence for bytes that the program has not read from its terminal yet."""
+
+_RETAKES: Final = 3
+LEAST_QUIET: Final = 2
+"""Seconds for which clients must have been quiet at the least: their activity is told in whole seconds (DESIGN §6.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look, understood. `fence` is the pane as it is now."""
+
+    look: Look
+    agent: Agent | NoAgent
+    screen: Screen
+    reading: Reading | None
+    evidence: tuple[Evidence, ...]
+    fence: Binding
+
+    @property
+    def verdict(self) -> Evidence:
+        """The evidence that decides this look taken alone."""
+        return single_vote(self.evidence)
+
+    @property
+    def obstacles(self) -> tuple[Evidence, ...]:
+        """All that speaks against a key, but for text in the composer, which may be ours."""
+        return tuple(one for one in self.evidence if one.vote is not PresenceState.IDLE and one.rule != DRAFT)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two looks between which nothing relevant moved; empty when nothing can be said."""
+        if self.reading is None or self.look.is_moving:
+            return ""
+        facts = self.look.facts
+        parts = (str(self.fence), facts.command, facts.values["pane_mode"], facts.values["pane_width"])
+        return "\n".join((*parts, facts.values["pane_height"], self.reading.fingerprint))
+
+
+class Observer:
+    """Looks at the panes of one server.
+
+    Args:
+        server: where they are.
+        occupants: who recognises the agent.
+        typing_quiet: seconds a person's keys must lie back.
+    """
+
+    def __init__(self, server: TmuxServer, occupants: Occupants, typing_quiet: float) -> None:
+        self._server = server
+        self._occupants = occupants
+        self._typing_quiet = max(typing_quiet, LEAST_QUIET)
+
+    async def view(self, pane_id: str, harness: str, *, anew: bool = False) -> View | NoPane:
+        """Look once; retaken while the pane moves under the look.
+
+        `harness` replaces the recognition; `anew` reads the processes again whatever is remembered.
+        """
+        look = await look_at(self._server, pane_id)
+        for _ in range(_RETAKES):
+            if isinstance(look, NoPane) or not look.is_moving:
+                break
+            look = await look_at(self._server, pane_id)
+        if isinstance(look, NoPane):
+            return look
+        return await asyncio.to_thread(self._understood, look, harness, anew=anew)
+
+    def _understood(self, look: Look, harness: str, *, anew: bool) -> View:
+        facts = look.facts
+        agent = self._occupants.of(
+            self._server.socket, facts.pane_id, facts.pane_pid, facts.command, harness, anew=anew
+        )
+        if facts.is_dead:
+            agent = NoAgent("the program has ended")
+        screen = screen_of(look)
+        reading = None
+        if isinstance(agent, Agent):
+            reading = classify(screen, agent.profile, version_evidence(agent.profile, agent.version))
+        return View(
+            look=look,
+            agent=agent,
+            screen=screen,
+            reading=reading,
+            evidence=(
+                *_pane_evidence(facts),
+                *_agent_evidence(agent),
+                *_typing_evidence(look, self._typing_quiet),
+                *_motion_evidence(look),
+                *(reading.evidence if reading else ()),
+            ),
+            fence=fence_around(
+                socket=self._server.socket,
+                server_pid=facts.server_pid,
+                session_id=facts.values["session_id"],
+                pane_id=facts.pane_id,
+                pane_pid=facts.pane_pid,
+                agent=agent.process if isinstance(agent, Agent) else None,
+            ),
+        )
+
+
+def screen_of(look: Look) -> Screen:
+    """The look as the screen profiles read it."""
+    values = look.facts.values
+    return Screen.parse(
+        look.ansi,
+        width=int(values["pane_width"]),
+        height=int(values["pane_height"]),
+        cursor_x=int(values["cursor_x"]),
+        cursor_y=int(values["cursor_y"]),
+        cursor_visible=values["cursor_flag"] == "1",
+        title=look.facts.title,
+        command=look.facts.command,
+    )
+
+
+def _pane_evidence(facts: PaneFacts) -> Iterator[Evidence]:
+    """What makes everything on the screen worthless."""
+    for is_so, rule, hold in (
+        (facts.is_dead, "pane-dead", HoldReason.PANE_DEAD),
+        (facts.is_in_mode, "copy-mode", HoldReason.COPY_MODE),
+        (facts.is_input_off, "input-off", HoldReason.INPUT_OFF),
+    ):
+        if is_so:
+            saw = facts.values["pane_mode"] if rule == "copy-mode" else ""
+            yield Evidence(rule, PresenceState.UNKNOWN, saw=saw, region="pane", hold=hold)
+    if facts.is_synchronized:
+        saw = "synchronize-panes is on: Enter would go to every pane of the window"
+        yield Evidence("synchronized", PresenceState.UNKNOWN, saw=saw, region="pane")
+
+
+def _agent_evidence(agent: Agent | NoAgent) -> Iterator[Evidence]:
+    if isinstance(agent, NoAgent):
+        yield Evidence(agent.rule, PresenceState.UNKNOWN, saw=agent.why, region="process", hold=HoldReason.NO_AGENT)
+
+
+def _typing_evidence(look: Look, typing_quiet: float) -> Iterator[Evidence]:
+    """A key within `typing_quiet` from a client whose keys go to this pane; keys in other panes do not count."""
+    typists = look.typists()
+    if not typists:
+        return
+    since_key = look.server_time - max(client.last_key for client in typists)
+    if since_key <= typing_quiet:
+        yield Evidence("client-key", PresenceState.USER_TYPING, saw=f"a key {max(since_key, 0)} s ago", region="client")
+        return
+    since_touch = look.server_time - max(look.facts.sessions_showing_it().values(), default=0)
+    if since_touch < LEAST_QUIET:
+        yield Evidence(
+            "session-touched", PresenceState.USER_TYPING, saw=f"{max(since_touch, 0)} s ago", region="client"
+        )
+
+
+def _motion_evidence(look: Look) -> Iterator[Evidence]:
+    if look.is_moving:
+        yield Evidence("moving", PresenceState.ACTIVE, region="pane")
+    elif not look.facts.is_dead and (waiting := unread_bytes(look.facts.terminal)):
+        saw = f"{waiting} bytes of input are not read yet"
+        yield Evidence(UNREAD_INPUT, PresenceState.ACTIVE, saw=saw, region="terminal")
+
+
+_LEAST_OF_MARK: Final = 8
+"""Characters of the mark that must stand on one row: 40 bits, most of them random."""
+
+_PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ]*[A-Za-z0-9]")
+
+
+class Whereabouts(StrEnum):
+    """Where one look shows our text.
+
+    `ALONE` is all that the composer holds, or the harness's chip for it; `AMONG` is in the composer beside something
+    else, as any chip of a paste may be; `SENT` is above the composer, or above a dialog known to have taken its place;
+    `UNCLEAR` cannot be told, since no composer is to be seen, or only a piece of the text; `GONE` is none of them.
+    """
+
+    ALONE = "alone"
+    AMONG = "among"
+    SENT = "sent"
+    UNCLEAR = "unclear"
+    GONE = "gone"
+
+
+def whereabouts(view: View, wake: Wake) -> Whereabouts:
+    """Where our text is.
+
+    The composer is asked first: a pane that was made narrow may show a copy of it above.
+    """
+    if view.reading is None or not isinstance(view.agent, Agent):
+        return Whereabouts.UNCLEAR
+    profile, held = view.agent.profile, view.reading.composer_text
+    if holds_only(view.screen, profile, wake.text):
+        return Whereabouts.ALONE
+    if is_in_text(held, wake):
+        return Whereabouts.AMONG
+    if view.reading.composer == "draft" and holds_part(held, wake.text):
+        return Whereabouts.UNCLEAR
+    if mark_in_transcript(view.screen, profile, wake.mark):
+        return Whereabouts.SENT
+    if profile.paste.chip and re.search(profile.paste.chip, " ".join(held.split())):
+        return Whereabouts.AMONG
+    return Whereabouts.UNCLEAR if view.reading.composer == "absent" else Whereabouts.GONE
+
+
+def is_in_text(text: str, wake: Wake) -> bool:
+    """Whether the mark stands in `text`, be it wrapped and framed."""
+    return wake.mark in re.sub(r"[^0-9A-Z]", "", text)
+
+
+def sight_of(view: View, wake: Wake) -> str:
+    """A part of our text that stands on one row, for a condition to search for: the mark, or the harness's chip.
+
+    Raises:
+        NotExpressible: no row shows enough of it.
+    """
+    rows = [row.text for row in view.screen.rows]
+    candidates = [*_parts_of_mark(wake.mark), *_runs_of_chip(view)]
+    for part in candidates:
+        if can_be_sight(part) and any(part in row for row in rows):
+            return part
+    raise NotExpressible("our mark stands on no single row")
+
+
+def placeholder_of(view: View) -> str:
+    """Where a harness parks the real cursor elsewhere: a part of the placeholder that must still stand there.
+
+    Empty where the cursor itself tells that somebody typed, and where there is no placeholder.
+    """
+    if view.reading is None or not isinstance(view.agent, Agent) or view.reading.composer != "placeholder":
+        return ""
+    if view.agent.profile.composer.anchor == "cursor":
+        return ""
+    rows = [row.text for row in view.screen.rows]
+    runs = sorted(_PLAIN_RUN.findall(view.reading.composer_text), key=len, reverse=True)
+    return next((run for run in runs if can_be_sight(run) and any(run in row for row in rows)), "")
+
+
+def _parts_of_mark(mark: str) -> list[str]:
+    """The mark and ever shorter parts of it, for a narrow pane that wraps inside it."""
+    return [
+        mark[start : start + length]
+        for length in range(len(mark), _LEAST_OF_MARK - 1, -1)
+        for start in range(len(mark) - length, -1, -1)
+    ]
+
+
+def _runs_of_chip(view: View) -> list[str]:
+    if view.reading is None or not isinstance(view.agent, Agent) or not view.agent.profile.paste.chip:
+        return []
+    found = re.search(view.agent.profile.paste.chip, " ".join(view.reading.composer_text.split()))
+    return sorted(_PLAIN_RUN.findall(found.group()), key=len, reverse=True) if found else []

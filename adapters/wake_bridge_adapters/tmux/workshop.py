@@ -1,0 +1,152 @@
+"""The workshop for screen profiles: judge a capture file, make one from a pane (CONTRACT `screens`)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from wake_bridge.domain.errors import NotFound, RefusedForSafety
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.ports.adapter import Check, Lesson
+from wake_bridge_adapters.bounded_call import BoundedCall
+from wake_bridge_adapters.screens import (
+    Capture,
+    Profile,
+    classify,
+    classify_capture,
+    dump_capture,
+    learnt_from,
+    profile_text,
+    read_capture,
+    what_is_new,
+)
+from wake_bridge_adapters.screens.version import Drift, drift_of
+from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer, why_not_ours
+from wake_bridge_adapters.tmux.occupants import Agent
+from wake_bridge_adapters.tmux.view import View
+
+OLDEST: Final = (3, 2)
+_GLYPHS: Final = "✳❯─é漢"
+_INSTALL: Final = "install tmux 3.2 or later, and see that the service's PATH has it"
+
+
+async def checks(server: TmuxServer, timeout: float, environment: Mapping[str, str]) -> list[Check]:
+    """Program, version, server and UTF-8, in this order; what hangs on a failed one is left out."""
+    program = shutil.which("tmux", path=environment.get("PATH"))
+    if program is None:
+        return [("tmux", False, NOT_ON_PATH, _INSTALL)]
+    found = await asyncio.to_thread(BoundedCall([program, "-V"], "", timeout, environment).run)
+    name = found.stdout.strip() or found.complaint
+    report: list[Check] = [("tmux", is_new_enough(name), f"{name} at {program}", _INSTALL)]
+    if why := why_not_ours(server.socket):
+        return [
+            *report,
+            ("tmux socket", False, why, "start the agents in tmux, or name their server in [adapters.tmux]"),
+        ]
+    answer = await server.ask(["display-message", "-p", f"#{{pid}} {_GLYPHS}"])
+    if not answer.is_well:
+        hint = (
+            f"see whether `{program} -S {server.socket} list-sessions` answers; "
+            "if not, put the server's own tmux first on the service's PATH"
+        )
+        return [*report, ("tmux socket", False, f"{server.socket}: {answer.complaint}", hint)]
+    pid, _, glyphs = answer.stdout.strip().partition(" ")
+    return [
+        *report,
+        ("tmux socket", True, f"{server.socket}, server pid {pid}", ""),
+        ("tmux UTF-8", glyphs == _GLYPHS, f"tmux printed {glyphs}", "start the tmux server in a UTF-8 locale"),
+    ]
+
+
+def version_check(agent: Agent, label: str) -> Check:
+    """Whether the screens of the running version are known; a drift is a warning, and fatal to a strict profile alone."""
+    profile, drift = agent.profile, drift_of(agent.profile, agent.version)
+    name = f"{profile.name} {agent.version}".strip()
+    known = ", ".join(profile.versions)
+    if drift is Drift.SEEN:
+        return ("version", True, f"{name}: its screens are known", "")
+    if drift is Drift.PATCH:
+        return ("version", True, f"{name}, a patch of a version whose screens are known ({known})", "")
+    if drift is Drift.UNTOLD:
+        detail = f"the version of {name} cannot be told from its files; screens are known of {known}"
+    elif drift is Drift.NEWER:
+        detail = f"{name} is newer than the versions whose screens are known ({known})"
+    else:
+        detail = f"{name} is none of the versions whose screens are known ({known})"
+    trust = f"`wake-bridge screens trust {label}` while it is idle"
+    if profile.strict_version:
+        return ("version", False, f"{detail}, and its profile is strict: it is never woken", trust)
+    return ("version", None, detail, f"if a wake waits although the agent is idle: {trust}")
+
+
+def is_new_enough(version: str) -> bool | None:
+    """Whether `tmux -V` names a version we know how to talk to; None for one without a number."""
+    numbers = re.search(r"\b(?:next-)?(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) >= OLDEST if numbers else None
+
+
+def judge(path: Path, harness: str, profiles: Mapping[str, Profile]) -> dict[str, str]:
+    """What a captured screen speaks for, taken alone; by its own harness's profile unless `harness` names another.
+
+    Raises:
+        OperationFailed: the file is no capture.
+        NotFound: there is no profile of that name.
+    """
+    capture = read_capture(path)
+    name = harness or capture.harness
+    if name not in profiles:
+        known = ", ".join(sorted(profiles))
+        raise NotFound(
+            "there is no screen profile of that name", name or str(path), hint=f"--harness takes one of: {known}"
+        )
+    reading = classify_capture(capture, profiles[name])
+    return {"harness": name, "state": reading.state, "rule": reading.rule, "composer": reading.composer}
+
+
+def captured(view: View) -> str:
+    """A look at a pane as the text of a capture file; who judges it fills in `state` and `expect`."""
+    agent = view.agent
+    capture = Capture(
+        view.screen,
+        harness=agent.profile.name if isinstance(agent, Agent) else "",
+        process_tree=(shlex.join(agent.process.argv),) if isinstance(agent, Agent) else (),
+        note="" if isinstance(agent, Agent) else agent.why,
+    )
+    return dump_capture(capture, view.look.ansi)
+
+
+def lesson(label: str, first: View, second: View) -> Lesson:
+    """What two looks teach, far enough apart, at the pane called `label`, of which a person says that its agent is idle.
+
+    Raises:
+        RefusedForSafety: there is no agent, something else than prompt and placeholder speaks against idle, or the two
+            looks differ.
+    """
+    agent = first.agent
+    if not isinstance(agent, Agent):
+        raise _refused(label, agent.why, "only a screen of an agent that wake-bridge recognises can be trusted")
+    of_screen = first.reading.evidence if first.reading else ()
+    beside = [one for one in first.evidence if one not in of_screen and one.vote is not PresenceState.IDLE]
+    if beside:
+        raise _refused(label, beside[0].told, "wait until nobody types there and nothing moves")
+    learnt = learnt_from(first.screen, agent.profile, agent.version)
+    readings = [classify(view.screen, learnt) for view in (first, second)]
+    if readings[1].state is not PresenceState.IDLE or readings[0].fingerprint != readings[1].fingerprint:
+        raise _refused(label, "something moved between two looks", "wait for the turn to end")
+    return Lesson(
+        harness=agent.profile.name,
+        version=agent.version,
+        where=label,
+        screen="\n".join(row.text.rstrip() for row in first.screen.rows).rstrip(),
+        learnt=tuple(what_is_new(agent.profile, learnt)),
+        profile=profile_text(learnt),
+    )
+
+
+def _refused(label: str, why: str, hint: str) -> RefusedForSafety:
+    return RefusedForSafety("the screen cannot be trusted", f"{label}: {why}", hint=hint)

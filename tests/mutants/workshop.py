@@ -75,22 +75,24 @@ class Workshop:
         venv.create(home, symlinks=True, with_pip=False)
         places = sysconfig.get_paths(vars={"base": str(home), "platbase": str(home)})
         installed = sysconfig.get_path("purelib")
+        ours = [str(ROOT), str(ROOT / "adapters")]
         lines = (
             str(self._root),
-            f"import site, sys; site.addsitedir({installed!r}); sys.path[:] = [p for p in sys.path if p != {str(ROOT)!r}]",
+            str(self._root / "adapters"),
+            f"import site, sys; site.addsitedir({installed!r}); sys.path[:] = [p for p in sys.path if p not in {ours!r}]",
         )
         Path(places["purelib"], "copy.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
         python = home / "bin" / "python"
         for script in Path(sys.executable).parent.glob("wake-bridge*"):
             body = script.read_text(encoding="utf-8").partition("\n")[2]
-            ours = home / "bin" / script.name
-            ours.write_text(f"#!{python}\n{body}", encoding="utf-8")
-            ours.chmod(0o755)
+            copied = home / "bin" / script.name
+            copied.write_text(f"#!{python}\n{body}", encoding="utf-8")
+            copied.chmod(0o755)
         asked = [
             str(python),
             "-P",
             "-c",
-            "import wake_bridge, adapters; print(wake_bridge.__file__, adapters.__file__)",
+            "import wake_bridge, wake_bridge_adapters; print(wake_bridge.__file__, wake_bridge_adapters.__file__)",
         ]
         found = subprocess.run(asked, capture_output=True, text=True, check=True, cwd="/").stdout.split()
         if not all(Path(one).is_relative_to(self._root) for one in found):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted((ROOT / "adapters" / "osascript" / "scripts").glob("*.applescript"))
+SCRIPTS = sorted((ROOT / "adapters/wake_bridge_adapters/osascript/scripts").glob("*.applescript"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

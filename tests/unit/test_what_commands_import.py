@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-SLOW = {"adapters", "apscheduler", "asyncio", "libtmux", "logging", "psutil", "rich", "structlog", "watchfiles"}
+SLOW = {
+    "wake_bridge_adapters",
+    "apscheduler",
+    "asyncio",
+    "libtmux",
+    "logging",
+    "psutil",
+    "rich",
+    "structlog",
+    "watchfiles",
+}
 """What only the daemon needs, or who looks at panes: see docs/performance.md for what each costs."""
 
 JUDGING = {"pydantic", "pydantic_core", "importlib.metadata"}

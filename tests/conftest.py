@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.nursery import born_command
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import Sandbox
 from wake_bridge.testing.tmux_programs import TmuxProgram, tmux_programs
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
 """Every test that asks for tmux runs on each; the only one has no name of its own in a test's."""

@@ -21,12 +21,12 @@ import click
 from pydantic import BaseModel
 
 from wake_bridge.cli.app import COMMANDS, cli
+from wake_bridge.config.fields import Configuration
 from wake_bridge.domain import errors
 from wake_bridge.domain.delivery import DeliveryState, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.edges.configuration.fields import Configuration
-from wake_bridge.edges.log_events import EVENTS
 from wake_bridge.ports import adapter, sessions
+from wake_bridge.storage.logs import EVENTS
 from wake_bridge.testing.ledger_samples import fresh_ledger
 
 ADAPTERS = entry_points(group="wake_bridge.adapters")

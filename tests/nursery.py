@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from wake_bridge.cli.app import COMMANDS
-from wake_bridge.edges.catalogue import load_catalogue
-from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.integrations.adapters import load_catalogue
 
 IMPORTED: Final = (
     "wake_bridge.daemon",

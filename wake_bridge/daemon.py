@@ -18,28 +18,24 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.answers import Answers
+from wake_bridge.answers.commands import Answers
+from wake_bridge.answers.sessions import PATIENT, SessionAnswers
+from wake_bridge.config.settings import Settings, engine_settings, matching_rules, needs_restart, taken_over
+from wake_bridge.control.graph_lock import GraphLock
+from wake_bridge.control.housekeeping import Housekeeping
+from wake_bridge.control.instance_lock import SHOWN_EVERY, InstanceLock, show_end, show_life
+from wake_bridge.control.process import OwnTerminal, ServiceNotifier
+from wake_bridge.control.server import ControlServer
+from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.configuration.config import Settings
-from wake_bridge.edges.configuration.engine_terms import engine_settings, needs_restart, taken_over
-from wake_bridge.edges.configuration.matching_rules import matching_rules
-from wake_bridge.edges.configuration.paths import make_private_directory
-from wake_bridge.edges.configuration.trust import require_own_place
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.logs import configure_logging, set_level
-from wake_bridge.edges.service.control_server import ControlServer
-from wake_bridge.edges.service.graph_lock import GraphLock
-from wake_bridge.edges.service.housekeeping import Housekeeping
-from wake_bridge.edges.service.instance_lock import SHOWN_EVERY, InstanceLock, show_end, show_life
-from wake_bridge.edges.service.notify import ServiceNotifier
-from wake_bridge.edges.service.other_driver import find_other_driver
-from wake_bridge.edges.service.own_terminal import OwnTerminal
-from wake_bridge.edges.service.settings_in_force import write_settings
 from wake_bridge.engine.supervise import Supervisor
-from wake_bridge.session_answers import PATIENT, SessionAnswers
+from wake_bridge.storage.graph.upstream import find_other_driver
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.logs import configure_logging, set_level
+from wake_bridge.system.files import make_private_directory, require_own_place
 from wake_bridge.wiring import checked_settings, reload_adapters, wire
 
 STOP_PATIENCE: Final = 3.5

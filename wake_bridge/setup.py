@@ -7,25 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from wake_bridge.config.file import BlockTarget, read_block, write_block, write_first_config
+from wake_bridge.config.settings import Settings
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.names import Identity, Trigger
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.setup import Finding, FoundAgent, Lost, Plan, Proposal, SetTarget, Step, find_again, plan
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
-from wake_bridge.edges.configuration.config import Settings
-from wake_bridge.edges.configuration.first_config import write_first_config
-from wake_bridge.edges.configuration.targets_block import BlockTarget, read_block, write_block
-from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.graph_schema import create_embedded_graph
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity
-from wake_bridge.edges.graph.subscription_nodes import Wish, subscribe
-from wake_bridge.edges.service.setup_record import SetIdentity, SetupRecord, read_record, write_record
-from wake_bridge.edges.timestamps import timestamp_now
-from wake_bridge.lasting import Fragile, fragile_names
-from wake_bridge.panes import PaneReport, report_panes
+from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
+from wake_bridge.offline.inspection import Viewpoint, remember
+from wake_bridge.panes import Fragile, PaneReport, fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
-from wake_bridge.viewpoint import Viewpoint, remember
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, subscribe
+from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.system.clock import timestamp_now
 
 TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
 

@@ -11,24 +11,18 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from wake_bridge.config.settings import (
+    Settings,
+    engine_settings,
+    load_settings,
+    matching_rules,
+    validate_adapter_tables,
+)
+from wake_bridge.control.graph_lock import GraphName
+from wake_bridge.control.instance_lock import lived_until
 from wake_bridge.domain.errors import ConfigurationInvalid, LedgerError, SourceUnavailable
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.edges.catalogue import CatalogueEntry, load_catalogue
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.change_log.sqlite_signal import signal_for
-from wake_bridge.edges.change_log.sqlite_source import is_busy
-from wake_bridge.edges.configuration.config import Settings, load_settings, validate_adapter_tables
-from wake_bridge.edges.configuration.engine_terms import engine_settings
-from wake_bridge.edges.configuration.matching_rules import matching_rules
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.service.graph_lock import GraphName
-from wake_bridge.edges.service.human import WordToTheHuman
-from wake_bridge.edges.service.instance_lock import lived_until
-from wake_bridge.edges.service.processes import processes
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
@@ -47,7 +41,17 @@ from wake_bridge.engine.watch.memory import Memory
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
+from wake_bridge.integrations.adapters import CatalogueEntry, load_catalogue
+from wake_bridge.integrations.human import WordToTheHuman
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable, SessionServed
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import signal_for
+from wake_bridge.storage.graph.source import is_busy
+from wake_bridge.storage.graph.upstream import LastSyncId
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.processes import processes
+from wake_bridge.system.ulids import new_ulid
 
 Value = TypeVar("Value")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.office import Office
 from tests.benchmarks.record import Run, keep
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 
 @pytest.fixture

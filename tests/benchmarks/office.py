@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 PATIENCE: Final = 60.0
 """Seconds to wait for what must come."""

@@ -16,9 +16,9 @@ import pytest
 
 from tests.benchmarks.figures import MEGABYTE, Figures
 from tests.benchmarks.office import Office
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.sandbox import DaemonProcess
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.sandbox import DaemonProcess
+from wake_bridge.storage.ledger import LedgerStore
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

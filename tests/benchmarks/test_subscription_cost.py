@@ -15,13 +15,13 @@ from structlog.testing import capture_logs
 from tests.benchmarks.figures import MEGABYTE, Figures
 from tests.benchmarks.office import Office
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.change_log.sqlite_signal import SilentSignal
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.tail.tail import Tail
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import SilentSignal
+from wake_bridge.storage.graph.upstream import LastSyncId
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_core import MemoryCore
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]

@@ -16,16 +16,16 @@ from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
 from wake_bridge_adapters.tmux import TmuxAdapter
 from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Address
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.adapter_contract import PROMISES, AdapterStage, Promise, Scene
-from wake_bridge.testing.fake_harness import FakeHarness
 from wake_bridge.testing.mac_desktop import MacDesktop
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 AGENT = Identity("@agent")
 CONTEXT = AdapterContext(timeout=10, typing_quiet=10, screens_directory="", environment=os.environ, clock=SteadyClock())

@@ -14,12 +14,11 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene, ChannelStage
 from wake_bridge.testing.fake_app_server import FakeAppServer
-from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryConfig
-from wake_bridge.testing.memory_channel import ImaginedLine, MemoryChannel
+from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryChannel, MemoryConfig
 
 AGENT = Identity("@agent")
 CONTEXT = AdapterContext(timeout=10, typing_quiet=10, screens_directory="", environment={}, clock=SteadyClock())

@@ -12,8 +12,8 @@ from wake_bridge_adapters.claude_code.attempt import Patience
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
 

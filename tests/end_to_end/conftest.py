@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.testing.impostors import Impostors
+from wake_bridge.testing.playground import Impostors
 
 AGENTS = ("api", "web", "core", "docs", "tools")
 READS_ITS_MAIL = (

@@ -8,7 +8,7 @@ from tests.torture.bouts import Hazard
 from tests.torture.hazards import HAZARDS, meet_hazards
 from tests.torture.report import Table
 from tests.torture.writers import wake_at_once
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
+from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.testing.memory_core import MemoryCore, MemoryCoreProcess
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, Sandbox
 
 FAMILY = ("", "-wal", "-shm")
 """The files of one SQLite database."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess
 from wake_bridge.testing import stuck_tail
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, DaemonProcess
 from wake_bridge.testing.service_manager import NotifyListener
 
 STOPS_WITHIN = 5.0

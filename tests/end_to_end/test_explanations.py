@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.testing.playground import Playground
 
 DRAFT: Final = "rm -rf would be a bad ide"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
 
 SETTINGS = f"{QUICK}heartbeat.interval = 1\nheartbeat.cooldown = 3600\n"
 

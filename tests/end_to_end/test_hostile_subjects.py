@@ -7,7 +7,7 @@ import pytest
 from tests.torture.hostility import HARMLESS, NOT_A_BYTE, Mailbox, Subject, run_subject, send_subjects
 from tests.torture.report import Table
 from tests.torture.rig import Rig
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.demo.tmux_server import Typist
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
-from wake_bridge.testing.typist import Typist
 
 RECORD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.torture.kills import Kill, every_kill, kill_at_random, kill_at_steps
 from tests.torture.report import Table
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
 

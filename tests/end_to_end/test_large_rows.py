@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from wake_bridge.edges.timestamps import timestamp_now
-from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.system.clock import timestamp_now
 
 MEGABYTE: Final = 1_000_000
 MOST_OF_A_DAEMON: Final = 100

@@ -6,7 +6,7 @@ import pytest
 
 from tests.torture.late import Cell, be_late
 from tests.torture.report import Table
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(300)  # all of them side by side, on a machine that may be busy
 

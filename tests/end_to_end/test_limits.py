@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
+from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.testing.memory_core import MemoryCoreProcess
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
 
 DEFAULT_THREAD_WAKES: Final = 12
 STORM: Final = 8

@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, Sandbox
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, DaemonProcess
 
 BUNDLED = Path(__file__).parents[2] / "adapters/wake_bridge_adapters/screens/fake.toml"
 BUSY = '\n[[rules]]\nname = "never-at-rest"\nstate = "active"\nregion = "title"\nregex = "."\n'

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import Sandbox
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.testing.playground import AgentPane, Playground
 
 SMALL = "1536k"
 READ_ONLY = (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
 
 RECORD = "import sys; open(sys.argv[1], 'ab').write(b'|'.join(map(__import__('os').fsencode, sys.argv[2:])))"
 FAR = "日本-→"

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
-from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
+from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.testing.memory_core import MemoryCoreProcess
+from wake_bridge.testing.playground import AgentPane, Playground
 
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
 ADA, GPT, GRACE, VEGA, HUMAN = "@neo-opus-ada", "@neo-gpt", "@neo-opus-grace", "@neo-opus-vega", "@tobiu"

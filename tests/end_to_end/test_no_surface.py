@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import Sandbox
 
 NO_PATH = {"PATH": "/nonexistent"}
 

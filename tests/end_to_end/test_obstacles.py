@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.playground import Playground
+from wake_bridge.testing.playground import AgentPane, Playground
 
 DRAFT: Final = "rm -rf would be a bad ide"
 Act = Callable[[Playground, AgentPane], None]

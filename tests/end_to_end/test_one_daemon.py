@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.service.graph_lock import daemon_of
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import DaemonProcess
+from wake_bridge.control.graph_lock import daemon_of
+from wake_bridge.demo.sandbox import DaemonProcess
+from wake_bridge.testing.playground import AgentPane, Playground
 
 ROUNDS = 3
 WITHOUT_LOCK = """
 import sys
-from wake_bridge.edges.service.graph_lock import GraphLock
+from wake_bridge.control.graph_lock import GraphLock
 GraphLock.acquire = lambda self: None
 GraphLock.rival = lambda self: ""
 from wake_bridge.cli.start import main

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.torture.operation_faults import FaultRig, Series, every_series, run_trial
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -33,5 +33,5 @@ def test_a_command_that_pokes_a_running_daemon_loads_nothing_that_only_the_daemo
     )
 
     loaded = {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if line.startswith("import time:")}
-    assert "wake_bridge.edges.service.control_socket" in loaded
+    assert "wake_bridge.control.client" in loaded
     assert loaded & HEAVY == set()

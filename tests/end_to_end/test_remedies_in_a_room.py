@@ -18,14 +18,13 @@ from typing import Final
 
 import pytest
 
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.domain.delivery import Hold, HoldReason, Step
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
+from wake_bridge.testing.playground import AgentPane, Playground
 
 CONFIG: Final = f"""{QUICK}
 limits.wakes_per_hour = 1

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
 
 WAYS: Final = ("target", "rebound", "subscription", "binding")
 """Ways to say `%id`: in `[targets]` (twice, with two remedies), with `subscribe --tmux`, with `bind`."""

@@ -15,11 +15,10 @@ import pytest
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.route_table import TABLE
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.testing.agent_pane import AgentPane
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.fake_app_server import FakeAppServer
 from wake_bridge.testing.fake_app_server.server import SOCKET
-from wake_bridge.testing.playground import Playground
+from wake_bridge.testing.playground import AgentPane, Playground
 
 DUO = "@duo"
 THREAD = "7d0c2a51-thread"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, DaemonProcess
 
 AGENTS = ("rival", "twin", "rehearsal", "broken", "old")
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from wake_bridge_adapters.screens import load_profile, load_profiles, profile_text
 
-from wake_bridge.edges.configuration.own_profiles import write_profile
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.playground import Playground
+from wake_bridge.config.own_profiles import write_profile
+from wake_bridge.testing.playground import AgentPane, Playground
 
 
 @pytest.fixture

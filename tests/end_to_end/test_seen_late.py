@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
 
 pytestmark = pytest.mark.timeout(180)
 

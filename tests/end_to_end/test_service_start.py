@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, DaemonProcess
 from wake_bridge.testing.service_manager import NotifyListener
 
 WATCHDOG = 1.0

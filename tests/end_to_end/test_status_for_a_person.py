@@ -12,9 +12,9 @@ from pathlib import Path
 import libtmux
 import pytest
 
+from wake_bridge.demo.tmux_server import Look
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.tmux_server import Look
 
 
 class Person:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.testing.agent_pane import AgentPane
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK
+from wake_bridge.testing.playground import AgentPane, Playground
 
 
 @pytest.fixture

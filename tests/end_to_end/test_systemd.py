@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.user_manager import UserManager, waits_for, why_not
+from wake_bridge.testing.service_manager import UserManager, waits_for, why_not
 
 UNIT = "wake-bridge.service"
 EXPOSED = 6.5

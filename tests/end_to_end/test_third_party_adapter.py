@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.testing.adapter_contract import PROMISES
-from wake_bridge.testing.sandbox import Sandbox
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 NOT_A_PIGEONS = {
@@ -37,7 +37,7 @@ import pytest
 import pigeon
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address
-from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.testing.adapter_contract import PROMISES
 

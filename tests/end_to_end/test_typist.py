@@ -8,7 +8,7 @@ import pytest
 
 from tests.torture.draft_rule import AFTER, BY_PERSON, REFUSED, STAGED
 from tests.torture.typists import type_at_chosen_moments, type_at_random, type_beside
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = pytest.mark.timeout(400)  # all trials of a table in one go, on a machine that may be busy
 

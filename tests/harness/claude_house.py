@@ -13,10 +13,10 @@ import psutil
 
 from tests.harness.house import MANY_WAKES, House
 from tests.harness.programs import PROGRAMS
+from wake_bridge.control.client import SOCKET_NAME
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.control_socket import SOCKET_NAME
-from wake_bridge.testing.sandbox import QUICK
+from wake_bridge.storage.ledger import LedgerStore
 
 HANDING_OVER: Final = frozenset({"PostToolBatch", "Stop"})
 

@@ -12,8 +12,8 @@ from typing import Final
 from tests.harness.house import House
 from tests.harness.model.server import Request
 from tests.harness.programs import PROGRAMS
-from wake_bridge.edges.agent_files.hook_settings import INTO
-from wake_bridge.edges.hook.shapes import EVENTS
+from wake_bridge.integrations.agent_files.hook_settings import INTO
+from wake_bridge.integrations.hook.caller import EVENTS
 
 EXTRA: Final = {"codex": ("--dangerously-bypass-hook-trust",)}
 """Codex asks a person once whether it trusts a hook; nobody is there to answer."""

@@ -18,13 +18,12 @@ from tests.harness.installed import search_path
 from tests.harness.manners import MANNERS
 from tests.harness.model.server import MockModel
 from tests.harness.programs import Program, Setting
+from wake_bridge.control.client import ask
+from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.demo.tmux_server import Look, PrivateTmux, Typist
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.records import delivery_record
-from wake_bridge.edges.service.control_socket import ask
-from wake_bridge.testing.sandbox import QUICK, Sandbox
-from wake_bridge.testing.tmux_server import Look, PrivateTmux
-from wake_bridge.testing.typist import Typist
+from wake_bridge.records import delivery_record
+from wake_bridge.storage.ledger import LedgerStore
 
 SESSION: Final = "agents"
 SIZE: Final = (80, 24)

@@ -16,7 +16,7 @@ import psutil
 from tests.harness.house import PATIENCE, SESSION, SIZE, House
 from tests.harness.manners import Manners
 from tests.harness.model.scenes import LONG, PLAY
-from wake_bridge.testing.typist import Typist
+from wake_bridge.demo.tmux_server import Typist
 
 DRAFT: Final = "half a thought, not yet"
 NARROW: Final = (50, 20)

@@ -13,7 +13,7 @@ from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.programs import PROGRAMS
 from tests.harness.tenancy import ONLY
-from wake_bridge.testing.tmux_server import Look
+from wake_bridge.demo.tmux_server import Look
 
 pytestmark = [
     pytest.mark.harness,

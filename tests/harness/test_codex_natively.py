@@ -26,16 +26,16 @@ from tests.harness.model.scenes import PLAY
 from tests.harness.programs import KEY, PROGRAMS
 from tests.harness.states import DRAFT
 from tests.harness.tenancy import ONLY
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Binding, Expected
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Place, Refused, Wake
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import QUICK
 
 pytestmark = [
     pytest.mark.harness,

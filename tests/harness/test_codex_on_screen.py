@@ -15,9 +15,9 @@ from tests.harness.house import MANY_WAKES, PATIENCE
 from tests.harness.installed import executable
 from tests.harness.programs import PROGRAMS
 from tests.harness.tenancy import ONLY
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.testing.sandbox import QUICK
+from wake_bridge.storage.ledger import LedgerStore
 
 pytestmark = [
     pytest.mark.harness,

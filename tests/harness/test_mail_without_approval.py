@@ -21,7 +21,7 @@ from tests.harness.installed import executable, search_path
 from tests.harness.programs import PROGRAMS, Program, Setting
 from tests.harness.tenancy import ONLY
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges.agent_files import apply, plan_files, remove
+from wake_bridge.integrations.agent_files import apply, plan_files, remove
 
 ABLE: Final = [name for name in ONLY if name != "aider"]
 """aider runs no command by itself: it suggests one, and asks."""

@@ -13,9 +13,9 @@ from tests.harness.hook_house import HookHouse
 from tests.harness.house import PATIENCE
 from tests.harness.installed import executable
 from tests.harness.programs import PROGRAMS
-from wake_bridge.edges.agent_files import apply
-from wake_bridge.edges.agent_files.claude_plugin import plan_plugin
-from wake_bridge.edges.agent_files.hook_settings import INTO, plan_hooks
+from wake_bridge.integrations.agent_files import apply
+from wake_bridge.integrations.agent_files.claude_plugin import plan_plugin
+from wake_bridge.integrations.agent_files.hook_settings import INTO, plan_hooks
 
 COMPLAINTS = ("not found", "No such file", "blocked", "hook error", "failed", "exited with", "127", "126")
 

@@ -11,13 +11,13 @@ import pytest
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver import acknowledge
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,

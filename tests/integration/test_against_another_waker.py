@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.contest import NAIVE, Course, compared, contest
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.office import LIMITS, Office
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 SHORT = Course(wakes=1, drafts=1, idle=0.2, unchanged=2.0)
 

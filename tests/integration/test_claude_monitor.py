@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from wake_bridge.edges.service.control_server import ControlServer
+from wake_bridge.control.server import ControlServer
 from wake_bridge.engine.sessions.doorbell import Doorbell
 
 SESSION = "5cba19df-1111-4222-8333-444455556666"

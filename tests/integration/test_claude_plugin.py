@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.agent_files.claude_plugin import HOOK_EVENTS
-from wake_bridge.testing.sandbox import Sandbox
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.integrations.agent_files.claude_plugin import HOOK_EVENTS
 
 SETTINGS = b'{\r\n\t"theme":"dark",  "hooks": {}\r\n}'
 

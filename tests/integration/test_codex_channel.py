@@ -19,9 +19,9 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse, single_vote
 from wake_bridge.domain.routing import Address, Expected
 from wake_bridge.domain.sessions import NOBODY, Session
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Nowhere, Place, Refused, Unknown, Wake
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.fake_app_server import FakeAppServer
 
 AGENT: Final = Identity("@codex")

@@ -19,9 +19,9 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Binding, Expected
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Nowhere, Place, Refused, Wake
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.fake_app_server import FakeAppServer, FakeTerminal
 from wake_bridge.testing.memory_adapter import MemoryAdapter, MemoryConfig
 

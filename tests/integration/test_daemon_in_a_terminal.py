@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from wake_bridge.edges.service.instance_lock import holder
+from wake_bridge.control.instance_lock import holder
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.playground import Playground
 

@@ -11,10 +11,10 @@ import pytest
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import (
     advance,
     counted_ids,

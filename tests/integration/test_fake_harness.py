@@ -12,8 +12,8 @@ import libtmux
 import pytest
 from wake_bridge_adapters.screens import Reading, Screen, classify, holds_only, load_profiles, recognise
 
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import Look, PrivateTmux
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import Look, PrivateTmux
 
 PROFILES = load_profiles()
 PROFILE = PROFILES["fake"]
@@ -300,7 +300,7 @@ def test_its_process_is_recognised_by_the_module_it_runs(harness: FakeHarness) -
 def test_without_a_terminal_it_says_so() -> None:
     """CONTRACT: errors are `error: …` and `hint: …`, never a traceback."""
     answer = subprocess.run(
-        [sys.executable, "-m", "wake_bridge.testing.fake_harness"],
+        [sys.executable, "-m", "wake_bridge.demo.fake_harness"],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -316,7 +316,7 @@ def test_a_fifo_controls_it_too(tmux: PrivateTmux, tmp_path: Path) -> None:
     fifo = tmp_path / "control"
     os.mkfifo(fifo)
     log = tmp_path / "log.jsonl"
-    command = [sys.executable, "-m", "wake_bridge.testing.fake_harness", "--log", str(log), "--control", str(fifo)]
+    command = [sys.executable, "-m", "wake_bridge.demo.fake_harness", "--log", str(log), "--control", str(fifo)]
     pane = tmux.new_pane(command)
     tmux.waits_until(pane, lambda look: _read(look).state == "idle")
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import libtmux
 import pytest
 
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import PrivateTmux
-from wake_bridge.testing.typist import Typist
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.config.settings import Settings, load_settings
+from wake_bridge.config.sources import ALIASES, SESSION_VARIABLE
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscriptions import (
     APP_METADATA,
@@ -18,10 +21,7 @@ from wake_bridge.domain.subscriptions import (
     parse_subscription,
     with_known_adapters,
 )
-from wake_bridge.edges.configuration.config import Settings, load_settings
-from wake_bridge.edges.configuration.sources import ALIASES, SESSION_VARIABLE
-from wake_bridge.edges.service.upstream_state import read_inheritance
-from wake_bridge.testing.sandbox import Sandbox
+from wake_bridge.storage.graph.upstream import read_inheritance
 from wake_bridge.testing.transcript import play, read_transcript
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/from-neo.md").read_text(encoding="utf-8")

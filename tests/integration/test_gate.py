@@ -17,10 +17,6 @@ from wake_bridge.domain.errors import DiskFull
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
@@ -29,6 +25,10 @@ from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Paper, Place, Refused, Wake
 from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.ledger_samples import sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore

@@ -19,11 +19,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import cli
-from wake_bridge.edges.configuration.config import load_settings
-from wake_bridge.edges.graph.deliverable import Circumstances, ResolveTarget, judge_subscriptions
-from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.instance_lock import InstanceLock
+from wake_bridge.config.settings import load_settings
+from wake_bridge.control.instance_lock import InstanceLock
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.outlook import Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.storage.ledger import LedgerStore
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"

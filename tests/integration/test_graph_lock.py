@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.control.graph_lock import LOCK_DIRECTORY, GraphLock, daemon_of, graph_key
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedForSafety
-from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, GraphLock, daemon_of, graph_key
 
 HOLDER = """
 import sys
 from pathlib import Path
-from wake_bridge.edges.service.graph_lock import GraphLock
+from wake_bridge.control.graph_lock import GraphLock
 lock = GraphLock(Path(sys.argv[1]), Path("/srv/first"), Path(sys.argv[2]))
 lock.acquire()
 print("held", flush=True)
@@ -58,7 +58,7 @@ def another_daemon(graph: Path, locks: Path) -> Iterator[subprocess.Popen[bytes]
 
 def test_the_place_of_the_locks_depends_on_the_user_alone() -> None:
     """Issue 12, C3: a directory that does not depend on the environment; tests use it too, for each graph has its own key."""
-    asked = "from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY; print(LOCK_DIRECTORY)"
+    asked = "from wake_bridge.control.graph_lock import LOCK_DIRECTORY; print(LOCK_DIRECTORY)"
     odd = {"HOME": "/", "TMPDIR": "/var/tmp", "XDG_RUNTIME_DIR": "/nowhere", "XDG_STATE_HOME": "/nowhere"}
     for environment in ({}, odd):
         answer = subprocess.run(
@@ -244,7 +244,7 @@ def test_a_lock_that_cannot_be_signed_is_no_lock(graph: Path, locks: Path, monke
 
     lock = GraphLock(graph, Path("/srv/first"), locks)
     with monkeypatch.context() as patch:
-        patch.setattr("wake_bridge.edges.service.graph_lock.write_holder", no_room)
+        patch.setattr("wake_bridge.control.graph_lock.write_holder", no_room)
         with pytest.raises(OperationFailed, match=r"cannot be locked \(No space left on device\)"):
             lock.acquire()
         assert "No space left" in lock.rival()

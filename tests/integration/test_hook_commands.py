@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.testing.hook_caller import HookCaller
-from wake_bridge.testing.sandbox import QUICK, Sandbox
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.domain.handover import MOST_SHOWN
 from wake_bridge.testing.hook_caller import HookCaller
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import QUICK, Sandbox
 
 MARK = re.compile(r'wake="([0-9A-Z]{26})"')
 

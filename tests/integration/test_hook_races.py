@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.crash_points import COMMAND, CRASH
 from wake_bridge.testing.hook_caller import HookCaller
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import QUICK, Sandbox
 
 ROUNDS = 12
 HOOKS = 2

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.control.instance_lock import InstanceLock, daemon_is_running, holder, liveness
 from wake_bridge.domain.errors import AlreadyRunning, LedgerUnwritable
-from wake_bridge.edges.service.instance_lock import InstanceLock, daemon_is_running, holder, liveness
 
 HOLDER = """
 import sys
 from pathlib import Path
-from wake_bridge.edges.service.instance_lock import InstanceLock
+from wake_bridge.control.instance_lock import InstanceLock
 lock = InstanceLock(Path(sys.argv[1]))
 lock.acquire()
 print("held", flush=True)

@@ -13,13 +13,13 @@ import pytest
 
 from tests import golden
 from wake_bridge.cli.app import COMMANDS, cli
-from wake_bridge.cli.json_names import NOT_OURS, camel, with_new_names
+from wake_bridge.cli.output import NOT_OURS, camel, with_new_names
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import is_identity
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
-from wake_bridge.edges.graph.graph_file import GraphFile
+from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
-from wake_bridge.testing.sandbox import Sandbox
 
 NEITHER = {"run", "demo", "hook", "screens", "service", "logs", "uninstall", "setup", "claude", "completion"}
 """Need a terminal, a harness, a service manager or a pane, or print no record of their own."""

@@ -13,9 +13,9 @@ from wake_bridge.domain.events import TaskDetail
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.engine.watch.overview import Sighted, overview
 from wake_bridge.ports.ledger_records import Harvest, Position, Quarantined
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,

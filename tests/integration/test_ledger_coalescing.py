@@ -12,8 +12,8 @@ import pytest
 from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,

@@ -20,10 +20,10 @@ import pytest
 
 from wake_bridge.domain.errors import LedgerDisplaced, LedgerError, LedgerTooNew, LedgerUnwritable
 from wake_bridge.domain.names import Epoch, Instant, LogId
-from wake_bridge.edges.ledger_store import LedgerStore, database
-from wake_bridge.edges.ledger_store.migrations import MIGRATIONS
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
+from wake_bridge.storage.ledger import LedgerStore, database
+from wake_bridge.storage.ledger.files import MIGRATIONS
 from wake_bridge.testing.ledger_samples import AGENT, START, advance, counted_ids, fresh_ledger, sample_event
 
 
@@ -121,7 +121,7 @@ def test_processes_that_open_a_new_ledger_at_the_same_moment_all_succeed(tmp_pat
     script = """
         import sys
         from pathlib import Path
-        from wake_bridge.edges.ledger_store import LedgerStore
+        from wake_bridge.storage.ledger import LedgerStore
 
         print("ready", flush=True)
         sys.stdin.readline()
@@ -241,7 +241,7 @@ def test_a_damaged_ledger_that_another_process_has_open_stays_where_it_is(tmp_pa
     script = """
         import sys
         from pathlib import Path
-        from wake_bridge.edges.ledger_store import LedgerStore
+        from wake_bridge.storage.ledger import LedgerStore
 
         ledger = LedgerStore.open(Path(sys.argv[1]))
         ledger.position()
@@ -295,7 +295,7 @@ def test_a_state_directory_without_the_right_to_write_is_refused(
     script = """
         import os, sys
         from pathlib import Path
-        from wake_bridge.edges.ledger_store import LedgerStore
+        from wake_bridge.storage.ledger import LedgerStore
         from wake_bridge.domain.errors import LedgerUnwritable
 
         directory, what, directory_mode, file_mode = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -391,7 +391,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_pa
         import os, resource, sys
         from pathlib import Path
         from wake_bridge.domain.errors import LedgerUnwritable
-        from wake_bridge.edges.ledger_store import LedgerStore
+        from wake_bridge.storage.ledger import LedgerStore
         from wake_bridge.testing.ledger_samples import advance, sample_event
 
         directory, room = Path(sys.argv[1]), int(sys.argv[2])
@@ -423,7 +423,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_pa
 
 def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN §3: another writer is waited for, but not for ever."""
-    monkeypatch.setattr("wake_bridge.edges.ledger_store.files.BUSY_PATIENCE", 0.05)
+    monkeypatch.setattr("wake_bridge.storage.ledger.files.BUSY_PATIENCE", 0.05)
     assert database.BUSY_PATIENCE == 5.0
     with fresh_ledger(tmp_path) as ledger, closing(sqlite3.connect(tmp_path / "state.sqlite")) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -439,7 +439,7 @@ def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypa
 
 def test_a_ledger_is_opened_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN §3: creating, migrating and setting aside are not covered by SQLite's own locks."""
-    monkeypatch.setattr("wake_bridge.edges.ledger_store.files.BUSY_PATIENCE", 0.05)
+    monkeypatch.setattr("wake_bridge.storage.ledger.files.BUSY_PATIENCE", 0.05)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -485,7 +485,7 @@ def test_a_look_works_after_a_clean_stop_and_after_a_kill(tmp_path: Path) -> Non
         """
         import os, signal, sys
         from pathlib import Path
-        from wake_bridge.edges.ledger_store import LedgerStore
+        from wake_bridge.storage.ledger import LedgerStore
         from wake_bridge.testing.ledger_samples import advance, sample_event
 
         advance(LedgerStore.open(Path(sys.argv[1])), sample_event(2))

@@ -13,8 +13,8 @@ from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Instant, WakePolicy
 from wake_bridge.domain.sessions import HOOK, Session
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,

@@ -12,7 +12,7 @@ from pathlib import Path
 from wake_bridge.domain.delivery import DeliveryState, Outcome, Step
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger
 
 KILLS = 30
@@ -25,7 +25,7 @@ HAMMER = """
     from uuid import uuid4
 
     from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof, Step
-    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.testing.ledger_samples import START, advance, busy, lock_with_its_events, sample_event
 
     ledger = LedgerStore.open(Path(sys.argv[1]))

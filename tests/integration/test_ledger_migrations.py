@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
@@ -17,12 +18,11 @@ from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.routing import RememberedPane
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ledger_store.migrations import MIGRATIONS, statements_of
-from wake_bridge.edges.ledger_store.rows import binding_of
 from wake_bridge.ports.ledger_records import Position
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.files import MIGRATIONS, statements_of
+from wake_bridge.storage.ledger.rows import binding_of
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
-from wake_bridge.testing.sandbox import Sandbox
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RELEASED = range(1, len(MIGRATIONS) + 1)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, NotFound, OperationFailed, RefusedForSafety, StaleLease
 from wake_bridge.domain.events import EventStatus, TaskDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Instant, LogId, WakePolicy
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.ports.ledger_records import NewId, Position
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     FENCE,
@@ -28,7 +29,6 @@ from wake_bridge.testing.ledger_samples import (
     open_delivery,
     sample_event,
 )
-from wake_bridge.testing.sandbox import Sandbox
 
 Move = Callable[[LedgerStore, Delivery], object]
 

@@ -13,10 +13,10 @@ from wake_bridge.domain.events import EventStatus, MessageDetail, PulseDetail, W
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.routing import Address, Claim, RememberedPane
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.engine.watch.memory import UNWRITTEN, Memory
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.ledger_records import Harvest, NewId, Pause, Position, Quarantined, SetAside, Tally
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     FENCE,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.domain.delivery import LEGAL_MOVES, DeliveryState
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.ledger import LedgerStore
 
 WAYS = {
     DeliveryState.PENDING: (),

@@ -12,8 +12,8 @@ from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import NOT_ADDRESSED, Harvest, Position, Quarantined, TaskState
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,

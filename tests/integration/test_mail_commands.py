@@ -18,9 +18,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import cli
+from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.instance_lock import InstanceLock
+from wake_bridge.storage.ledger import LedgerStore
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.engine.deliver.survivors import EVENTS_AT_ONCE, events_of
 from wake_bridge.engine.inquiry import PAIRS_AT_ONCE, Inquiry
 from wake_bridge.ports.change_log import ChangeLog, MailState
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, fresh_ledger, open_delivery, sample_event
 
 if TYPE_CHECKING:

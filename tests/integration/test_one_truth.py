@@ -18,11 +18,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import cli
+from wake_bridge.config.settings import load_settings
+from wake_bridge.control.instance_lock import InstanceLock
+from wake_bridge.doctor.agents import targets
 from wake_bridge.doctor.finding import Finding
-from wake_bridge.doctor.reach import targets
-from wake_bridge.edges.configuration.config import load_settings
-from wake_bridge.edges.service.instance_lock import InstanceLock
-from wake_bridge.viewpoint import Viewpoint
+from wake_bridge.offline.inspection import Viewpoint
 
 PUSHED = "no adapter serves the harnessTarget mcp-notifications"
 

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import cli
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
-from wake_bridge.testing.sandbox import Sandbox
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 AGENT = Identity("@agent")
 
@@ -132,7 +132,7 @@ def test_a_wake_without_a_word_is_a_mistake_of_usage(sandbox: Sandbox, text: str
 
 def test_the_presence_of_nobody_is_not_found(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 13, D6: exit 8 for an identity that is none, also where the daemon would answer."""
-    monkeypatch.setattr("wake_bridge.edges.service.control_socket.ask", lambda *_, **__: pytest.fail("was asked"))
+    monkeypatch.setattr("wake_bridge.control.client.ask", lambda *_, **__: pytest.fail("was asked"))
 
     told = invoke(sandbox, "presence", "@nobody", expect=8)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import Look, PrivateTmux
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import Look, PrivateTmux
 
 DIGEST = "[WAKE] 1 event for @neo:\n- 1 new message\nWake: 01K3Z5Q8X9ABCDEFGHJKMNPQRS"
 IDLE = "Ask the fake agent"

@@ -18,10 +18,6 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ledger_store.database import Database
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.engine.deliver import deliver as deliver_module
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
@@ -29,6 +25,10 @@ from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.ports.change_log import Published
 from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.storage.graph.upstream import LastSyncId
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.database import Database
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import advance, counted_ids, fresh_ledger, sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore

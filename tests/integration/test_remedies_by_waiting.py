@@ -15,7 +15,6 @@ from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.settings import EngineSettings
 from wake_bridge.ports.adapter import (
     AdapterContext,
@@ -27,6 +26,7 @@ from wake_bridge.ports.adapter import (
     Refused,
     Wake,
 )
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_adapter import MemoryAdapter, MemoryConfig
 from wake_bridge.testing.office import MOMENT, Office
 from wake_bridge.testing.turned_clock import live

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.control.instance_lock import InstanceLock
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.edges.service.instance_lock import InstanceLock
-from wake_bridge.edges.service.manager import service_manager
-from wake_bridge.edges.service.manager.launch import Launch
-from wake_bridge.edges.service.manager.launchd import Launchd
+from wake_bridge.integrations.service import service_manager
+from wake_bridge.integrations.service.launch import Launch
+from wake_bridge.integrations.service.launchd import Launchd
 from wake_bridge.testing.recorded_programs import RecordedPrograms
-from wake_bridge.testing.sandbox import Sandbox
 
 LAUNCH = Launch(("/opt/tool/python", "-m", "wake_bridge", "run"), {"PATH": "/usr/bin"})
 DOMAIN = f"gui/{os.getuid()}"
@@ -339,7 +339,7 @@ def test_uninstall_unloads_the_agent_and_waits_until_it_is_gone(
     not_loaded(programs)
     launchd.install(LAUNCH, force=False)
     programs.answer(f"launchctl print {SERVICE}", "\tpid = 4711\n")
-    monkeypatch.setattr("wake_bridge.edges.service.manager.launchd.GONE_WITHIN", 0.2)
+    monkeypatch.setattr("wake_bridge.integrations.service.launchd.GONE_WITHIN", 0.2)
     assert launchd.uninstall(force=False, dry_run=True) == (
         f"stop and unload {SERVICE}",
         f"remove {launchd.file}",

@@ -13,14 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import COMMANDS, cli
-from wake_bridge.edges.configuration.config import Settings, load_settings
-from wake_bridge.edges.configuration.engine_terms import changed_keys, needs_restart, taken_over
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, GraphLock, graph_key
-from wake_bridge.edges.service.instance_lock import InstanceLock
-from wake_bridge.edges.service.settings_in_force import in_force, settings_of_daemon, write_settings
+from wake_bridge.config.settings import Settings, changed_keys, load_settings, needs_restart, taken_over
+from wake_bridge.control.graph_lock import LOCK_DIRECTORY, GraphLock, graph_key
+from wake_bridge.control.instance_lock import InstanceLock
+from wake_bridge.control.settings_in_force import in_force, settings_of_daemon, write_settings
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
-from wake_bridge.testing.sandbox import Sandbox
 
 TYPO = "limits.storn = 3"
 NO_TOML = "limits = ["

@@ -15,15 +15,14 @@ from typing import Any
 import pytest
 
 from wake_bridge.cli.panes import silences_of
-from wake_bridge.edges.agent_files import apply, claude_plugin, hook_settings, remove
-from wake_bridge.edges.agent_files.claude_plugin import plan_plugin
-from wake_bridge.edges.agent_files.hook_settings import plan_hooks
-from wake_bridge.edges.configuration.targets_block import read_block, remove_block
-from wake_bridge.edges.own_program import for_a_shell
-from wake_bridge.edges.service.setup_record import read_record
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.sandbox import Sandbox
+from wake_bridge.config.file import read_block, remove_block
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.integrations.agent_files import apply, claude_plugin, hook_settings, remove
+from wake_bridge.integrations.agent_files.claude_plugin import plan_plugin
+from wake_bridge.integrations.agent_files.hook_settings import plan_hooks
+from wake_bridge.integrations.setup_record import read_record
+from wake_bridge.system.own_program import for_a_shell
+from wake_bridge.testing.playground import AgentPane, Playground
 
 TRIGGERS = {"SENT_TO_ME", "TASK_STATE_CHANGED", "PERMISSION_GRANTED"}
 

@@ -17,10 +17,10 @@ import pytest
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId
-from wake_bridge.edges.change_log import sqlite_graph
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.graph.graph_schema import create_embedded_graph
 from wake_bridge.ports.change_log import BrokenRow, LogEntry, MailState
+from wake_bridge.storage.graph import change_log as sqlite_graph
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore, now_text
 
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
@@ -341,7 +341,7 @@ def test_a_damaged_file_is_unreadable_for_now(tmp_path: Path) -> None:
 LOOK = """
 import os, sys
 from pathlib import Path
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.domain.errors import SourceError
 if os.getuid() == 0:
     os.setgroups([])

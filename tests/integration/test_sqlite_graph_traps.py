@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.domain.names import Instant, LogId
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.testing.memory_core import MemoryCore, MemoryCoreProcess
 
 TIP = "SELECT MAX(log_id) FROM GraphLog"
 
@@ -121,7 +120,7 @@ def test_a_backup_copied_over_the_file_is_another_version(
     path: Path, graph: SqliteGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DESIGN §2: its inode is the old one and nothing was committed: only the file's own write tells, and opening it anew."""
-    monkeypatch.setattr("wake_bridge.edges.change_log.sqlite_source.REOPEN_AGAIN_AFTER", -1)
+    monkeypatch.setattr("wake_bridge.storage.graph.source.REOPEN_AGAIN_AFTER", -1)
     with MemoryCore.create(tmp_path / "other.sqlite") as other:
         other.noise(50)
         other.sql("PRAGMA wal_checkpoint(TRUNCATE)")

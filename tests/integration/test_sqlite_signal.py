@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.change_log import inotify_signal
-from wake_bridge.edges.change_log.inotify_signal import InotifySignal
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.change_log.sqlite_signal import SilentSignal, WatchfilesSignal, signal_for
 from wake_bridge.ports.change_log import ChangeSignal
-from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
+from wake_bridge.storage.graph import signal as inotify_signal
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import InotifySignal, SilentSignal, WatchfilesSignal, signal_for
+from wake_bridge.testing.memory_core import MemoryCore, MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +97,7 @@ async def test_a_directory_that_comes_back_is_watched_again(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DESIGN §2: the graph may be away for a while."""
-    monkeypatch.setattr(inotify_signal, "REARM_AFTER", 0.0)
+    monkeypatch.setattr(inotify_signal, "RETRY_AFTER", 0.0)
     directory = tmp_path / "later"
     signal = InotifySignal(directory / "graph.sqlite", print)
     assert not await signal.wait(0.05)

@@ -15,7 +15,7 @@ import pytest
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.office import Office
 
 SECOND: Final = 1000

@@ -18,8 +18,7 @@ from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDeta
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EventKind, WakePolicy
 from wake_bridge.engine.tail import reading
-from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
+from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore, MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from wake_bridge.domain.names import LogId
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.ports.change_log import LogEntry
+from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.tail_rig import TailRig
 

@@ -14,13 +14,13 @@ from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.upstream_state import read_inheritance
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.tail.resync import Resync, resync
 from wake_bridge.engine.tail.takeover import Inheritance, TakenOver, take_over
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.upstream import read_inheritance
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore
 from wake_bridge.testing.tail_rig import TailRig
 

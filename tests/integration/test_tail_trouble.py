@@ -14,11 +14,10 @@ from structlog.testing import capture_logs
 from wake_bridge.domain.errors import LedgerUnwritable, SourceMissing, SourceNotAGraph
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
 from wake_bridge.engine.tail import tail as tail_module
 from wake_bridge.ports.ledger_records import Harvest
-from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.memory_core_process import MemoryCoreProcess
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.testing.memory_core import MemoryCore, MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig
 
 pytestmark = pytest.mark.anyio

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.control.instance_lock import note_look
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges.agent_files import apply, plan_files
-from wake_bridge.edges.configuration.paths import make_private_directory
-from wake_bridge.edges.service.last_look import note_look
+from wake_bridge.integrations.agent_files import apply, plan_files
+from wake_bridge.system.files import make_private_directory
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
-from wake_bridge.testing.sandbox import Sandbox
 
 HARNESSES = ("claude", "codex", "gemini", "opencode", "qwen", "aider")
 ODD = {

@@ -23,11 +23,11 @@ from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.reasons import ended_with
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.standing import standing_of
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.unknowns import LOOKS_A_ROUND
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.ports.adapter import AttemptOutcome, Journal, Place, Trace, Unknown, Wake
 from wake_bridge.ports.human import Told
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_adapter import MemoryAdapter
 from wake_bridge.testing.office import Office
 

@@ -19,13 +19,13 @@ from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquest.inquest import Inquest, Report
 from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.tail_rig import TailRig
 

@@ -15,7 +15,7 @@ import pytest
 
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.notices import Notice
-from wake_bridge.edges.service.human import WordToTheHuman
+from wake_bridge.integrations.human import WordToTheHuman
 from wake_bridge.ports.adapter import Herald
 from wake_bridge.ports.human import Told
 from wake_bridge.testing.hostile import hostile_subjects

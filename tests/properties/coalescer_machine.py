@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, counted_ids, lock_with_its_events, sample_event
 
 IDENTITIES = st.sampled_from(["@a", "@b"])

@@ -20,8 +20,8 @@ from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Binding
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids, lock_with_its_events, sample_event
 
 NAMES = ("@a", "@b")

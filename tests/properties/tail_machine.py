@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from wake_bridge.domain.names import Epoch
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.change_log import Published
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.tail_rig import TailRig
 

@@ -11,8 +11,8 @@ from hypothesis import settings as set_for
 from hypothesis import strategies as some
 
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges.agent_files import apply, plan_files, remove
-from wake_bridge.edges.agent_files.json_edit import value_at, with_added, without
+from wake_bridge.integrations.agent_files import apply, plan_files, remove
+from wake_bridge.integrations.agent_files.json_file import value_at, with_added, without
 
 LINES = some.lists(some.text(some.characters(exclude_categories=["Cs"]), max_size=20), max_size=6)
 ENDS = some.sampled_from(["\n", "\r\n", "\n\n", ""])

@@ -27,8 +27,8 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety, StaleLease
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, counted_ids, sample_event
 
 IDENTITIES = st.sampled_from(["@a", "@b"])

@@ -16,7 +16,7 @@ from wake_bridge.domain.delivery import DeliveryState, Outcome
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import AttemptOutcome
-from wake_bridge.testing.memory_channel import Answer, ImaginedLine
+from wake_bridge.testing.memory_adapter import Answer, ImaginedLine
 from wake_bridge.testing.office import Office
 
 ADA: Final = Identity("@ada")

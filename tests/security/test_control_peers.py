@@ -18,11 +18,13 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.control import client as control_socket
+from wake_bridge.control import peer
+from wake_bridge.control import server as control_server
+from wake_bridge.control.client import ask, reachable
+from wake_bridge.control.server import AT_ONCE, LONGEST_REQUEST, ControlServer
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import NotRunning, OperationFailed
-from wake_bridge.edges.service import control_server, control_socket, peer
-from wake_bridge.edges.service.control_server import AT_ONCE, LONGEST_REQUEST, ControlServer
-from wake_bridge.edges.service.control_socket import ask, reachable
-from wake_bridge.testing.sandbox import Sandbox
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from wake_bridge.domain.notices import Notice
-from wake_bridge.edges.service.human import filled
+from wake_bridge.integrations.human import filled
 from wake_bridge.testing.playground import Playground
 
 PAYLOADS = (

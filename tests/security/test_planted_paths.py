@@ -13,29 +13,27 @@ from pathlib import Path
 import pytest
 from wake_bridge_adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 
+from wake_bridge.config.fields import Configuration
+from wake_bridge.config.file import write_first_config
+from wake_bridge.config.own_profiles import file_of_profile, write_profile
+from wake_bridge.config.settings import Settings
+from wake_bridge.control.graph_lock import GraphLock, graph_key
+from wake_bridge.control.instance_lock import InstanceLock, liveness, note_look
+from wake_bridge.control.settings_in_force import settings_of_daemon, write_settings
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, WakeBridgeError
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges import logs
-from wake_bridge.edges.agent_files import plan_files
-from wake_bridge.edges.agent_files.record import read_files_record, write_files_record
-from wake_bridge.edges.configuration.config import Settings
-from wake_bridge.edges.configuration.fields import Configuration
-from wake_bridge.edges.configuration.first_config import write_first_config
-from wake_bridge.edges.configuration.own_profiles import file_of_profile, write_profile
-from wake_bridge.edges.graph.graph_schema import create_embedded_graph
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.own_files import touch_own_file
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.service.graph_lock import GraphLock, graph_key
-from wake_bridge.edges.service.instance_lock import InstanceLock, liveness
-from wake_bridge.edges.service.last_look import note_look
-from wake_bridge.edges.service.manager.own_file import replace_ours
-from wake_bridge.edges.service.other_driver import find_other_driver
-from wake_bridge.edges.service.settings_in_force import settings_of_daemon, write_settings
-from wake_bridge.edges.service.setup_record import SetupRecord, read_record, write_record
+from wake_bridge.integrations.agent_files import plan_files
+from wake_bridge.integrations.agent_files.record import read_files_record, write_files_record
+from wake_bridge.integrations.service.system_files import replace_ours
+from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.ports.change_log import Published
-from wake_bridge.testing.sandbox import Sandbox
+from wake_bridge.storage import logs
+from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.storage.graph.upstream import LastSyncId, find_other_driver
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.files import touch_own_file
 
 VICTIM = b"somebody's only copy\n"
 BRIEFLY = 10.0
@@ -307,20 +305,20 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "adapters/wake_bridge_adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
         "adapters/wake_bridge_adapters/pane_lock.py",
         "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
-        "wake_bridge/edges/agent_files/on_disk.py",  # a name nobody can guess, exclusively, then a rename
-        "wake_bridge/edges/configuration/first_config.py",
-        "wake_bridge/edges/configuration/own_profiles.py",
-        "wake_bridge/edges/configuration/targets_block.py",  # a name nobody can guess, exclusively, then a rename
-        "wake_bridge/edges/graph/graph_schema.py",
-        "wake_bridge/edges/ledger_store/files.py",
-        "wake_bridge/edges/ledger_store/migrations.py",  # unlinked, then exclusively, then a rename
-        "wake_bridge/edges/logs.py",
-        "wake_bridge/edges/own_files.py",
-        "wake_bridge/edges/service/cursor_file.py",
-        "wake_bridge/edges/service/graph_lock.py",
-        "wake_bridge/edges/service/instance_lock.py",
-        "wake_bridge/edges/service/last_look.py",
-        "wake_bridge/edges/service/manager/own_file.py",
-        "wake_bridge/edges/service/settings_in_force.py",  # unlinked, then exclusively, then a rename
-        "wake_bridge/edges/service/setup_record.py",  # a name nobody can guess, exclusively, then a rename
+        "wake_bridge/integrations/agent_files/files.py",  # a name nobody can guess, exclusively, then a rename
+        "wake_bridge/config/file.py",
+        "wake_bridge/config/own_profiles.py",
+        "wake_bridge/config/file.py",  # a name nobody can guess, exclusively, then a rename
+        "wake_bridge/storage/graph/schema.py",
+        "wake_bridge/storage/ledger/files.py",
+        "wake_bridge/storage/ledger/files.py",  # unlinked, then exclusively, then a rename
+        "wake_bridge/storage/logs.py",
+        "wake_bridge/system/files.py",
+        "wake_bridge/storage/graph/upstream.py",
+        "wake_bridge/control/graph_lock.py",
+        "wake_bridge/control/instance_lock.py",
+        "wake_bridge/control/instance_lock.py",
+        "wake_bridge/integrations/service/system_files.py",
+        "wake_bridge/control/settings_in_force.py",  # unlinked, then exclusively, then a rename
+        "wake_bridge/integrations/setup_record.py",  # a name nobody can guess, exclusively, then a rename
     }

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges import logs
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ledger_store.migrations import MIGRATIONS
+from wake_bridge.storage import logs
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.files import MIGRATIONS
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from wake_bridge_adapters.screens.profile import BUNDLED
 
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import RefusedForSafety
-from wake_bridge.edges.configuration import trust
-from wake_bridge.edges.configuration.trust import (
+from wake_bridge.system import files as trust
+from wake_bridge.system.files import (
     require_own_place,
     why_another_could_add,
     why_another_could_change,
 )
-from wake_bridge.testing.sandbox import Sandbox
 
 NOBODY = 65534
 ANOTHER_GROUP = 65534

@@ -12,9 +12,9 @@ from typing import Final
 
 from tests.torture.report import Verdict
 from tests.torture.rig import Agent, Rig, Standing, going_on, since
+from wake_bridge.demo.sandbox import DaemonProcess
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.testing.crash_points import Halt, Point
-from wake_bridge.testing.sandbox import DaemonProcess
 
 ONCE: Final = "submitted once"
 HELD_THEN_ONCE: Final = "held, then submitted once"

@@ -16,10 +16,10 @@ from tests.torture.machine import waited_for_processor
 from tests.torture.oracle import comes_true, reckon, waits_until_at_rest
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent, Rig
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing import set_clock
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import Sandbox
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 WINDOW: Final = 6
 """Seconds that a wake gathers."""

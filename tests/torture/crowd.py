@@ -17,11 +17,11 @@ from typing import Any, Final, Self
 
 import psutil
 
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.testing.fake_harness import FakeHarness
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 SENDER: Final = "@person"
 SESSION: Final = "agents"

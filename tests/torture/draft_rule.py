@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.torture.rig import Standing, since
+from wake_bridge.demo.fake_harness.editor import PASTE_END, PASTE_START
 from wake_bridge.testing.crash_points import Point
-from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
 
 REFUSED: Final = "refused, draft intact"
 STAGED: Final = "staged, unsubmitted, reported"

@@ -15,7 +15,7 @@ from typing import Final
 import psutil
 
 from tests.torture.crowd import MEGABYTE, Crowd, account_of, writer
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 SETTLES: Final = 12.0
 TOLD_WITHIN: Final = 360.0

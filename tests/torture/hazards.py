@@ -16,8 +16,8 @@ from typing import Final
 from tests.torture.bouts import HELD_THEN_ONCE, HELPED, ONCE, RESULTS, UNKNOWN, Bout, Hazard, Strike, run_hazard
 from tests.torture.report import Table, run_in_lanes
 from tests.torture.rig import Agent, Rig, going_on, since
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.crash_points import Point
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 PASTED: Final = Point("staged", "after")
 LOOKED: Final = Point("intent_stage", "after")

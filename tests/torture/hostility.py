@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent, Rig, since
+from wake_bridge.demo.fake_harness.editor import PASTE_END, PASTE_START
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.domain.text import SUBJECT_LIMIT, harmless
-from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
 from wake_bridge.testing.hostile import HAZARDS, LONG, hostile_subjects
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 HARMLESS: Final = "one harmless paste, one Enter"
 NOT_A_BYTE: Final = "held, not one byte"

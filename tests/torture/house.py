@@ -16,8 +16,8 @@ from typing import Final
 import libtmux
 
 from tests.torture.rig import Agent, Rig
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 STARTS_WITHIN: Final = 60.0
 SHARED: Final = "shared"

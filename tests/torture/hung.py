@@ -15,8 +15,8 @@ from tests.torture.machine import waited_for_processor
 from tests.torture.oracle import RESULTS, reckon, waits_until_at_rest
 from tests.torture.report import Table
 from tests.torture.rig import Agent, Rig
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 LONGEST_CALL: Final = 10.0
 """Seconds; `delivery.adapter_timeout`."""

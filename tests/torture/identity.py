@@ -14,8 +14,8 @@ from tests.torture.oracle import RESULTS as RESULTS_IN_THE_END
 from tests.torture.oracle import comes_true, reckon
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Rig
-from wake_bridge.testing.agent_pane import AgentPane
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.testing.playground import AgentPane
 
 ABOUT: Final = (
     "While a daemon runs, the pane it would wake is gone or is called otherwise, and an idle stranger stands where it could be"

@@ -20,11 +20,11 @@ from tests.torture.oracle import reckon, waits_until_at_rest
 from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import POLL, SENDER, STARTS_WITHIN, Agent, Rig, since
+from wake_bridge.demo.sandbox import DaemonProcess
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.testing.crash_points import WHENS, Halt, Point
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import DaemonProcess
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 LEASE: Final = 4
 """Seconds that the dead daemon's lease runs on."""

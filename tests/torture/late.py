@@ -10,9 +10,9 @@ from typing import Final
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, since
+from wake_bridge.demo.fake_harness.editor import PASTE_START
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome
-from wake_bridge.testing.fake_harness.keys import PASTE_START
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 ABOUT: Final = (
     "The agent is late by so many seconds at one step, or at every one; *redraws* has a clock of its go on meanwhile, and *asks* has the"

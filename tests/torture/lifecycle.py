@@ -17,12 +17,12 @@ from tests.torture.oracle import comes_true, committed, reckon, waits_until_at_r
 from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table, Verdict
 from tests.torture.rig import SENDER, Rig
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Delivery
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing import stuck_tail
-from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
 from wake_bridge.testing.service_manager import NotifyListener
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 READY_WITHIN: Final = 1.0
 STOPS_WITHIN: Final = 5.0

@@ -15,7 +15,7 @@ import psutil
 
 from tests.torture.crowd import MEGABYTE, Crowd
 from tests.torture.wakes import SETTLED_WITHIN, UNCHANGED, Wakes, wake_at_once, wake_in_turn
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 SETTLES: Final = 12.0
 """Seconds until a start is history."""

@@ -22,14 +22,14 @@ from typing import Any, Final
 from tests.torture.kills import HELPED, ONCE, UNKNOWN, judged
 from tests.torture.report import Table
 from tests.torture.rig import POLL, Agent, Rig
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import DeliveryState
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.fault_plan import FaultPlan
 from wake_bridge.testing.fault_tmux import TMUX, stand_in_for_tmux
 from wake_bridge.testing.fault_tmux import WAYS as TMUX_WAYS
 from wake_bridge.testing.faults import COMMAND, FAULTS, STATE, WAYS
-from wake_bridge.testing.sandbox import DaemonProcess, Sandbox
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 LEASE: Final = 5
 """Seconds of a delivery's lease; an external call may take 1.5."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from tests.torture.house import SHELL, House, Spot, Tenant
 from tests.torture.rig import going_on
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.sandbox import DaemonProcess
 from wake_bridge.testing.crash_points import Halt
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.sandbox import DaemonProcess
 
 MOST_LOST: Final = 3
 """Identities whose pane is closed at a time; a person starts one anew before more are closed."""

@@ -14,8 +14,8 @@ from typing import Final
 from tests.torture.oracle import comes_true, reckon, waits_until_at_rest
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import STARTS_WITHIN, Rig
-from wake_bridge.testing.sandbox import DaemonProcess
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.sandbox import DaemonProcess
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 RACERS: Final = 3
 LANES: Final = 3

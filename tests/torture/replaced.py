@@ -17,9 +17,9 @@ from tests.torture.machine import waited_for_processor
 from tests.torture.oracle import comes_true
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent, Rig
+from wake_bridge.demo.sandbox import DaemonProcess
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.sandbox import DaemonProcess
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 FAMILY: Final = ("", "-wal", "-shm")
 OLD: Final = "old news"

@@ -19,9 +19,9 @@ from tests.torture.person import DEEDS, Person
 from tests.torture.remedies import REMEDIES_HELP, takes_remedies
 from tests.torture.report import Table, Verdict
 from tests.torture.rig import SENDER, going_on
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.crash_points import Point
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 ABOUT: Final = (
     "Twelve agents in one tmux server, six of them with the same harness in the same directory, are found by indexes, by names"

@@ -20,8 +20,8 @@ from tests.torture.oracle import RESULTS, reckon, waits_until_at_rest
 from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table
 from tests.torture.rig import SENDER, Agent, Rig
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 MEGABYTE: Final = 1024 * 1024
 SAMPLED_EVERY: Final = 1.0

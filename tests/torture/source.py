@@ -18,8 +18,8 @@ from tests.torture.pen import Pen, Plan
 from tests.torture.report import Table, Verdict
 from tests.torture.rig import SENDER, Rig
 from tests.torture.system_calls import Watcher, can_watch
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 WRITERS: Final = 4
 NOISE: Final = 7

@@ -15,13 +15,13 @@ from tests.torture.oracle import RESULTS, comes_true, reckon, waits_until_at_res
 from tests.torture.replaced import OLD, RECENT, ago
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Rig
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome, Proof, Step
 from wake_bridge.domain.names import Epoch, Instant, LogId
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import Position
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, lock_with_its_events, open_delivery, sample_event
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 MEGABYTE: Final = 1024 * 1024
 DAY: Final = 24 * 3_600_000

@@ -12,8 +12,8 @@ from wake_bridge_adapters.screens.profile import BUNDLED
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, since
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 ABOUT: Final = (
     "The profile says that the harness swallows Enters: each agent ignores none to three of them, and shows paste and keys up"

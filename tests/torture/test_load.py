@@ -19,7 +19,7 @@ from tests.torture.load import curve, latencies
 from tests.torture.load_report import curve_table, flood_table, latency_table, trouble_figures, trouble_table
 from tests.torture.reliability import write_section
 from tests.torture.troubles import TROUBLES, troubles
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(7200)]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.torture.crowd import Crowd, Member, account_of, writer
 from tests.torture.wakes import APART, SETTLED_WITHIN, UNCHANGED, Wakes, wake_in_turn
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 SETTLES: Final = 12.0
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tests.benchmarks.figures import quantile_of
 from tests.torture.crowd import Crowd
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 ABOUT: Final = (
     "A process writes 200 transactions a second into a graph in WAL mode: messages in the real order of commits, memories,"

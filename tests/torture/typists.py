@@ -24,10 +24,9 @@ from tests.torture.draft_rule import (
 )
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, Standing, going_on
+from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.testing.crash_points import Halt
-from wake_bridge.testing.tmux_server import PrivateTmux
-from wake_bridge.testing.typist import Typist
 
 RESULTS_BESIDE: Final = ("submitted once", "broken rule")
 

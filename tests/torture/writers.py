@@ -10,9 +10,9 @@ from typing import Final
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, since
+from wake_bridge.demo.fake_harness.editor import PASTE_END, PASTE_START
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome
-from wake_bridge.testing.fake_harness.keys import PASTE_END, PASTE_START
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 ABOUT: Final = (
     "Three messages at the same time: to an identity of one bridge, and to two of another bridge with a state directory of"

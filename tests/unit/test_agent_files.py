@@ -13,7 +13,7 @@ import pytest
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.edges.agent_files import (
+from wake_bridge.integrations.agent_files import (
     apply,
     plan_excludes,
     plan_files,
@@ -22,9 +22,9 @@ from wake_bridge.edges.agent_files import (
     remove,
     untracked_files,
 )
-from wake_bridge.edges.agent_files.allow_rules import MAIL_COMMANDS
-from wake_bridge.edges.agent_files.instructions import instructions_for
-from wake_bridge.edges.agent_files.on_disk import replace_content
+from wake_bridge.integrations.agent_files.allow_rules import MAIL_COMMANDS
+from wake_bridge.integrations.agent_files.files import replace_content
+from wake_bridge.integrations.agent_files.plan import instructions_for
 
 CLAUDE_RULES = [f"Bash(wake-bridge {command} *)" for command in MAIL_COMMANDS]
 
@@ -405,7 +405,7 @@ def test_if_one_file_cannot_be_written_none_is(room: Room, monkeypatch: pytest.M
             raise OperationFailed("no space is left", str(path))
         replace_content(path, content)
 
-    monkeypatch.setattr("wake_bridge.edges.agent_files.writing.replace_content", replace)
+    monkeypatch.setattr("wake_bridge.integrations.agent_files.plan.replace_content", replace)
 
     with pytest.raises(OperationFailed, match="no space"):
         apply(changes, room.state)

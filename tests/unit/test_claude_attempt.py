@@ -19,8 +19,8 @@ from wake_bridge_adapters.claude_code.transcript import Echo, Transcripts
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address, Expected
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Place, Refused, Unknown, Wake
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.adapter_contract import MARK, TEXT
 from wake_bridge.testing.claude_session import Hearing, PlayedClaude, PlayedSessions
 

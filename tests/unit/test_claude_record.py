@@ -18,8 +18,8 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse
 from wake_bridge.domain.routing import Address, Binding, Expected
 from wake_bridge.domain.sessions import NOBODY, Session
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
 
 ME = Identity("@agent")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from wake_bridge.config.fields import Configuration, TargetTable
+from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
+from wake_bridge.config.sources import keys_of
 from wake_bridge.domain.errors import ConfigurationInvalid
-from wake_bridge.edges.configuration.config import Settings, load_settings, validate_adapter_tables
-from wake_bridge.edges.configuration.fields import Configuration, TargetTable
-from wake_bridge.edges.configuration.mistakes import keys_of
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 

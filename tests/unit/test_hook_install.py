@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.agent_files import apply, hook_settings, plan_removal, read_files_record, remove, take_traces
-from wake_bridge.edges.agent_files.claude_plugin import plan_plugin
-from wake_bridge.edges.agent_files.hook_settings import INTO, hooks_file, plan_hooks, purpose
-from wake_bridge.edges.hook.shapes import EVENTS
-from wake_bridge.edges.own_program import for_a_shell
+from wake_bridge.integrations.agent_files import (
+    apply,
+    hook_settings,
+    plan_removal,
+    read_files_record,
+    remove,
+    take_traces,
+)
+from wake_bridge.integrations.agent_files.claude_plugin import plan_plugin
+from wake_bridge.integrations.agent_files.hook_settings import INTO, hooks_file, plan_hooks, purpose
+from wake_bridge.integrations.hook.caller import EVENTS
+from wake_bridge.system.own_program import for_a_shell
 
 PROGRAM = ("/opt/wake bridge/bin/wake-bridge",)
 THEIRS = {"hooks": [{"type": "command", "command": "theirs"}]}

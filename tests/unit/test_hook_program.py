@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.config.settings import load_settings
 from wake_bridge.domain.sessions import Moment
-from wake_bridge.edges.agent_files import claude_plugin, hook_settings
-from wake_bridge.edges.configuration.config import load_settings
-from wake_bridge.edges.hook import program
-from wake_bridge.edges.hook.shapes import BLOCK, CONTEXT, DENY, EVENTS, FLAT_CONTEXT, HARNESSES
-from wake_bridge.edges.hook.state_place import state_directory
+from wake_bridge.integrations.agent_files import claude_plugin, hook_settings
+from wake_bridge.integrations.hook import program
+from wake_bridge.integrations.hook.caller import BLOCK, CONTEXT, DENY, EVENTS, FLAT_CONTEXT, HARNESSES
+from wake_bridge.integrations.hook.talk import state_directory
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.hostile import HAZARDS
 
-AGED = [sys.executable, "-c", "from wake_bridge.edges.hook.program import _age; print(_age())"]
+AGED = [sys.executable, "-c", "from wake_bridge.integrations.hook.program import _age; print(_age())"]
 """Says how long its process lives by now, as a hook counts it; what a shell did before in the same process counts."""
 
 OFFER = {"delivery": "01J00000000000000000000000", "lease": 3, "block": "<wake-bridge>\n- é ‹x›\n</wake-bridge>"}
@@ -195,7 +195,7 @@ def test_a_directory_that_was_removed_keeps_nobody_from_calling(tmp_path: Path) 
     """An agent may have removed the work tree it is in: its monitor names none, and would else never call again."""
     gone = tmp_path / "gone"
     gone.mkdir()
-    tell = "from wake_bridge.edges.hook.caller import told; print(repr(told('claude', {}, {})['directory']))"
+    tell = "from wake_bridge.integrations.hook.caller import told; print(repr(told('claude', {}, {})['directory']))"
     script = f'rmdir "$PWD"; exec {shlex.join([sys.executable, "-P", "-c", tell])}'
     said = subprocess.run(["/bin/sh", "-c", script], cwd=gone, capture_output=True, timeout=30, check=False)
     assert (said.stdout, said.stderr) == (b"''\n", b"")
@@ -318,15 +318,15 @@ MAY_IMPORT = {
     "wake_bridge.cli",
     "wake_bridge.cli.start",
     "wake_bridge.cli.streams",
-    "wake_bridge.edges",
-    "wake_bridge.edges.hook",
-    "wake_bridge.edges.hook.caller",
-    "wake_bridge.edges.hook.program",
-    "wake_bridge.edges.hook.shapes",
-    "wake_bridge.edges.hook.state_place",
-    "wake_bridge.edges.hook.talk",
-    "wake_bridge.edges.service",
-    "wake_bridge.edges.service.peer",
+    "wake_bridge.system",
+    "wake_bridge.integrations.hook",
+    "wake_bridge.integrations.hook.caller",
+    "wake_bridge.integrations.hook.program",
+    "wake_bridge.integrations.hook.caller",
+    "wake_bridge.integrations.hook.talk",
+    "wake_bridge.integrations.hook.talk",
+    "wake_bridge.control",
+    "wake_bridge.control.peer",
 }
 SLOW = {
     "asyncio",
@@ -343,7 +343,7 @@ SLOW = {
 
 def test_it_imports_nothing_that_takes_its_time() -> None:
     """60 ms as a whole process: the standard library's quick modules, and few of our own."""
-    code = "import sys; import wake_bridge.cli.start, wake_bridge.edges.hook.program; print(*sys.modules)"
+    code = "import sys; import wake_bridge.cli.start, wake_bridge.integrations.hook.program; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     loaded = set(answer.stdout.split())
     ours = {one for one in loaded if one.partition(".")[0] in {"wake_bridge", "wake_bridge_adapters"}}

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import structlog
 
+from wake_bridge.config.settings import Settings, load_settings
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.configuration.config import Settings, load_settings
-from wake_bridge.edges.log_events import EVENTS
-from wake_bridge.edges.logs import (
+from wake_bridge.storage.logs import (
+    EVENTS,
     FILE_SIZE,
     FILES,
     STRICT_VARIABLE,
@@ -187,7 +187,7 @@ def test_a_service_is_told_from_a_terminal_it_started(
 def test_the_file_is_private_json_and_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN §9: 10 MB × 5; whoever may read the state may read the log, and nobody else."""
     assert (FILE_SIZE, FILES) == (10 * 1024 * 1024, 5)
-    monkeypatch.setattr("wake_bridge.edges.logs.FILE_SIZE", 400)
+    monkeypatch.setattr("wake_bridge.storage.logs.FILE_SIZE", 400)
     settings = settings_for(tmp_path)
     service = {"NOTIFY_SOCKET": "/run/x"}
     old = os.umask(0)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.config.own_profiles import write_profile
+from wake_bridge.config.settings import load_settings
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.edges.configuration.config import load_settings
-from wake_bridge.edges.configuration.own_profiles import write_profile
 
 
 def _mode(path: Path) -> int:

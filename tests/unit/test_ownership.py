@@ -13,7 +13,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import PERSON, READ_INBOX, RULES, Invoker, require_own
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.sessions import Session
-from wake_bridge.edges.ancestry import Ancestry, Homes, Process, names_of_harnesses
+from wake_bridge.system.ancestry import Ancestry, Homes, Process, names_of_harnesses
 
 A, B = Identity("@a"), Identity("@b")
 SHELL = Process(300, "9", ("bash", "-c", "wake-bridge list"))

@@ -18,8 +18,8 @@ from wake_bridge.domain.presence import (
     told_in_graph,
 )
 from wake_bridge.domain.routing import Capabilities
-from wake_bridge.edges.records import presence_record
 from wake_bridge.engine.watch.look import Seen
+from wake_bridge.records import presence_record
 
 NOW = Instant(1_800_000_000_000)
 FRESH_FOR = 5_000

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from wake_bridge.domain.delivery import REMEDIES, HoldReason
-from wake_bridge.edges.log_events import EVENTS
+from wake_bridge.storage.logs import EVENTS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for package in ("wake_bridge", "adapters") for path in (ROOT / package).rglob("*.py")]

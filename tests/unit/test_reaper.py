@@ -11,8 +11,8 @@ import psutil
 
 _STARTS = """
 import subprocess, sys, time
-from wake_bridge.testing.reaper import end_process_with_us
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.sandbox import end_process_with_us
+from wake_bridge.demo.tmux_server import PrivateTmux
 sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 end_process_with_us(sleeper.pid)
 server = PrivateTmux()

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.configuration.config import Settings, load_settings
-from wake_bridge.edges.configuration.engine_terms import NEEDS_RESTART, RELOADED, needs_restart
+from wake_bridge.config.settings import NEEDS_RESTART, RELOADED, Settings, load_settings, needs_restart
 
 
 def settings_of(directory: Path, text: str) -> Settings:

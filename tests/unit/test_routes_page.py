@@ -8,7 +8,7 @@ from pathlib import Path
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.route_table import TABLE, decide
 from wake_bridge.domain.routing import Authority
-from wake_bridge.edges.route_records import routes_record
+from wake_bridge.records import routes_record
 
 PAGE = (Path(__file__).parents[2] / "docs" / "routes.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([^|]+) \| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)

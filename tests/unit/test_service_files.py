@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.edges.service.manager.launch import (
+from wake_bridge.integrations.service.launch import (
     Launch,
     launch_of,
     other_tmux_server,
     tmux_directory,
     why_it_will_not_last,
 )
-from wake_bridge.edges.service.manager.launchd_agent import agent, agent_text
-from wake_bridge.edges.service.manager.systemd_unit import filled, unit_text
+from wake_bridge.integrations.service.launchd import agent, agent_text
+from wake_bridge.integrations.service.systemd import filled, unit_text
 
 ROOT = Path(__file__).parents[2]
 AWKWARD = Launch(

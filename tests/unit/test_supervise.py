@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from wake_bridge.domain.errors import LedgerUnwritable, SourceMissing
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.engine import supervise
 from wake_bridge.engine.supervise import RESTARTS, Supervisor
+from wake_bridge.system.clock import SteadyClock
 
 
 class Job:

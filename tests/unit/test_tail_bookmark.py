@@ -8,12 +8,12 @@ import pytest
 
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.names import EPOCH_START, Epoch, LogId
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.engine.tail.bookmark import Bookmark
 from wake_bridge.engine.tail.harvest import Crop
 from wake_bridge.ports.change_log import Published
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Position
+from wake_bridge.system.clock import SteadyClock
 
 STORED = Position(Epoch(1), LogId(10), "row 10")
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wake_bridge.config.file import BlockTarget, read_block, remove_block, write_block
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.edges.configuration.targets_block import BlockTarget, read_block, remove_block, write_block
 
 TARGETS = {"@claude-api": BlockTarget("agents:api.0"), "@codex": BlockTarget("work:1.0", "/tmp/tmux-1/work")}
 

@@ -15,7 +15,6 @@ from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
-from wake_bridge.edges.records import glance_record
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch import watch
 from wake_bridge.engine.watch.graph_presence import GraphPresence
@@ -31,6 +30,7 @@ from wake_bridge.engine.watch.watch import (
     Watch,
 )
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
+from wake_bridge.records import glance_record
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.configuration.config import load_settings
-from wake_bridge.edges.configuration.fields import DaemonTable, GraphTable, ScreensTable
-from wake_bridge.edges.configuration.whereabouts import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Whereabouts, whereabouts
+from wake_bridge.config.fields import DaemonTable, GraphTable, ScreensTable
+from wake_bridge.config.locations import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Whereabouts, whereabouts
+from wake_bridge.config.settings import load_settings
 
 FINE = {
     "nothing": "",

@@ -12,10 +12,10 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.sessions import Caller, Moment, Session
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import SILENT_FOR, Processes, Whose
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
+from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.turned_clock import TurnedClock
 
 A, B = Identity("@a"), Identity("@b")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wake_bridge.edges.agent_files import FileChange
+    from wake_bridge.integrations.agent_files import FileChange
 
 _TAKES_EFFECT = "Claude Code that runs already takes it up when it is started again, or by `/reload-plugins`."
 
@@ -37,10 +37,10 @@ def install(run: CommandContext, dry_run: bool) -> None:
     It has a monitor, which waits for wakes, and hooks, which say how the agent stands and hand over what waits. No
     settings are touched.
     """
-    from wake_bridge.edges.agent_files import apply
-    from wake_bridge.edges.agent_files.claude_plugin import claude_directory, plan_plugin
-    from wake_bridge.edges.own_program import own_program
-    from wake_bridge.edges.service.manager.launch import why_it_will_not_last
+    from wake_bridge.integrations.agent_files import apply
+    from wake_bridge.integrations.agent_files.claude_plugin import claude_directory, plan_plugin
+    from wake_bridge.integrations.service.launch import why_it_will_not_last
+    from wake_bridge.system.own_program import own_program
 
     fragile = why_it_will_not_last(os.environ)
     if fragile:
@@ -65,8 +65,8 @@ def install(run: CommandContext, dry_run: bool) -> None:
 def uninstall(run: CommandContext, dry_run: bool) -> None:
     """Remove the plugin's files. A session that runs keeps its monitor until it ends."""
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove, take_traces
-    from wake_bridge.edges.agent_files.claude_plugin import PURPOSE
+    from wake_bridge.integrations.agent_files import plan_removal, read_files_record, remove, take_traces
+    from wake_bridge.integrations.agent_files.claude_plugin import PURPOSE
 
     if dry_run:
         removals = plan_removal([one for one in read_files_record(run.settings.state_dir) if one.what == PURPOSE])
@@ -88,7 +88,7 @@ def uninstall(run: CommandContext, dry_run: bool) -> None:
 @claude.command(short_help="Wait for wakes inside Claude Code.")
 def monitor() -> None:
     """Print a line for each wake of the session that started this; Claude Code runs it, and nobody else needs to."""
-    from wake_bridge.edges.hook.monitor import run
+    from wake_bridge.integrations.hook.monitor import run
 
     run()
 

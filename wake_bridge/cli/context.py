@@ -21,11 +21,11 @@ from wake_bridge.domain.text import WIDE_AT
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from wake_bridge.config.locations import Whereabouts
+    from wake_bridge.config.settings import Settings
     from wake_bridge.domain.ownership import Invoker
-    from wake_bridge.edges.configuration.config import Settings
-    from wake_bridge.edges.configuration.whereabouts import Whereabouts
-    from wake_bridge.edges.graph.graph_file import GraphFile
-    from wake_bridge.edges.graph.graph_writer import GraphWriter
+    from wake_bridge.storage.graph.file import GraphFile
+    from wake_bridge.storage.graph.writer import GraphWriter
 
 
 class CommandContext:
@@ -58,13 +58,13 @@ class CommandContext:
         Raises:
             ConfigurationInvalid: with every mistake.
         """
+        from wake_bridge.config.settings import load_settings
         from wake_bridge.domain.errors import ConfigurationInvalid
-        from wake_bridge.edges.configuration.config import load_settings
 
         try:
             return load_settings(self.config_option, os.environ)
         except ConfigurationInvalid as mistake:
-            from wake_bridge.edges.service.settings_in_force import last_good_settings
+            from wake_bridge.control.settings_in_force import last_good_settings
 
             good = None if self.needs_file else last_good_settings(self.config_option, os.environ)
             if good is None:
@@ -83,7 +83,7 @@ class CommandContext:
             ConfigurationInvalid: with every mistake.
             OperationFailed: as for `settings`.
         """
-        from wake_bridge.edges.configuration.whereabouts import Whereabouts, whereabouts
+        from wake_bridge.config.locations import Whereabouts, whereabouts
 
         known = whereabouts(self.config_option, os.environ)
         if known is None:
@@ -98,7 +98,7 @@ class CommandContext:
 
     def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
         """See `edges.service.serving`; said once where it is not the configured one."""
-        from wake_bridge.edges.service.serving import state_dir_in_use
+        from wake_bridge.control.serving import state_dir_in_use
 
         found = state_dir_in_use(graph, configured)
         if found not in {configured, self._told_of}:
@@ -110,20 +110,20 @@ class CommandContext:
 
     def open_graph(self) -> GraphFile:
         """The graph, to look at; a context manager. Raises `SourceError`s."""
-        from wake_bridge.edges.graph.graph_file import GraphFile
+        from wake_bridge.storage.graph.file import GraphFile
 
         return GraphFile(self.settings.graph_path)
 
     def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
-        from wake_bridge.edges.graph.graph_writer import GraphWriter
+        from wake_bridge.storage.graph.writer import GraphWriter
 
         return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
 
     def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
-        from wake_bridge.edges.graph.graph_file import GraphFile
-        from wake_bridge.edges.graph.graph_writer import GraphWriter
+        from wake_bridge.storage.graph.file import GraphFile
+        from wake_bridge.storage.graph.writer import GraphWriter
 
         path = self.places.graph_path
         return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
@@ -143,10 +143,10 @@ class CommandContext:
 
     def poke_daemon(self, moved: str = "") -> None:
         """Tell the daemon, if one runs, that something changed, and which identity has moved; never fails."""
-        from wake_bridge.edges.service.instance_lock import daemon_is_running
+        from wake_bridge.control.instance_lock import daemon_is_running
 
         if daemon_is_running(self.places.state_dir):
-            from wake_bridge.edges.service.control_socket import poke
+            from wake_bridge.control.client import poke
 
             poke(self.places.state_dir, moved)
 
@@ -183,8 +183,8 @@ class IdentityType(click.ParamType[str]):
         from click.shell_completion import CompletionItem
 
         from wake_bridge.domain.errors import WakeBridgeError
-        from wake_bridge.edges.graph.graph_file import GraphFile
-        from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL
+        from wake_bridge.storage.graph.file import GraphFile
+        from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
 
         run = CommandContext()
         run.config_option = ctx.find_root().params.get("config_file")

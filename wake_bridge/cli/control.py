@@ -46,7 +46,7 @@ DURATION = DurationType()
 def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
     from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.graph.identity_nodes import require_known
+    from wake_bridge.storage.graph.nodes import require_known
 
     if bool(identity) == everyone:
         raise UsageMistake("say whom", hint="an identity such as @neo-gpt, or --all")
@@ -65,9 +65,9 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
     """Stop waking an identity, or all. What arrives meanwhile waits."""
     from wake_bridge.domain.delivery import DeliveryState
     from wake_bridge.domain.names import Instant
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import time_or_none
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.records import time_or_none
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
 
     who = _who(run, identity, everyone)
     now = SteadyClock().now()
@@ -99,8 +99,8 @@ def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
 
     A pause of all is ended by `--all` only.
     """
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
 
     who = _who(run, identity, everyone)
     now = SteadyClock().now()
@@ -140,9 +140,9 @@ def ack(run: CommandContext, delivery_id: str) -> None:
     from wake_bridge.cli.deliveries import find
     from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import delivery_record
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.records import delivery_record
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
 
     ledger = LedgerStore.open(run.places.state_dir)
     delivery = find(ledger, delivery_id)
@@ -173,9 +173,9 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     """
     import asyncio
 
-    from wake_bridge import viewpoint
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.graph.identity_nodes import require_known
+    from wake_bridge.offline import inspection as viewpoint
+    from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
@@ -208,9 +208,9 @@ def unbind(run: CommandContext, identity: str) -> None:
     """Forget pane and conversations an identity was bound to; its subscriptions, or [targets], then say where it lives."""
     import asyncio
 
-    from wake_bridge import viewpoint
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.graph.identity_nodes import require_known
+    from wake_bridge.offline import inspection as viewpoint
+    from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
@@ -239,8 +239,8 @@ def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""
     from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.names import LogId
-    from wake_bridge.edges.graph.subscription_nodes import owner_of_subscription, require_subscription
-    from wake_bridge.viewpoint import replay
+    from wake_bridge.offline.inspection import replay
+    from wake_bridge.storage.graph.nodes import owner_of_subscription, require_subscription
 
     with run.open_graph() as graph:
         subscription = require_subscription(graph, subscription_id)

@@ -12,7 +12,7 @@ import click
 from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
-    from wake_bridge.edges.configuration.config import Settings
+    from wake_bridge.config.settings import Settings
 
 WAITING_SHOWN: Final = 10
 """Held deliveries that `status` explains to people; JSON has them all."""
@@ -53,7 +53,7 @@ def status(run: CommandContext, is_watched: bool) -> None:
     You look when it prints to a terminal; `--json` asks for nobody and does not count.
     """
     if is_watched:
-        from wake_bridge.cli.watching import agents_now, watch
+        from wake_bridge.cli.status import agents_now, watch
 
         settings = run.settings
         watch(
@@ -65,8 +65,8 @@ def status(run: CommandContext, is_watched: bool) -> None:
         record = status_record(run.settings, run.config_option)
         run.console.object(record, _words(record))
     if sys.stdout.isatty() and not run.console.as_json:
-        from wake_bridge.edges.service.last_look import note_look
-        from wake_bridge.edges.steady_clock import SteadyClock
+        from wake_bridge.control.instance_lock import note_look
+        from wake_bridge.system.clock import SteadyClock
 
         note_look(run.settings.state_dir, SteadyClock().wall())
 
@@ -78,14 +78,14 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         settings: those of the command.
         config_option: the value of `--config`, to compare the file as it is now with what the daemon goes by.
     """
-    from wake_bridge.cli.absence import since_you_left
-    from wake_bridge.edges.graph.glance import standing
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import hold_record, time_or_none
-    from wake_bridge.edges.service.last_look import last_look
-    from wake_bridge.edges.service.serving import DaemonState, serving
-    from wake_bridge.edges.service.settings_in_force import in_force
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.cli.status import since_you_left
+    from wake_bridge.control.instance_lock import last_look
+    from wake_bridge.control.serving import DaemonState, serving
+    from wake_bridge.control.settings_in_force import in_force
+    from wake_bridge.records import hold_record, time_or_none
+    from wake_bridge.storage.graph.glance import standing
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
 
     daemon = serving(settings.state_dir, settings.graph_path)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
@@ -148,8 +148,8 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
 
 
 def _words(record: Mapping[str, Any]) -> str:
-    from wake_bridge.cli.absence import opening
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.cli.status import opening
+    from wake_bridge.system.clock import SteadyClock
 
     version = f", version {record['version']}" if record["version"] else ""
     state = {"yes": f"running (pid {record['pid']}, since {record['since']}{version})", "no": "not running"}.get(

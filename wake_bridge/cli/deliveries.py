@@ -11,7 +11,7 @@ from wake_bridge.domain.delivery import DeliveryState
 
 if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Delivery
-    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.storage.ledger import LedgerStore
 
 HELD = "held"
 """Not a state of its own: whatever waits with a reason."""
@@ -31,8 +31,8 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
     if context.invoked_subcommand is not None:
         return
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import delivery_record
+    from wake_bridge.records import delivery_record
+    from wake_bridge.storage.ledger import LedgerStore
 
     run = context.ensure_object(CommandContext)
     ledger = LedgerStore.open(run.places.state_dir, read_only=True)
@@ -63,8 +63,8 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
 @pass_run
 def show(run: CommandContext, delivery_id: str) -> None:
     """Show one delivery with its digest and its journal."""
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import delivery_record, journal_record
+    from wake_bridge.records import delivery_record, journal_record
+    from wake_bridge.storage.ledger import LedgerStore
 
     ledger = LedgerStore.open(run.places.state_dir, read_only=True)
     delivery = find(ledger, delivery_id)
@@ -80,10 +80,10 @@ def show(run: CommandContext, delivery_id: str) -> None:
 @pass_run
 def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
     """Open a failed delivery's events again. One that may have arrived needs `--i-looked`."""
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import delivery_record
-    from wake_bridge.edges.steady_clock import SteadyClock
-    from wake_bridge.edges.ulids import new_ulid
+    from wake_bridge.records import delivery_record
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
+    from wake_bridge.system.ulids import new_ulid
 
     ledger = LedgerStore.open(run.places.state_dir)
     delivery = find(ledger, delivery_id)

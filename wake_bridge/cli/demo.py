@@ -12,8 +12,8 @@ import click
 from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
-    from wake_bridge.testing.sandbox import Sandbox
-    from wake_bridge.testing.tmux_server import PrivateTmux
+    from wake_bridge.demo.sandbox import Sandbox
+    from wake_bridge.demo.tmux_server import PrivateTmux
 
 SUBJECT: Final = "Review request: the cursor fix"
 PATIENCE: Final = 40.0
@@ -29,9 +29,9 @@ def demo(run: CommandContext, harness: str, keep: bool) -> None:
 
     Nothing of yours is touched: graph, configuration, state and tmux server are the demo's own.
     """
+    from wake_bridge.demo.sandbox import Sandbox
+    from wake_bridge.demo.tmux_server import PrivateTmux
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.testing.sandbox import Sandbox
-    from wake_bridge.testing.tmux_server import PrivateTmux
 
     if shutil.which("tmux") is None:
         raise OperationFailed(
@@ -55,7 +55,7 @@ def demo(run: CommandContext, harness: str, keep: bool) -> None:
 
 class _Demo:
     def __init__(self, run: CommandContext, sandbox: Sandbox, tmux: PrivateTmux, directory: Path, harness: str) -> None:
-        from wake_bridge.testing.fake_harness import FakeHarness
+        from wake_bridge.demo.fake_harness import FakeHarness
 
         self._console = run.console
         self._sandbox = sandbox

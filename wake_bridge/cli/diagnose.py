@@ -1,17 +1,35 @@
-"""`adapters`, `config check`, `doctor`."""
+"""`adapters`, `config check`, `doctor`, `completion`."""
 
 from __future__ import annotations
 
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.cli.start import PROGRAM
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@pass_run
+def completion(run: CommandContext, shell: str) -> None:
+    """Print the script with which a shell completes commands, options and identities.
+
+    For zsh, write it as `_wake-bridge` into a directory of `fpath`. It asks this program, so an update needs no new one.
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101 - click knows all three
+    variable = f"_{PROGRAM}_COMPLETE".replace("-", "_").upper()
+    script = found.source_template % found(click.Command(PROGRAM), {}, PROGRAM, variable).source_vars()
+    run.console.object({"shell": shell, "script": script}, script.rstrip("\n"))
 
 
 @click.command()
 @pass_run
 def adapters(run: CommandContext) -> None:
     """List the installed adapters, and whether each can be used."""
-    from wake_bridge.edges.catalogue import load_catalogue
+    from wake_bridge.integrations.adapters import load_catalogue
 
     rows = []
     for entry in load_catalogue():
@@ -52,7 +70,7 @@ def config() -> None:
 def check(run: CommandContext) -> None:
     """Check the configuration, adapters' tables and screen profiles included; every mistake is shown."""
     from wake_bridge.domain.errors import ConfigurationInvalid
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.system.clock import SteadyClock
     from wake_bridge.wiring import checked_settings, make_adapters
 
     try:

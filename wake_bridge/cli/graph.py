@@ -13,21 +13,19 @@ import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
 from wake_bridge.cli.owner import may_touch
+from wake_bridge.config.file import write_first_config
+from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules
+from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET
-from wake_bridge.edges.configuration.config import Settings, installed_adapters, load_settings_at
-from wake_bridge.edges.configuration.first_config import write_first_config
-from wake_bridge.edges.configuration.matching_rules import matching_rules
-from wake_bridge.edges.configuration.paths import ConfigPlace, expanded, locate_config, make_private_directory
-from wake_bridge.edges.graph import subscription_nodes
-from wake_bridge.edges.graph.deliverable import DEFAULT_ADAPTER
-from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.graph_schema import create_embedded_graph
-from wake_bridge.edges.graph.identity_nodes import IDENTITY_LABEL, find_identity, put_identity, require_identity
-from wake_bridge.edges.graph.subscription_nodes import Wish
-from wake_bridge.edges.service.instance_lock import InstanceLock
-from wake_bridge.edges.timestamps import timestamp_now
+from wake_bridge.storage.graph import nodes as subscription_nodes
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, require_identity
+from wake_bridge.storage.graph.outlook import DEFAULT_ADAPTER
+from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.system.clock import timestamp_now
+from wake_bridge.system.files import ConfigPlace, expanded, locate_config, make_private_directory
 
 if TYPE_CHECKING:
     from wake_bridge.engine.tail.takeover import TakenOver
@@ -181,7 +179,7 @@ def _require_pane(run: CommandContext, wish: Wish) -> None:
 
     Where tmux does not answer at all nobody can tell, and it is written.
     """
-    from wake_bridge.viewpoint import Viewpoint
+    from wake_bridge.offline.inspection import Viewpoint
 
     if wish.pane is None:
         return
@@ -194,8 +192,8 @@ def _require_pane(run: CommandContext, wish: Wish) -> None:
 
 def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
-    from wake_bridge.lasting import fragile_names, told_of
-    from wake_bridge.viewpoint import Viewpoint
+    from wake_bridge.offline.inspection import Viewpoint
+    from wake_bridge.panes import fragile_names, told_of
 
     try:
         view = Viewpoint(run.settings)
@@ -257,12 +255,12 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
         OperationFailed: there is no such directory.
         AlreadyRunning: a daemon of ours is at work.
     """
-    from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.service.upstream_state import read_inheritance
-    from wake_bridge.edges.steady_clock import SteadyClock
-    from wake_bridge.edges.ulids import new_ulid
     from wake_bridge.engine.tail.takeover import take_over
+    from wake_bridge.storage.graph.change_log import SqliteGraph
+    from wake_bridge.storage.graph.upstream import read_inheritance
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
+    from wake_bridge.system.ulids import new_ulid
 
     directory = expanded(neo_directory)
     if not directory.is_dir():

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
-from wake_bridge.edges.hook.shapes import HARNESSES
+from wake_bridge.integrations.hook.caller import HARNESSES
 
 if TYPE_CHECKING:
-    from wake_bridge.edges.agent_files import FileChange
+    from wake_bridge.integrations.agent_files import FileChange
 
 _TAKES_EFFECT: Final = {
     "codex": "Codex asks once whether it trusts them (`/hooks`), and takes them up when it is started again.",
@@ -45,10 +45,10 @@ def install(run: CommandContext, harness: str, dry_run: bool) -> None:
 
     What stands there already stays. For Claude Code it is `wake-bridge claude install`.
     """
-    from wake_bridge.edges.agent_files import apply
-    from wake_bridge.edges.agent_files.hook_settings import plan_hooks
-    from wake_bridge.edges.own_program import own_program
-    from wake_bridge.edges.service.manager.launch import why_it_will_not_last
+    from wake_bridge.integrations.agent_files import apply
+    from wake_bridge.integrations.agent_files.hook_settings import plan_hooks
+    from wake_bridge.integrations.service.launch import why_it_will_not_last
+    from wake_bridge.system.own_program import own_program
 
     _require_settings(harness, "install")
     fragile = why_it_will_not_last(os.environ)
@@ -74,8 +74,8 @@ def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
     What HARNESS itself recorded for them goes as well, or is named.
     """
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.edges.agent_files import plan_removal, read_files_record, remove, take_traces
-    from wake_bridge.edges.agent_files.hook_settings import purpose
+    from wake_bridge.integrations.agent_files import plan_removal, read_files_record, remove, take_traces
+    from wake_bridge.integrations.agent_files.hook_settings import purpose
 
     _require_settings(harness, "uninstall")
     ours = purpose(harness)
@@ -107,8 +107,8 @@ def _serving(harness: str) -> click.Command:
     @pass_run
     def serve(run: CommandContext, event: str | None) -> None:
         """Read the event on stdin and print what is handed over, or nothing."""
-        from wake_bridge.edges.hook import program
-        from wake_bridge.edges.hook.state_place import CONFIG_VARIABLE
+        from wake_bridge.integrations.hook import program
+        from wake_bridge.integrations.hook.talk import CONFIG_VARIABLE
 
         if run.config_option:
             os.environ[CONFIG_VARIABLE] = run.config_option
@@ -123,7 +123,7 @@ for _harness in HARNESSES:
 
 def _require_settings(harness: str, command: str) -> None:
     from wake_bridge.domain.errors import UsageMistake
-    from wake_bridge.edges.agent_files.hook_settings import INTO
+    from wake_bridge.integrations.agent_files.hook_settings import INTO
 
     if harness not in INTO:
         raise UsageMistake(

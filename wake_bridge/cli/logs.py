@@ -18,10 +18,10 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 from wake_bridge.cli.control import DURATION
 
 if TYPE_CHECKING:
+    from wake_bridge.config.settings import Settings
     from wake_bridge.domain.delivery import Delivery
-    from wake_bridge.edges.configuration.config import Settings
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.log_history import Entry, Span
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.storage.log_history import Entry, Span
 
 LAST_LINES: Final = 200
 IDLE: Final = 0.5
@@ -50,7 +50,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
 
     What became of one wake is in the ledger as well, logged or not: --delivery tells both in the order of time.
     """
-    from wake_bridge.edges.log_history import Span, time_of
+    from wake_bridge.storage.log_history import Span, time_of
 
     after = datetime.now(UTC).timestamp() - age / 1000 if age else 0.0
     span = Span(after, 0 if age or delivery or agent else LAST_LINES, follow)
@@ -69,7 +69,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
 def _logged(run: CommandContext, span: Span) -> Iterator[Entry | None]:
     """What was logged, from the files, else from the journal of the service; raises `NotFound` where nothing keeps it."""
     from wake_bridge.domain.errors import NotFound
-    from wake_bridge.edges.log_history import files_of, has_journal, read_files, read_journal
+    from wake_bridge.storage.log_history import files_of, has_journal, read_files, read_journal
 
     path, here = _log_file(run.settings), _log_of_daemon(run.settings)
     if here and here[1].is_file():
@@ -86,8 +86,8 @@ def _logged(run: CommandContext, span: Span) -> Iterator[Entry | None]:
 
 def _log_of_daemon(settings: Settings) -> tuple[int, Path] | None:
     """Its process, and where a daemon that runs says that it logs; None where there is none, or it does not say."""
+    from wake_bridge.control.client import ask
     from wake_bridge.domain.errors import NotRunning, OperationFailed
-    from wake_bridge.edges.service.control_socket import ask
 
     with suppress(NotRunning, OperationFailed):
         told = ask(settings.state_dir, "status")
@@ -104,7 +104,7 @@ def _plainly(place: Path) -> str:
 
 
 def _log_file(settings: Settings) -> Path:
-    from wake_bridge.edges.logs import LOG_FILE_NAME
+    from wake_bridge.storage.logs import LOG_FILE_NAME
 
     return settings.log_file or settings.state_dir / LOG_FILE_NAME
 
@@ -113,7 +113,7 @@ def _story(run: CommandContext, delivery_id: str, span: Span) -> Iterator[Entry 
     """One delivery's journal and its log lines, in the order of time; followed, both go on."""
     from wake_bridge.cli.deliveries import find
     from wake_bridge.domain.errors import NotFound
-    from wake_bridge.edges.ledger_store import LedgerStore
+    from wake_bridge.storage.ledger import LedgerStore
 
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
     try:
@@ -152,7 +152,7 @@ def _goes_on(
 
 def _matched(ledger: LedgerStore, delivery: Delivery) -> list[Entry]:
     """What it carries, and when each was matched, as entries."""
-    from wake_bridge.edges.records import time_or_none
+    from wake_bridge.records import time_or_none
 
     events = sorted(ledger.events_of(delivery.id), key=lambda one: one.matched_at)
     return [
@@ -172,7 +172,7 @@ def _matched(ledger: LedgerStore, delivery: Delivery) -> list[Entry]:
 
 def _journal(ledger: LedgerStore, delivery: Delivery) -> list[Entry]:
     """The ledger's own lines, as entries."""
-    from wake_bridge.edges.records import time_or_none
+    from wake_bridge.records import time_or_none
 
     return [
         {
@@ -199,18 +199,18 @@ def _of_delivery(entries: Iterable[Entry], delivery_id: str, journal: Sequence[E
 
 
 def _moment(entry: Entry) -> float:
-    from wake_bridge.edges.log_history import time_of
+    from wake_bridge.storage.log_history import time_of
 
     return time_of(entry) or 0.0
 
 
 def _standing(ledger: LedgerStore, delivery: Delivery, settings: Settings) -> str:
     """How it stands, in the words of `why`."""
-    from wake_bridge.cli.times import time_of_day
+    from wake_bridge.cli.output import time_of_day
+    from wake_bridge.control.instance_lock import liveness
     from wake_bridge.domain.case import Ride, Teller
     from wake_bridge.domain.standing import standing_of
-    from wake_bridge.edges.service.instance_lock import liveness
-    from wake_bridge.edges.steady_clock import SteadyClock
+    from wake_bridge.system.clock import SteadyClock
 
     ride = Ride(delivery, ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
     teller = Teller(SteadyClock().now(), time_of_day)

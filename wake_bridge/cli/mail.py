@@ -18,10 +18,8 @@ from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
-from wake_bridge.edges.graph.graph_file import REPAIR, GraphFile, Node
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import require_identity
-from wake_bridge.edges.graph.mailbox import (
+from wake_bridge.storage.graph.file import REPAIR, GraphFile, Node
+from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,
     SetAside,
@@ -31,16 +29,18 @@ from wake_bridge.edges.graph.mailbox import (
     require_mail,
     require_message,
 )
-from wake_bridge.edges.graph.mailbox import send as send_message
-from wake_bridge.edges.graph.task_moves import grant as give_right
-from wake_bridge.edges.graph.task_moves import move_task
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.timestamps import timestamp_now
+from wake_bridge.storage.graph.mailbox import send as send_message
+from wake_bridge.storage.graph.nodes import require_identity
+from wake_bridge.storage.graph.tasks import grant as give_right
+from wake_bridge.storage.graph.tasks import move_task
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import timestamp_now
 
 if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Hold
     from wake_bridge.domain.events import WakeEvent
-    from wake_bridge.edges.graph.outlook import Outlook
+    from wake_bridge.storage.graph.outlook import Outlook
 
 OPERATOR: Final = "@operator"
 FLOORS: Final = {
@@ -220,7 +220,7 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
     run.console.object({"messageId": message_id}, f"sent {message_id}")
     for prospect in prospects:
         run.console.warn(prospect)
-    from wake_bridge.edges.service.serving import DaemonState, daemon_state
+    from wake_bridge.control.serving import DaemonState, daemon_state
 
     told = {
         DaemonState.STARTING: "the daemon is just starting: it is told as soon as it runs",
@@ -233,10 +233,10 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
 
 def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
     recipients = audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
-    from wake_bridge.edges.graph.outlook import Outlook
+    from wake_bridge.storage.graph.outlook import Outlook
 
     def holds(identity: Identity, events: Sequence[WakeEvent]) -> Sequence[Hold]:
-        from wake_bridge.hindsight import holds_of
+        from wake_bridge.offline.history import holds_of
 
         # the message is sent, whatever the ledger says
         with suppress(LedgerError):
@@ -256,7 +256,7 @@ class _Judge:
 
     def policy(self, mail: Mail) -> WakePolicy:
         if self._outlook is None:
-            from wake_bridge.edges.graph.outlook import Outlook
+            from wake_bridge.storage.graph.outlook import Outlook
 
             self._outlook = Outlook(self._graph, self._run.settings, _now())
         return self._outlook.policy(mail.message, self._identity)

@@ -8,16 +8,65 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wake_bridge.cli.json_names import with_new_names
 from wake_bridge.cli.streams import stop_writing
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.names import Instant, is_identity
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
+
+
+IDENTITY: Final = "agentIdentity"
+OLD_IDENTITY: Final = frozenset({"agent", "identity", "paused", "resumed", "target"})
+"""Deprecated: what an identity was called besides. A name is old only where it holds an identity, or `*` for all."""
+
+RUNNING: Final = "isRunning"
+_RUNS: Final = {"yes": True, "no": False, "cannot_tell": None}
+
+NOT_OURS: Final = frozenset({"currentState", "detail", "evidence", "filters", "holds", "task", "harnessTargetMetadata"})
+"""What holds words of the graph, of a journal or of an adapter, or counts by reason: nothing in it is renamed."""
+
+
+def with_new_names(value: Any) -> Any:
+    """The same with each old name's new one beside it, at every depth."""
+    if isinstance(value, Mapping):
+        named: dict[str, Any] = {}
+        for name, one in value.items():
+            named[name] = one if name in NOT_OURS else with_new_names(one)
+        for name, one in value.items():
+            for new, said in _new_names(name, one):
+                named.setdefault(new, named[name] if said is one else said)
+        return named
+    if isinstance(value, list | tuple):
+        return [with_new_names(one) for one in value]
+    return value
+
+
+def _new_names(name: str, value: Any) -> list[tuple[str, Any]]:
+    if name in OLD_IDENTITY and isinstance(value, str) and (is_identity(value) or value == "*"):
+        return [(IDENTITY, value)]
+    if name == "running" and value in _RUNS:
+        return [(RUNNING, _RUNS[value])]
+    return [(camel(name), value)] if "_" in name.strip("_") else []
+
+
+def camel(name: str) -> str:
+    """`hold_reason` as `holdReason`."""
+    first, *rest = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def time_of_day(instant: Instant) -> str:
+    """`01:12`; with the day in front where it was not today: `Nov 27 01:12`."""
+    local = datetime.fromtimestamp(instant / 1000).astimezone()
+    is_today = local.date() == datetime.now().astimezone().date()
+    return f"{local:%H:%M}" if is_today else f"{local:%b %d %H:%M}"
+
 
 _UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that would steer the terminal, or cannot be written to it; tab and newline are fine."""

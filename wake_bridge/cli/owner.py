@@ -9,11 +9,11 @@ from wake_bridge.cli.context import CommandContext
 from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import RULES, Invoker, require_own
-from wake_bridge.edges.ancestry import Ancestry, Homes, names_of_harnesses, processes_above
-from wake_bridge.edges.graph.graph_file import GraphFile, Node
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import ensure_identity, find_identity
-from wake_bridge.edges.ledger_store import LedgerStore
+from wake_bridge.storage.graph.file import GraphFile, Node
+from wake_bridge.storage.graph.nodes import ensure_identity, find_identity
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above
 
 
 def may_touch(run: CommandContext, command: str, identity: str, graph: GraphFile | None = None) -> bool:
@@ -94,7 +94,7 @@ def _looked_up(run: CommandContext, homes: Homes) -> Homes:
     """The same, and where tmux says that everybody's agent is now: what no daemon has seen yet."""
     import asyncio
 
-    from wake_bridge.viewpoint import Viewpoint
+    from wake_bridge.offline.inspection import Viewpoint
 
     try:
         fences = asyncio.run(Viewpoint(run.settings).fences())

@@ -9,10 +9,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
-from wake_bridge.edges.configuration.paths import PRIVATE_FILE
+from wake_bridge.system.files import PRIVATE_FILE
 
 if TYPE_CHECKING:
     from wake_bridge.ports.adapter import Lesson
+
+
+@click.command("push-capable")
+@pass_run
+def push_capable(run: CommandContext) -> None:
+    """Print the identities that another heartbeat must skip, one a line, each with the reason.
+
+    Those a push reaches, always; those wake-bridge wakes or nudges, while its daemon runs: two drivers must never serve
+    one identity.
+    """
+    from wake_bridge.offline.inspection import driven_elsewhere
+
+    for identity, driver in driven_elsewhere(run.settings).items():
+        run.console.line({"agentIdentity": identity, "driver": driver}, f"{identity}  {_REASONS[driver]}")
+
+
+_REASONS = {
+    "push": "a push reaches it",
+    "bridge": "wake-bridge wakes it",
+    "heartbeat": "wake-bridge's own heartbeat nudges it",
+}
 
 
 @click.command()
@@ -53,9 +74,9 @@ def _waiting(run: CommandContext, identity: str) -> list[str]:
     """What waits for the identity, and why it does not wait any longer or still does."""
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.reasons import held_because
-    from wake_bridge.edges.ledger_store import LedgerStore
-    from wake_bridge.edges.records import delivery_record
-    from wake_bridge.hindsight import holds_of
+    from wake_bridge.offline.history import holds_of
+    from wake_bridge.records import delivery_record
+    from wake_bridge.storage.ledger import LedgerStore
 
     who = Identity(identity)
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
@@ -76,13 +97,13 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
     """From the daemon, which has watched; without it two looks of our own."""
     import asyncio
 
+    from wake_bridge.control.client import ask
     from wake_bridge.domain.errors import NotRunning
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.graph.identity_nodes import require_known
-    from wake_bridge.edges.records import presence_record
-    from wake_bridge.edges.service.control_socket import ask
     from wake_bridge.engine.watch.look import presence_of
-    from wake_bridge.viewpoint import Viewpoint
+    from wake_bridge.offline.inspection import Viewpoint
+    from wake_bridge.records import presence_record
+    from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
@@ -105,7 +126,7 @@ def screens() -> None:
 @pass_run
 def classify(run: CommandContext, files: tuple[Path, ...], harness: str | None) -> None:
     """Say for each capture file what its screen speaks for, taken alone."""
-    from wake_bridge.viewpoint import workshop
+    from wake_bridge.offline.inspection import workshop
 
     judge = workshop(run.settings)
     for file in files:
@@ -121,7 +142,7 @@ def capture(run: CommandContext, pane: str, output: Path | None) -> None:
     """Record a pane's screen as a capture file."""
     import asyncio
 
-    from wake_bridge.viewpoint import workshop
+    from wake_bridge.offline.inspection import workshop
 
     text = asyncio.run(workshop(run.settings).capture(pane))
     if output is None:
@@ -147,8 +168,8 @@ def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
     """
     import asyncio
 
-    from wake_bridge.edges.configuration.own_profiles import file_of_profile, write_profile
-    from wake_bridge.viewpoint import workshop
+    from wake_bridge.config.own_profiles import file_of_profile, write_profile
+    from wake_bridge.offline.inspection import workshop
 
     lesson = asyncio.run(workshop(run.settings).lesson_of(pane))
     record: dict[str, Any] = {
@@ -193,8 +214,8 @@ def _what_is_trusted(lesson: Lesson, path: Path) -> str:
 
 def _reload_daemon(run: CommandContext) -> tuple[bool, str]:
     """Have the daemon read its profiles again; whether it did, and how to say it."""
+    from wake_bridge.control.client import ask
     from wake_bridge.domain.errors import NotRunning, OperationFailed
-    from wake_bridge.edges.service.control_socket import ask
 
     try:
         ask(run.settings.state_dir, "reload")

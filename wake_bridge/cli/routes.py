@@ -40,10 +40,10 @@ def _record(run: CommandContext, identity: str) -> dict[str, Any]:
     """From the daemon, which has watched; without it by looks of our own."""
     import asyncio
 
+    from wake_bridge.control.client import ask
     from wake_bridge.domain.errors import NotRunning
     from wake_bridge.domain.names import Identity
-    from wake_bridge.edges.service.control_socket import ask
-    from wake_bridge.viewpoint import Viewpoint
+    from wake_bridge.offline.inspection import Viewpoint
 
     view, who = Viewpoint(run.settings), Identity(identity)
     view.require(who)
@@ -57,7 +57,7 @@ def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
     """What people switched off, and limits that are reached, in the order in which they hold."""
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.reasons import held_because
-    from wake_bridge.hindsight import holds_of
+    from wake_bridge.offline.history import holds_of
 
     who = Identity(identity)
     return [

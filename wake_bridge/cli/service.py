@@ -11,8 +11,8 @@ import click
 from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
-    from wake_bridge.edges.service.manager import ServiceManager, ServiceStanding
-    from wake_bridge.edges.service.manager.launch import Launch
+    from wake_bridge.integrations.service import ServiceManager, ServiceStanding
+    from wake_bridge.integrations.service.launch import Launch
 
 
 def _print_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ def service() -> None:
 @pass_run
 def install(run: CommandContext, print_only: bool, force: bool) -> None:
     """Start the daemon now and at every login; safe to repeat, as after an update."""
-    from wake_bridge.edges.service.manager.launch import other_tmux_server, why_it_will_not_last
+    from wake_bridge.integrations.service.launch import other_tmux_server, why_it_will_not_last
     from wake_bridge.wiring import checked_settings
 
     manager, launch = _here(run)
@@ -101,8 +101,8 @@ def status(run: CommandContext, print_only: bool) -> None:
 
 
 def _here(run: CommandContext) -> tuple[ServiceManager, Launch]:
-    from wake_bridge.edges.service.manager import service_manager
-    from wake_bridge.edges.service.manager.launch import launch_of
+    from wake_bridge.integrations.service import service_manager
+    from wake_bridge.integrations.service.launch import launch_of
 
     return service_manager(os.environ), launch_of(run.config_option, os.environ, run.configured.state_dir)
 
@@ -124,8 +124,8 @@ def _refuse(fragile: str) -> None:
 
 def _require_no_other(service_pid: int | None, run: CommandContext) -> None:
     """A daemon in a terminal would keep the service's one from starting."""
+    from wake_bridge.control.instance_lock import holder, liveness
     from wake_bridge.domain.errors import AlreadyRunning
-    from wake_bridge.edges.service.instance_lock import holder, liveness
 
     if liveness(run.settings.state_dir) != "yes":
         return

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,11 +18,81 @@ from wake_bridge.cli.panes import patiently
 from wake_bridge.cli.setup_words import Outcome, show_hooks, show_instructions, show_plan, show_untracked
 
 if TYPE_CHECKING:
+    from wake_bridge.config.settings import Settings
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.edges.agent_files import FileChange
-    from wake_bridge.edges.configuration.config import Settings
-    from wake_bridge.lasting import Fragile
-    from wake_bridge.panes import PaneReport, PaneReports
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.domain.setup import Finding, FoundAgent
+    from wake_bridge.integrations.agent_files import FileChange
+    from wake_bridge.panes import Fragile, PaneReport, PaneReports
+
+
+def ask_who_lives_where(run: CommandContext, *, yes: bool, dry_run: bool) -> None:
+    """Propose an agent for each lost identity, and remember what a person says; with `yes` only what is certain."""
+    import asyncio
+
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.setup import rebind, who_is_lost
+
+    found = asyncio.run(who_is_lost(run.settings))
+    chosen: dict[Identity, FoundAgent] = {}
+    for finding in found.findings:
+        taken = set(chosen.values())
+        agent = _certain(finding) if yes or dry_run else _asked(run, finding, taken)
+        if agent is not None:
+            chosen[Identity(finding.lost.identity)] = agent
+    if chosen and not dry_run:
+        gone = asyncio.run(rebind(run.settings, {who: found.sights[agent] for who, agent in chosen.items()}))
+        chosen = {who: agent for who, agent in chosen.items() if who not in gone}
+        for who in chosen:
+            run.poke_daemon(moved=who)
+    left = [one for one in found.findings if one.lost.identity not in chosen]
+    written = bool(chosen) and not dry_run
+    run.console.object(_record(chosen, left, written=written), _words(chosen, left, dry_run=dry_run))
+
+
+def _certain(finding: Finding) -> FoundAgent | None:
+    return finding.agents[0] if finding.is_certain else None
+
+
+def _asked(run: CommandContext, finding: Finding, taken: Collection[FoundAgent]) -> FoundAgent | None:
+    """What a person answers; the first one is proposed where the name leads to it, or nothing else could be meant."""
+    from wake_bridge.cli.panes import at_home
+
+    agents = [one for one in finding.agents if one not in taken]
+    if not agents:
+        return None
+    rows = [[str(number), one.pane, one.harness, at_home(one.directory)] for number, one in enumerate(agents, 1)]
+    run.console.table(["", "pane", "agent", "directory"], rows)
+    run.console.flush()
+    was = f" (it was {finding.lost.name!r})" if finding.lost.name else ""
+    question = f"Where does {finding.lost.identity} live now?{was} 0 for none of them"
+    answer = click.prompt(question, type=click.IntRange(0, len(agents)), default=1, err=True)
+    return agents[answer - 1] if answer else None
+
+
+def _record(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, written: bool) -> dict[str, Any]:
+    return {
+        "written": written,
+        "rebound": [
+            {"agentIdentity": who, "pane": one.pane, "harness": one.harness, "directory": str(one.directory)}
+            for who, one in chosen.items()
+        ],
+        "left": [
+            {"agentIdentity": one.lost.identity, "mayLiveIn": [agent.pane for agent in one.agents]} for one in left
+        ],
+    }
+
+
+def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, dry_run: bool) -> str:
+    lines = [f"{who} {'would live' if dry_run else 'lives'} in {one.pane} from now on" for who, one in chosen.items()]
+    for one in left:
+        panes = ", ".join(agent.pane for agent in one.agents)
+        lines.append(
+            f"{one.lost.identity} is left: it could be in {panes}; run `wake-bridge setup --rebind` in a terminal, where it can ask"
+            if panes
+            else f"{one.lost.identity} is left: every agent that was found belongs to somebody; start its agent, then run this again"
+        )
+    return "\n".join(lines) or "nobody is lost: each identity lives where it was found before"
 
 
 @click.command()
@@ -52,20 +122,18 @@ def setup(
     """
     import asyncio
 
+    from wake_bridge.config.settings import load_settings_at
     from wake_bridge.domain.errors import UsageMistake
-    from wake_bridge.edges import agent_files
-    from wake_bridge.edges.configuration.config import load_settings_at
-    from wake_bridge.edges.configuration.paths import ConfigPlace, locate_config
+    from wake_bridge.integrations import agent_files
     from wake_bridge.panes import report_panes
     from wake_bridge.setup import carry_out, fragile, proposed, remember_panes, standing
+    from wake_bridge.system.files import ConfigPlace, locate_config
 
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageMistake(
             "there is no terminal to ask on", "setup", hint="--yes does it, --dry-run shows what would be done"
         )
     if rebind:
-        from wake_bridge.cli.rebind import ask_who_lives_where
-
         ask_who_lives_where(run, yes=yes, dry_run=dry_run)
         return
     # a file that `--config` names is made, as by `init`
@@ -134,8 +202,8 @@ class _Told:
 def _outdated_hooks(run: CommandContext, settings: Settings) -> Sequence[FileChange]:
     """The hooks of an earlier version or program; trouble with them is told, and keeps nobody from the rest."""
     from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-    from wake_bridge.edges.agent_files.hook_settings import plan_updates
-    from wake_bridge.edges.own_program import own_program
+    from wake_bridge.integrations.agent_files.hook_settings import plan_updates
+    from wake_bridge.system.own_program import own_program
 
     try:
         return plan_updates(own_program(run.config_option, os.environ), os.environ, settings.state_dir)
@@ -151,7 +219,7 @@ def _asks(run: CommandContext, question: str, *, default: bool) -> bool:
 
 def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
     """Raise `RefusedForSafety` before anything is asked or written."""
-    from wake_bridge.edges.graph.graph_writer import GraphWriter
+    from wake_bridge.storage.graph.writer import GraphWriter
 
     if settings.graph_path.exists():
         GraphWriter(settings.graph_path, allow_foreign=foreign).close()
@@ -180,7 +248,7 @@ def _named(left_out: Sequence[PaneReport]) -> str:
 
 def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragile]) -> None:
     from wake_bridge.cli.panes import silences_of
-    from wake_bridge.lasting import told_of
+    from wake_bridge.panes import told_of
     from wake_bridge.setup import nameless
 
     for silence in silences_of(reports.silent):
@@ -199,9 +267,9 @@ def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragil
 
 def _reload_daemon(run: CommandContext, settings: Settings) -> None:
     """Let a daemon that runs take the targets over; one that cannot is told of, nothing more."""
+    from wake_bridge.control.client import ask
+    from wake_bridge.control.instance_lock import daemon_is_running
     from wake_bridge.domain.errors import NotRunning, OperationFailed
-    from wake_bridge.edges.service.control_socket import ask
-    from wake_bridge.edges.service.instance_lock import daemon_is_running
 
     if not daemon_is_running(settings.state_dir):
         return

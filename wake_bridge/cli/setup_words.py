@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wake_bridge.cli.context import CommandContext
+    from wake_bridge.config.settings import Settings
     from wake_bridge.domain.setup import Plan, SetupAgent
-    from wake_bridge.edges.agent_files import FileChange
-    from wake_bridge.edges.agent_files.git_exclude import Untracked
-    from wake_bridge.edges.configuration.config import Settings
+    from wake_bridge.integrations.agent_files import FileChange
+    from wake_bridge.integrations.agent_files.git_exclude import Untracked
 
 
 def show_plan(run: CommandContext, made: Plan) -> None:
@@ -46,7 +46,7 @@ def show_plan(run: CommandContext, made: Plan) -> None:
 def show_instructions(run: CommandContext, made: Plan, missing: Sequence[FileChange]) -> None:
     """What the agents must be told and allowed, as long as it does not stand in their files."""
     from wake_bridge.cli.panes import at_home
-    from wake_bridge.edges.agent_files.instructions import instructions_for
+    from wake_bridge.integrations.agent_files.plan import instructions_for
 
     if not missing:
         return
@@ -150,7 +150,7 @@ class Outcome:
 
     def record(self) -> dict[str, Any]:
         """For a program."""
-        from wake_bridge.edges.agent_files.instructions import instructions_for
+        from wake_bridge.integrations.agent_files.plan import instructions_for
         from wake_bridge.setup import TRIGGERS
 
         return {

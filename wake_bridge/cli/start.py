@@ -50,17 +50,17 @@ def _speak_utf8() -> None:
 
 def _serve_hook(arguments: list[str]) -> None:
     """Serve a harness's hook and exit, if that is what is asked for: every tool that its agent uses waits for it."""
-    from wake_bridge.edges.hook.shapes import HARNESSES
+    from wake_bridge.integrations.hook.caller import HARNESSES
 
     if arguments and arguments[0] in HARNESSES:
-        from wake_bridge.edges.hook.program import run
+        from wake_bridge.integrations.hook.program import run
 
         run(arguments)
 
 
 def _wait_for_wakes() -> None:
     """Be a harness's monitor: one stays in every session for hours, and has nothing of what commands need."""
-    from wake_bridge.edges.hook.monitor import run
+    from wake_bridge.integrations.hook.monitor import run
 
     run()
 

@@ -10,12 +10,11 @@ import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 from wake_bridge.cli.owner import invoker, may_touch
+from wake_bridge.config.settings import installed_adapters
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.edges.configuration.config import installed_adapters
-from wake_bridge.edges.graph.deliverable import Circumstances, judge_subscriptions
-from wake_bridge.edges.graph.identity_nodes import require_identity
-from wake_bridge.edges.graph.subscription_nodes import short_ids
+from wake_bridge.storage.graph.nodes import require_identity, short_ids
+from wake_bridge.storage.graph.outlook import Circumstances, judge_subscriptions
 
 if TYPE_CHECKING:
     from wake_bridge.engine.watch.look import Reach
@@ -72,7 +71,7 @@ class _Homes:
     """Where each identity can be woken now; asked once, for all that are shown."""
 
     def __init__(self, run: CommandContext, whose: str | None) -> None:
-        from wake_bridge.viewpoint import Viewpoint
+        from wake_bridge.offline.inspection import Viewpoint
 
         self._run = run
         self._view = Viewpoint(run.settings)
@@ -111,7 +110,7 @@ class _Homes:
 
     def warn_of_names(self, shown: Iterable[Identity]) -> None:
         """One remark on all who are found by a name that need not last."""
-        from wake_bridge.lasting import fragile_names, told_of
+        from wake_bridge.panes import fragile_names, told_of
 
         if fragile := asyncio.run(fragile_names(self._view, self._run.settings, sorted(shown))):
             self._run.console.warn(f"note: {told_of(fragile)}")

@@ -10,7 +10,7 @@ import click
 from wake_bridge.cli.context import CommandContext, pass_run
 
 if TYPE_CHECKING:
-    from wake_bridge.leaving import Account
+    from wake_bridge.uninstall import Account
 
 
 @click.command()
@@ -26,8 +26,8 @@ def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> Non
     A daemon in a terminal has to be stopped there first; one that is a service is stopped.
     """
     from wake_bridge.domain.errors import OperationFailed
-    from wake_bridge.edges.records import delivery_record
-    from wake_bridge.leaving import leave
+    from wake_bridge.records import delivery_record
+    from wake_bridge.uninstall import leave
 
     if purge and not (yes or dry_run):
         _confirm(run)
@@ -51,8 +51,7 @@ def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> Non
 
 def _confirm(run: CommandContext) -> None:
     """Have a person say that all of it may be deleted."""
-    from wake_bridge.leaving import Account
-    from wake_bridge.leaving.purge import purge
+    from wake_bridge.uninstall import Account, purge
 
     account = Account(dry_run=True)
     purge(run.settings, account)

@@ -29,16 +29,16 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
     Without @ID for everybody whom it concerns. Asks ledger and graph by the daemon's own rules; changes nothing, and works
     without the daemon.
     """
-    from wake_bridge.cli.times import time_of_day
+    from wake_bridge.cli.output import time_of_day
     from wake_bridge.domain.names import Identity
-    from wake_bridge.hindsight import look_into
+    from wake_bridge.offline.history import look_into
 
     report = look_into(run.settings, asked, Identity(identity) if identity else None, time_of_day)
     run.console.object(_record(report), _words(report))
 
 
 def _record(report: Report) -> dict[str, Any]:
-    from wake_bridge.edges.records import delivery_record, time_or_none
+    from wake_bridge.records import delivery_record, time_or_none
 
     message = report.scene.message
     rides = {ride.delivery.id: ride for finding in report.findings for ride in finding.rides}

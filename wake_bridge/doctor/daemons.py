@@ -9,15 +9,100 @@ from typing import Final
 
 import psutil
 
+from wake_bridge.config.settings import Settings
+from wake_bridge.control.client import ask
+from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of
+from wake_bridge.control.instance_lock import Holder, holder, reload_command
+from wake_bridge.control.serving import DaemonState, serving
+from wake_bridge.control.settings_in_force import in_force, settings_of_daemon, where_the_daemon_is
 from wake_bridge.doctor.finding import Finding, ill, untold, well
-from wake_bridge.edges.configuration.config import Settings
-from wake_bridge.edges.service.graph_lock import LOCK_DIRECTORY, daemon_of
-from wake_bridge.edges.service.instance_lock import Holder, holder, reload_command
-from wake_bridge.edges.service.manager.launch import other_tmux_server, tmux_directory
-from wake_bridge.edges.service.other_driver import find_other_driver, upstream_processes
-from wake_bridge.edges.service.serving import DaemonState, serving
-from wake_bridge.edges.service.settings_in_force import in_force, settings_of_daemon, where_the_daemon_is
+from wake_bridge.domain.errors import NotRunning, OperationFailed, WakeBridgeError
+from wake_bridge.domain.names import Instant
+from wake_bridge.integrations.service import ServiceStanding, service_manager
+from wake_bridge.integrations.service.launch import launch_of, other_tmux_server, tmux_directory
 from wake_bridge.program_version import program_version
+from wake_bridge.records import time_or_none
+from wake_bridge.storage.graph.upstream import find_other_driver, upstream_processes
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+
+TOLERATED: Final = 60_000
+"""Milliseconds: a clock that is kept right is slewed, or set by less."""
+
+_HINT: Final = "see that the time is right now"
+
+
+def clock(settings: Settings) -> Finding:
+    """Set while the daemon ran, or back since something was recorded."""
+    drift = _drift_of_the_daemon(settings)
+    if abs(drift) > TOLERATED:
+        detail = (
+            f"the clock was set {'back' if drift > 0 else 'forward'} by {abs(drift) // 1000} s while the daemon ran"
+        )
+        return ill("clock", detail, f"{_HINT}, and restart the daemon: its deadlines go by the old one")
+    latest = _latest_record(settings)
+    ahead = latest - SteadyClock().wall()
+    if ahead > TOLERATED:
+        detail = f"the ledger has records of {time_or_none(latest)}, which is {ahead // 1000} s ahead"
+        return ill("clock", detail, f"{_HINT}; a daemon that starts counts them as of now")
+    return well("clock", "has not jumped")
+
+
+def _drift_of_the_daemon(settings: Settings) -> int:
+    """Milliseconds by which the daemon's steady time is ahead of the wall; 0 if there is none to ask."""
+    try:
+        return int(ask(settings.state_dir, "status", timeout=3).get("clock_ahead") or 0)
+    except (NotRunning, OperationFailed):
+        return 0
+
+
+def _latest_record(settings: Settings) -> Instant:
+    try:
+        ledger = LedgerStore.open(settings.state_dir, read_only=True)
+        deliveries = ledger.deliveries(state=None, identity=None, limit=50)
+        ledger.close()
+    except WakeBridgeError:
+        # the check of the ledger says what is wrong with it
+        return Instant(0)
+    return Instant(max((max(one.created_at, one.settled_at or 0) for one in deliveries), default=0))
+
+
+def service(config_option: str | None, settings: Settings) -> list[Finding]:
+    """How it stands, and whether it lingers."""
+    try:
+        manager = service_manager(os.environ)
+    except OperationFailed as none:
+        return [untold("service", str(none), none.hint)]
+    standing = manager.standing()
+    if not standing.installed:
+        return [
+            untold("service", "not installed: the daemon runs as long as its terminal", "`wake-bridge service install`")
+        ]
+    wanted = manager.text(launch_of(config_option, os.environ, settings.state_dir))
+    return [_installed(standing, is_current=standing.text == wanted), _lingering(standing)]
+
+
+def _installed(standing: ServiceStanding, *, is_current: bool) -> Finding:
+    detail = f"{standing.manager}, {standing.file}"
+    if standing.active is None:
+        return untold("service", f"{detail}: {standing.trouble}")
+    if not standing.active:
+        why = standing.trouble or "it does not run"
+        return ill("service", f"{detail}: {why}", "`wake-bridge service install` starts it; `logs` says why it ended")
+    if not standing.starts_at_login:
+        return ill("service", f"{detail}: it is not started at login", "`wake-bridge service install`")
+    if not is_current:
+        return untold("service", f"{detail}: not what this version would install", "`wake-bridge service install`")
+    return well("service", f"{detail}, runs as pid {standing.pid}")
+
+
+def _lingering(standing: ServiceStanding) -> Finding:
+    if standing.lingers is None:
+        return untold("linger", f"{standing.manager} does not say")
+    if not standing.lingers:
+        return ill("linger", "the service ends with your last session", "`loginctl enable-linger` lets it go on")
+    return well("linger", "the service outlives your last session")
+
 
 _STATE: Final = (
     "free some space, or see who deleted the state directory: the daemon goes on by itself when it can write"

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import os
 
-from wake_bridge.doctor.clock import clock
-from wake_bridge.doctor.configuration import configuration, locale_in_force, quiet_hours, screen_profiles
+from wake_bridge.control.settings_in_force import last_good_settings
+from wake_bridge.doctor.agents import adapters, heartbeat, hooks, names, targets, word_to_the_human
 from wake_bridge.doctor.daemons import (
     as_the_daemon_has_them,
+    clock,
     daemon,
     other_daemons,
     program_version_of_the_daemon,
+    service,
     settings_of_the_daemon,
     tmux_as_the_daemon_sees_it,
     upstream_daemon,
 )
+from wake_bridge.doctor.files import (
+    configuration,
+    file_hints,
+    free_disk,
+    graph,
+    graph_file_system,
+    ledger,
+    locale_in_force,
+    log_file,
+    pruner,
+    quiet_hours,
+    screen_profiles,
+    state_directory,
+    state_file_system,
+)
 from wake_bridge.doctor.finding import Finding, ill, untold
-from wake_bridge.doctor.graph import file_hints, graph, graph_file_system, pruner
-from wake_bridge.doctor.hooks import hooks
-from wake_bridge.doctor.reach import adapters, heartbeat, names, targets, word_to_the_human
-from wake_bridge.doctor.service import service
-from wake_bridge.doctor.state import free_disk, ledger, log_file, state_directory, state_file_system
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
-from wake_bridge.edges.service.settings_in_force import last_good_settings
-from wake_bridge.viewpoint import Viewpoint
+from wake_bridge.offline.inspection import Viewpoint
 from wake_bridge.wiring import checked_settings
 
 

@@ -44,7 +44,7 @@ HARNESSES: Final[Mapping[str, Names]] = {
     "cline": Known(("cline",), ("cline", "@cline/cli")),
     "codex": Known(("codex",), ("@openai/codex",)),
     "copilot": Known(("copilot",), ("@github/copilot",)),
-    "fake": Known(modules=("wake_bridge.testing.fake_harness",)),
+    "fake": Known(modules=("wake_bridge.demo.fake_harness",)),
     "gemini": Known(("gemini",), ("@google/gemini-cli",)),
     "gptme": Known(("gptme",), modules=("gptme",)),
     "kilo": Known(("kilo", "kilocode"), ("@kilocode/cli",)),

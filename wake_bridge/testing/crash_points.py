@@ -30,8 +30,8 @@ from wake_bridge.cli.start import main
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ledger_store.database import Database
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.database import Database
 
 CRASH: Final = "WAKE_BRIDGE_TEST_CRASH"
 HALT: Final = "WAKE_BRIDGE_TEST_HALT"

@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import wake_bridge.daemon
-import wake_bridge.edges.logs
+import wake_bridge.storage.logs
 import wake_bridge.wiring
 from wake_bridge.cli.start import main
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.ledger_store.database import Database
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.database import Database
 from wake_bridge.testing.fault_plan import AWAY, FaultPlan
 
 FAULTS: Final = "WAKE_BRIDGE_TEST_FAULTS"
@@ -134,7 +134,7 @@ class FaultyFiles:
             setattr(os, name, self._asking(name, getattr(os, name)))
         os.close = self._closing  # type: ignore[assignment]
         faulty = type("FaultyFileIO", (io.FileIO,), {"write": self._asking("log", io.FileIO.write)})
-        wake_bridge.edges.logs.io = types.SimpleNamespace(FileIO=faulty, TextIOWrapper=io.TextIOWrapper)  # type: ignore[assignment, attr-defined]
+        wake_bridge.storage.logs.io = types.SimpleNamespace(FileIO=faulty, TextIOWrapper=io.TextIOWrapper)  # type: ignore[assignment, attr-defined]
 
     def _closing(self, descriptor: int) -> None:
         self._names.pop(descriptor, None)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.edges.service.control_socket import ask
+from wake_bridge.control.client import ask
+from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.testing import HUNG
-from wake_bridge.testing.sandbox import Sandbox
 
 SESSION: Final = "5e55-1000"
 

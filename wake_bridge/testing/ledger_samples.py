@@ -13,8 +13,8 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, WakePolicy
 from wake_bridge.domain.routing import Binding
-from wake_bridge.edges.ledger_store import LedgerStore
 from wake_bridge.ports.ledger_records import Harvest, NewId, Position
+from wake_bridge.storage.ledger import LedgerStore
 
 AGENT: Final = Identity("@agent")
 START: Final = Instant(1_700_000_000_000)

@@ -1,4 +1,7 @@
-"""An adapter without a surface: one imagined agent that can be put into any state. For tests of the engine.
+"""A channel past the composer into the imagined agents of `memory_adapter`: a harness's own control plane, for tests.
+
+It keeps the contract of native adapters (`wake_bridge.testing.channel_contract`). An agent may stand behind both: what is
+typed and what is sent natively ends in the same `received`.
 
 It keeps the same contract as the real ones (`wake_bridge.testing.adapter_contract`).
 """
@@ -7,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
-from wake_bridge.domain.presence import Evidence, Observation, PresenceState
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,
     Delivered,
+    Failed,
     Journal,
     Nowhere,
     Paper,
@@ -126,3 +131,122 @@ class MemoryAdapter:
     async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
         """Nothing can be wrong with it."""
         return []
+
+
+Answer = Literal["takes it", "refuses", "fails", "takes it and falls silent", "falls silent"]
+
+
+@dataclass(slots=True)
+class ImaginedLine:
+    """One agent's line. `answers` is what comes of the next send; a line that is not open leads nowhere.
+
+    `turn_id` names the running turn while the agent is active. Over a line that is `only_seen` nothing can be sent.
+    """
+
+    agent: ImaginedAgent
+    is_open: bool = True
+    is_loaded: bool = True
+    only_seen: bool = False
+    turn_id: str = "turn-1"
+    answers: Answer = "takes it"
+    sends: int = 0
+
+
+class MemoryChannel:
+    """Delivers over the `lines`, by identity; drafts do not concern it."""
+
+    name: ClassVar[str] = "channel"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        composer_independent=True, can_steer=True, guard="turn id", ack_kind="echo"
+    )
+    Config: ClassVar[type[BaseModel]] = MemoryConfig
+
+    def __init__(self, config: MemoryConfig, context: AdapterContext) -> None:
+        del config
+        self._clock = context.clock
+        self.lines: dict[Identity, ImaginedLine] = {}
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """The identity's line, while it is open."""
+        line = self.lines.get(address.identity)
+        if line is None or not line.is_open:
+            return Nowhere(HoldReason.UNREACHABLE, f"no line to {address.identity} is open")
+        key = f"channel:{address.identity}"
+        return Place(key=key, label=f"the line of {address.identity}", only_seen=line.only_seen)
+
+    async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
+        """What the line says of the agent."""
+        lines = {f"channel:{identity}": line for identity, line in self.lines.items() if line.is_open}
+        return {
+            one.key: f"{lines[one.key].agent.state} {lines[one.key].is_loaded}" for one in places if one.key in lines
+        }
+
+    async def observe(self, place: Place, address: Address) -> Observation:
+        """What the agent says of itself; a draft is not among it."""
+        line = self.lines[address.identity]
+        vote, hold = line.agent.state, None
+        if not line.is_open or not line.is_loaded:
+            vote, hold = PresenceState.UNKNOWN, HoldReason.NOT_LOADED if line.is_open else HoldReason.UNREACHABLE
+        said = Evidence("the line says", vote, source=PresenceSource.CODEX_APP_SERVER, hold=hold)
+        turn_id = line.turn_id if vote is PresenceState.ACTIVE else None
+        return Observation(
+            self._clock.now(), (said,), fingerprint=vote, where=place.label, is_proof=True, active_turn_id=turn_id
+        )
+
+    async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
+        """Send once, after the intent is written; what may have been sent is only looked for."""
+        line = self.lines[address.identity]
+        if wake.progress in {Progress.MAYBE_SUBMITTED, Progress.SUBMITTED}:
+            return await self._look_for(line, wake, journal)
+        refused = _refusal(line, wake, place.label)
+        if refused is not None:
+            return refused
+        await journal(Step.INTENT_SUBMIT, {})
+        line.sends += 1
+        if line.answers == "refuses":
+            await journal(Step.REFUSED, {})
+            return Refused(HoldReason.UNREACHABLE, "the line would not take it", place.label)
+        if line.answers == "fails":
+            await journal(Step.REFUSED, {})
+            return Failed(retryable=True, reason="the line broke before anything was sent")
+        if line.answers != "falls silent":
+            line.agent.received.append(wake.text)
+        if line.answers != "takes it":
+            return Failed(retryable=True, reason="the line fell silent")
+        await journal(Step.SUBMITTED, {})
+        return Delivered(Proof.ACKNOWLEDGED, {"turn": wake.turn_id})
+
+    @staticmethod
+    async def _look_for(line: ImaginedLine, wake: Wake, journal: Journal) -> AttemptOutcome:
+        if any(wake.mark in text for text in line.agent.received):
+            return Delivered(Proof.ACKNOWLEDGED)
+        if not line.is_open:
+            return Unknown({"why": "the line is closed"})
+        await journal(Step.ABSENT, {"why": "the agent's own record does not have it"})
+        return Refused(HoldReason.UNREACHABLE, "it never came in")
+
+    async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
+        """See `Tracer.trace`: by the agent's own record, while the line is open."""
+        del place
+        line = self.lines[address.identity]
+        if any(wake.mark in text for text in line.agent.received):
+            return Trace(Proof.ACKNOWLEDGED, "the agent's own record has it")
+        rests = line.is_open and line.agent.state is PresenceState.IDLE
+        return Trace(Proof.NONE, "the record does not have it" if rests else "no rest is to be seen", is_absent=rests)
+
+    async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:
+        """Nothing can be wrong with it."""
+        return []
+
+
+def _refusal(line: ImaginedLine, wake: Wake, where: str) -> Refused | None:
+    """Why nothing may be sent now; None when it may."""
+    state = line.agent.state
+    if not line.is_open or line.only_seen:
+        return Refused(HoldReason.UNREACHABLE, "the line is closed", where)
+    if not line.is_loaded and not wake.may_start_thread:
+        return Refused(HoldReason.NOT_LOADED, "nobody has the conversation open", where)
+    is_steered = state is PresenceState.ACTIVE and wake.turn_id == line.turn_id
+    if state is not PresenceState.IDLE and not is_steered:
+        return Refused(IMAGINED_HOLDS[state], f"the agent is {state}", where)
+    return None

@@ -1,4 +1,7 @@
-"""A memory core as the graph meets it: real-shaped rows, in the real commit order.
+"""A memory core in a process of its own, driven line by line: a writer that shares nothing with the reader but the file.
+
+with MemoryCoreProcess(path) as core:
+    core.do("send", "@a", "@b", "Review request")
 
     MemoryCore(path).send("@a", "@b", "Review request")
 
@@ -8,14 +11,65 @@ that write an embedded graph. Shapes, triggers and order are those of the real s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self, cast
+
+from wake_bridge.testing import HUNG
+
+Row = tuple[Any, ...]
+
+
+class GraphEye:
+    """One graph file; each look is a connection of its own.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def all(self, statement: str, *values: object) -> list[Row]:
+        """All rows of one statement."""
+        with contextlib.closing(sqlite3.connect(self.path)) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def properties(self, node_id: str) -> dict[str, Any]:
+        """A node's inner object, in the order it was stored."""
+        ((data,),) = self.all("SELECT data FROM Nodes WHERE id = ?", node_id)
+        properties: dict[str, Any] = json.loads(data)["properties"]
+        return properties
+
+    def edge(self, kind: str, source: str) -> dict[str, Any]:
+        """The first edge of a type from a source, as stored."""
+        data = self.all("SELECT data FROM Edges WHERE type = ? AND source = ? ORDER BY rowid", kind, source)[0][0]
+        edge: dict[str, Any] = json.loads(data)
+        return edge
+
+    def log(self, after: int = 0) -> list[str]:
+        """What the log's rows after an id point at: the edge's type or the node's label."""
+        rows = self.all(
+            "SELECT l.entity_type, e.type, json_extract(n.data, '$.label') FROM GraphLog l"
+            " LEFT JOIN Edges e ON e.id = l.entity_id LEFT JOIN Nodes n ON n.id = l.entity_id"
+            " WHERE l.log_id > ? ORDER BY l.log_id",
+            after,
+        )
+        return [kind or label or f"{table}:gone" for table, kind, label in rows]
+
+    def tip(self) -> int:
+        """The highest id the log ever gave."""
+        rows = self.all("SELECT seq FROM sqlite_sequence WHERE name = 'GraphLog'")
+        return int(rows[0][0]) if rows else 0
+
 
 SCHEMA: Final = """
 CREATE TABLE Nodes (id TEXT PRIMARY KEY, user_id TEXT, data TEXT NOT NULL);
@@ -264,3 +318,60 @@ class MemoryCore:
     def prune(self, upto: int) -> None:
         """Delete the log up to a row, as the compactor does."""
         self.sql("DELETE FROM GraphLog WHERE log_id <= ?", upto)
+
+
+class MemoryCoreProcess:
+    """A `MemoryCore` in a process of its own. Use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._calls = cast("IO[str]", self._process.stdin)
+        self._answers = cast("IO[str]", self._process.stdout)
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def do(self, action: str, *values: Any, **named: Any) -> Any:
+        """Have one method of `MemoryCore` called; returns its answer after its commit."""
+        self.start(action, *values, **named)
+        return self.finish()
+
+    def start(self, action: str, *values: Any, **named: Any) -> None:
+        """Have it called without waiting; `finish` gives the answer."""
+        self._calls.write(json.dumps([action, values, named]) + "\n")
+        self._calls.flush()
+
+    def finish(self) -> Any:
+        """The answer to the oldest call that was started; raises `RuntimeError` when the process has ended."""
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError("the memory core process has ended")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process, and with it every lock it holds."""
+        self._calls.close()
+        self._process.wait(timeout=HUNG)
+        self._answers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def main() -> None:
+    """Serve calls from standard input until it ends."""
+    with MemoryCore(Path(sys.argv[1])) as core:
+        for line in sys.stdin:
+            action, values, named = json.loads(line)
+            print(json.dumps(getattr(core, action)(*values, **named)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,11 +15,6 @@ from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.change_log.sqlite_signal import SilentSignal
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
@@ -30,8 +25,12 @@ from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter
-from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
-from wake_bridge.testing.memory_channel import ImaginedLine, MemoryChannel
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import SilentSignal
+from wake_bridge.storage.graph.upstream import LastSyncId
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.ulids import new_ulid
+from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryAdapter, MemoryChannel, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.turned_clock import TurnedClock
 

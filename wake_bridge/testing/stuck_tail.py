@@ -15,7 +15,7 @@ from typing import Final
 import wake_bridge.daemon
 import wake_bridge.wiring
 from wake_bridge.cli.start import main
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
+from wake_bridge.storage.graph.change_log import SqliteGraph
 
 STUCK: Final = "WAKE_BRIDGE_TEST_STUCK"
 COMMAND: Final = ("-m", "wake_bridge.testing.stuck_tail")

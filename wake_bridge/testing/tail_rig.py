@@ -10,16 +10,16 @@ from typing import Final, Self
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.change_log.sqlite_signal import SilentSignal, signal_for
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.steady_clock import SteadyClock
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import SilentSignal, signal_for
+from wake_bridge.storage.graph.upstream import LastSyncId
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing import HUNG
 
 PATIENCE: Final = HUNG

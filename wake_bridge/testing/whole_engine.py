@@ -12,11 +12,6 @@ from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Instant
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.change_log.sqlite_signal import SilentSignal
-from wake_bridge.edges.ledger_store import LedgerStore
-from wake_bridge.edges.service.cursor_file import LastSyncId
-from wake_bridge.edges.ulids import new_ulid
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
@@ -28,6 +23,11 @@ from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import SilentSignal
+from wake_bridge.storage.graph.upstream import LastSyncId
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.turned_clock import TurnedClock

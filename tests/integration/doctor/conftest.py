@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.doctor import Finding, examine
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
-from wake_bridge.testing.sandbox import QUICK
 
 
 class SoundWorld:

@@ -93,7 +93,7 @@ def no_inotify_left(setup: Setup) -> None:
     def refuse(_: Path) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    setup.monkeypatch.setattr("wake_bridge.edges.change_log.inotify_signal._watch", refuse)
+    setup.monkeypatch.setattr("wake_bridge.storage.graph.signal._watch", refuse)
 
 
 def watching_switched_off(setup: Setup) -> None:
@@ -192,7 +192,7 @@ def two_daemons_for_one_graph(setup: Setup) -> None:
 
 
 def a_daemon_of(setup: Setup, graph: Path, state_dir: Path) -> None:
-    hold = "from wake_bridge.edges.service.graph_lock import GraphLock; from pathlib import Path; import sys; "
+    hold = "from wake_bridge.control.graph_lock import GraphLock; from pathlib import Path; import sys; "
     lock = "lock = GraphLock(Path(sys.argv[1]), Path(sys.argv[2])); lock.acquire(); "
     a_process(setup, str(graph), str(state_dir), first=hold + lock)
 
@@ -231,7 +231,7 @@ def a_shell_in_another_server(setup: Setup) -> None:
 PRIVATE_TMP = """
 import subprocess, sys
 from pathlib import Path
-from wake_bridge.edges.service.instance_lock import InstanceLock
+from wake_bridge.control.instance_lock import InstanceLock
 with InstanceLock(Path(sys.argv[1])):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/tmp"], check=True)
     print("up", flush=True)
@@ -291,7 +291,7 @@ def a_clock_that_was_set_back(setup: Setup) -> None:
 
 
 def a_clock_that_was_set_while_the_daemon_ran(setup: Setup) -> None:
-    setup.monkeypatch.setattr("wake_bridge.doctor.clock.ask", lambda *_, **__: {"clock_ahead": -3 * HOUR})
+    setup.monkeypatch.setattr("wake_bridge.doctor.daemons.ask", lambda *_, **__: {"clock_ahead": -3 * HOUR})
 
 
 def night(setup: Setup) -> None:

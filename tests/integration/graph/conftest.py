@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.edges.graph.graph_schema import create_embedded_graph
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import put_identity
-from wake_bridge.testing.graph_eye import GraphEye
+from wake_bridge.storage.graph.nodes import put_identity
+from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.testing.memory_core import GraphEye
 
 REAL = Path(__file__).parents[2] / "fixtures/neo-real.sqlite"
 NOW = "2026-11-27T21:53:52.502Z"

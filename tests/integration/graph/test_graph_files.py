@@ -20,15 +20,14 @@ from wake_bridge.domain.errors import (
     SourceUnavailable,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.edges.graph import graph_file
-from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.graph_schema import APPLICATION_ID, create_embedded_graph
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import put_identity
-from wake_bridge.edges.graph.mailbox import Draft, send, unread_mail_of
-from wake_bridge.edges.graph.task_moves import grant, move_task
-from wake_bridge.testing.graph_eye import GraphEye
-from wake_bridge.testing.memory_core import MemoryCore
+from wake_bridge.storage.graph import file as graph_file
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.mailbox import Draft, send, unread_mail_of
+from wake_bridge.storage.graph.nodes import put_identity
+from wake_bridge.storage.graph.schema import APPLICATION_ID, create_embedded_graph
+from wake_bridge.storage.graph.tasks import grant, move_task
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.testing.memory_core import GraphEye, MemoryCore
 
 NOW = "2026-11-27T21:53:52.502Z"
 LATER = "2026-11-27T21:54:00.000Z"

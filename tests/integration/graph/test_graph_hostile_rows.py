@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
-from wake_bridge.edges.change_log.sqlite_bounds import LARGEST_VALUE
-from wake_bridge.edges.change_log.sqlite_graph import SqliteGraph
-from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import find_identity, put_identity
-from wake_bridge.edges.graph.mailbox import (
+from wake_bridge.storage.graph.bounds import LARGEST_VALUE
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,
     SetAside,
@@ -30,8 +28,17 @@ from wake_bridge.edges.graph.mailbox import (
     send,
     unread_mail_of,
 )
-from wake_bridge.edges.graph.subscription_nodes import Wish, require_subscription, shown_subscription, subscribe, update
-from wake_bridge.edges.graph.task_moves import move_task
+from wake_bridge.storage.graph.nodes import (
+    Wish,
+    find_identity,
+    put_identity,
+    require_subscription,
+    shown_subscription,
+    subscribe,
+    update,
+)
+from wake_bridge.storage.graph.tasks import move_task
+from wake_bridge.storage.graph.writer import GraphWriter
 
 NOW: Final = "2026-11-28T10:00:00.000Z"
 GOOD: Final = '{"label":"MESSAGE","properties":{"from":"@ada","to":"@bob","subject":"fine"}}'

@@ -11,12 +11,12 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.edges.change_log import sqlite_bounds
-from wake_bridge.edges.graph.graph_file import GraphFile
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import put_identity
-from wake_bridge.edges.graph.mailbox import Draft, mark_read, require_mail, send, unread_mail_of
-from wake_bridge.testing.graph_eye import GraphEye
+from wake_bridge.storage.graph import bounds as sqlite_bounds
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send, unread_mail_of
+from wake_bridge.storage.graph.nodes import put_identity
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"
 LATER = "2026-11-27T21:54:00.000Z"

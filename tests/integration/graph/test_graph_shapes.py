@@ -12,11 +12,11 @@ from wake_bridge.domain.errors import (
     OperationFailed,
 )
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.identity_nodes import put_identity
-from wake_bridge.edges.graph.mailbox import Draft, send
-from wake_bridge.edges.graph.task_moves import grant
-from wake_bridge.testing.graph_eye import GraphEye
+from wake_bridge.storage.graph.mailbox import Draft, send
+from wake_bridge.storage.graph.nodes import put_identity
+from wake_bridge.storage.graph.tasks import grant
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"
 LATER = "2026-11-27T21:54:00.000Z"

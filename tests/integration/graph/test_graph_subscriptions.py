@@ -10,9 +10,9 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import Trigger, WakePolicy
-from wake_bridge.edges.graph.graph_writer import GraphWriter
-from wake_bridge.edges.graph.subscription_nodes import Wish, subscribe, unsubscribe, update
-from wake_bridge.testing.graph_eye import GraphEye
+from wake_bridge.storage.graph.nodes import Wish, subscribe, unsubscribe, update
+from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"
 LATER = "2026-11-27T21:54:00.000Z"

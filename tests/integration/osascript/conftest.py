@@ -13,8 +13,8 @@ from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Place, Wake
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.mac_desktop import MacDesktop
 
 MARK = "01JZ8Q5T3VXKM2N4P6R8SAVCWD"

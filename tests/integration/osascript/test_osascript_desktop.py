@@ -15,8 +15,8 @@ from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, Delivered, Nowhere, Place, Refused, Unknown
+from wake_bridge.system.clock import SteadyClock
 
 SCRIPTS = Path(wake_bridge_adapters.osascript.perform.__file__).parent / "scripts"
 COPIED = "what the person copied"

@@ -17,14 +17,13 @@ from wake_bridge_adapters.pane_lock import lock_path
 from wake_bridge_adapters.tmux import TmuxAdapter
 from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import Look, PrivateTmux, Typist
 from wake_bridge.domain.delivery import Progress, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, single_vote
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Nowhere, Place, Wake
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import Look, PrivateTmux
-from wake_bridge.testing.typist import Typist
 
 QUIET = 2.0
 """Seconds of `typing_quiet` in these tests: the least there is."""

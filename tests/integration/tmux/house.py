@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.integration.tmux.conftest import Resident, Scene
+from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.testing import HUNG
-from wake_bridge.testing.tmux_server import PrivateTmux
-from wake_bridge.testing.typist import Typist
 
 SIZES: Final = {"80x24": (80, 24), "200x50": (200, 50), "50x20": (50, 20)}
 ONLOOKERS: Final = ("nobody", "a client", "a nested client")

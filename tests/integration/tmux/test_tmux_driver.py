@@ -20,8 +20,8 @@ from wake_bridge_adapters.tmux.processes import started_at
 
 from wake_bridge.domain.delivery import Hold, HoldReason, Progress, Step
 from wake_bridge.domain.names import Identity
-from wake_bridge.edges.steady_clock import SteadyClock
 from wake_bridge.ports.adapter import AdapterContext, Delivered, Refused
+from wake_bridge.system.clock import SteadyClock
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Resident, Scene

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 if TYPE_CHECKING:
     import subprocess

@@ -13,10 +13,9 @@ import pytest
 from wake_bridge_adapters.tmux import TmuxAdapter
 from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
-from wake_bridge.edges.steady_clock import SteadyClock
+from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.ports.adapter import AdapterContext, Herald
-from wake_bridge.testing.tmux_server import PrivateTmux
-from wake_bridge.testing.typist import Typist
+from wake_bridge.system.clock import SteadyClock
 
 LINE = "wake-bridge: @agent cannot be woken"
 

@@ -143,7 +143,7 @@ def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene: Scene
     """DESIGN §5: an explicit `[targets].harness` replaces the recognition."""
     agent = scene.resident()
     other = scene.directory / "unheard-of.py"
-    other.write_text("import runpy; runpy.run_module('wake_bridge.testing.fake_harness', run_name='__main__')\n")
+    other.write_text("import runpy; runpy.run_module('wake_bridge.demo.fake_harness', run_name='__main__')\n")
     agent = scene.resident("renamed")
     command = agent.fake.command()
     agent.fake.shows("exit")

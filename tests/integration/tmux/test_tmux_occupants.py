@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import Look
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import Look
 
 if TYPE_CHECKING:
     from pathlib import Path

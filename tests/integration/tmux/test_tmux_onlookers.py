@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from wake_bridge.demo.tmux_server import Typist
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Delivered, Refused
-from wake_bridge.testing.typist import Typist
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Resident, Scene

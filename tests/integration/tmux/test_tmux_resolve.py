@@ -14,11 +14,11 @@ from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.panes import panes_of
 
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Identity
 from wake_bridge.ports.adapter import Delivered, Nowhere, Place, Refused
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import pytest
 from wake_bridge_adapters.screens.profile import Profile, load_profiles
 from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
 
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.tmux_server import PrivateTmux
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import PrivateTmux
 
 
 def _fake(*, lost_when_stopped: bool) -> Profile:

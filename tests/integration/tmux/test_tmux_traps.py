@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from wake_bridge.testing.fake_harness import FakeHarness
-from wake_bridge.testing.typist import Typist
+from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.demo.tmux_server import Typist
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene

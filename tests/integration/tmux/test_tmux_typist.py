@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wake_bridge.demo.tmux_server import Typist
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Wake
-from wake_bridge.testing.typist import Typist
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Journal, Resident, Scene

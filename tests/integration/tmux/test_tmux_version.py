@@ -11,10 +11,10 @@ import pytest
 from wake_bridge_adapters.screens import load_profiles, profile_text
 from wake_bridge_adapters.tmux import occupants
 
+from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.ports.adapter import Check, Delivered, Refused
-from wake_bridge.testing.fake_harness import FakeHarness
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -46,7 +46,7 @@ def _program(scene: Scene, version: str) -> tuple[FakeHarness, list[str]]:
     script = scene.directory / "fakeagent" / "versions" / version
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(
-        f"#!{python}\nimport runpy; runpy.run_module('wake_bridge.testing.fake_harness', run_name='__main__')\n"
+        f"#!{python}\nimport runpy; runpy.run_module('wake_bridge.demo.fake_harness', run_name='__main__')\n"
     )
     script.chmod(0o755)
     return fake, [str(script), *options]

@@ -17,9 +17,9 @@ import pytest
 from tests.integration.tmux.conftest import Scene
 from tests.integration.tmux.house import ONLOOKERS, ROOMS, SIZES, Cell, House
 from tests.integration.tmux.trap_table import TRAPS, Come, Trap
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import HoldReason, Step
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Nowhere, Refused, Unknown, Wake
-from wake_bridge.testing.tmux_server import PrivateTmux
 
 PERSONS_KEYS_WITHIN: Final = 5.0
 """Seconds for a person's keys to be read by the agent."""

@@ -13,10 +13,9 @@ from typing import Any, Final, Self
 
 from websockets.sync.client import unix_connect
 
+from wake_bridge.demo.fake_harness import terminal
 from wake_bridge.testing import HUNG
-from wake_bridge.testing.fake_app_server import terminal
-from wake_bridge.testing.fake_app_server.book import Book
-from wake_bridge.testing.fake_app_server.server import SOCKET
+from wake_bridge.testing.fake_app_server.server import SOCKET, Book
 
 READS: Final = frozenset(
     {"initialize", "thread/loaded/list", "thread/read", "thread/turns/list", "thread/items/list", "thread/queue/list"}

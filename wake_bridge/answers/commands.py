@@ -1,0 +1,131 @@
+"""What the daemon answers to commands on its control socket (DESIGN §9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wake_bridge.control.server import Answer, Handler
+from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.heartbeat import HEARTBEAT
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.engine.watch.look import presence_of, reach_of
+from wake_bridge.engine.watch.overview import overview
+from wake_bridge.engine.watch.prospects import Prospects
+from wake_bridge.ports.adapter import PaneLister
+from wake_bridge.program_version import program_version
+from wake_bridge.records import (
+    glance_record,
+    overview_record,
+    presence_record,
+    reach_record,
+    routes_record,
+    time_or_none,
+)
+from wake_bridge.storage.logs import where_logs_go
+from wake_bridge.wiring import Parts
+
+
+class Answers:
+    """Answers out of the daemon's parts.
+
+    Args:
+        parts: the running daemon.
+        since: when it started, by the wall clock.
+        reload: takes the configuration over again; answers what was wrong with it.
+        other_driver: what else drives the same directory, or an empty string.
+        refused: why the settings that were read last were not taken over; empty if they were.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        since: Instant,
+        reload: Callable[[], ConfigurationInvalid | None],
+        other_driver: Callable[[], str],
+        refused: Callable[[], str],
+    ) -> None:
+        self._parts = parts
+        self._since = since
+        self._reload_configuration = reload
+        self._other_driver = other_driver
+        self._refused = refused
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """One for each command."""
+        return {
+            "poke": self._poke,
+            "reload": self._reload,
+            "status": self._status,
+            "presence": self._presence,
+            "routes": self._routes,
+            "overview": self._overview,
+            "panes": self._panes,
+            "reach": self._reach,
+        }
+
+    async def _poke(self, request: Mapping[str, Any]) -> Answer:
+        if moved := request.get("moved"):
+            self._parts.watch.has_moved(Identity(str(moved)))
+        self._parts.tail.poke()
+        self._parts.deliverer.look_at(None)
+        return {"ok": True}
+
+    async def _reload(self, _: Mapping[str, Any]) -> Answer:
+        refused = self._reload_configuration()
+        if refused is not None:
+            raise refused
+        return {"ok": True}
+
+    async def _status(self, _: Mapping[str, Any]) -> Answer:
+        parts, tail = self._parts, self._parts.tail
+        return {
+            "pid": os.getpid(),
+            "cursor": tail.cursor,
+            "tip": tail.tip,
+            "epoch": tail.epoch,
+            "active_routes": tail.active_routes,
+            "nudged": len(parts.heartbeat.served()) if HEARTBEAT in parts.bench.adapters else 0,
+            "since": time_or_none(self._since),
+            "graph_trouble": tail.away or None,
+            "state_trouble": parts.ledger.trouble or None,
+            "heals": tail.heals,
+            "other_driver": self._other_driver() or None,
+            "log": where_logs_go() or None,
+            "version": program_version(),
+            "settings_refused": self._refused() or None,
+            "clock_ahead": parts.clock.now() - parts.clock.wall(),
+        }
+
+    async def _presence(self, request: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        identity = Identity(str(request.get("identity", "")))
+        seen = await presence_of(identity, parts.routes, parts.watch, parts.current, parts.clock)
+        return presence_record(identity, seen)
+
+    async def _routes(self, request: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        identity = Identity(str(request.get("identity", "")))
+        prospects = Prospects(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
+        verdict = await prospects.look_everywhere()
+        degraded = parts.ledger.degraded(identity)
+        return routes_record(identity, prospects.all, prospects.authority, verdict, degraded)
+
+    async def _reach(self, request: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        asked = [Identity(str(one)) for one in request.get("identities", ())]
+        return {one: reach_record(await reach_of(one, parts.routes, parts.watch)) for one in asked}
+
+    async def _overview(self, _: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
+        limits, now = parts.current.settings.limits, parts.clock.now()
+        rows = overview(parts.ledger, everybody, parts.watch.sighted, limits, now)
+        return {"agents": [overview_record(row) for row in rows]}
+
+    async def _panes(self, _: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        listers = {name for name, one in parts.bench.adapters.items() if isinstance(one, PaneLister)}
+        seen = await parts.watch.look_at_all(listers)
+        return {"panes": [glance_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}

@@ -1,0 +1,371 @@
+"""The configuration in the engine's words and units; and which of its changes only a restart takes over (DESIGN §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from wake_bridge.config.fields import Configuration, Table
+from wake_bridge.config.sources import (
+    SESSION_VARIABLE,
+    Gathered,
+    Key,
+    Mistake,
+    closest,
+    from_text,
+    gather,
+    mistakes_in,
+    shown,
+    spelled,
+)
+from wake_bridge.domain.digest import DigestStyle, action_template
+from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.guards import Limits, QuietHours
+from wake_bridge.domain.matching import MatchingRules, TargetRule
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.engine.settings import EngineSettings, TargetSettings
+from wake_bridge.system.files import (
+    ConfigPlace,
+    default_graph_file,
+    default_screens_directory,
+    default_state_directory,
+    expanded,
+    locate_config,
+    why_another_could_add,
+    why_another_could_change,
+)
+
+ADAPTER_GROUP: Final = "wake_bridge.adapters"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is in force, and where it came from.
+
+    `config_file` is the file that was, or would be, read; `source_files` those that were. `log_file` is None where
+    nothing is configured, `screens_directory` where no profiles of one's own are to be read; `own_screens` is where
+    they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
+    subscriptions that name none. `origins` says where each key was set; what is missing there has its default.
+    """
+
+    config: Configuration
+    config_file: Path
+    source_files: tuple[Path, ...]
+    graph_path: Path
+    state_dir: Path
+    log_file: Path | None = None
+    screens_directory: Path | None = None
+    own_screens: Path = field(default_factory=default_screens_directory)
+    fallback_pane: str = ""
+    origins: Mapping[Key, str] = field(default_factory=dict)
+
+
+def installed_adapters() -> tuple[str, ...]:
+    """Names behind the entry points `wake_bridge.adapters`, without importing any of them."""
+    return tuple(sorted(point.name for point in entry_points(group=ADAPTER_GROUP)))
+
+
+def load_settings(
+    config_option: str | None,
+    environment: Mapping[str, str],
+    *,
+    adapter_models: Mapping[str, type[BaseModel]] | None = None,
+) -> Settings:
+    """Read and judge the configuration that `--config`, the environment or the platform names.
+
+    Args:
+        config_option: the value of `--config`, if given.
+        environment: the process's environment.
+        adapter_models: the config models of the adapters, to judge their tables as well; without them only the tables'
+            names are judged, and no adapter needs to be imported.
+
+    Raises:
+        ConfigurationInvalid: with every mistake found in `problems`.
+    """
+    return load_settings_at(locate_config(config_option, environment), environment, adapter_models=adapter_models)
+
+
+def load_settings_at(
+    place: ConfigPlace,
+    environment: Mapping[str, str],
+    *,
+    adapter_models: Mapping[str, type[BaseModel]] | None = None,
+) -> Settings:
+    """Read and judge the configuration at `place`; see `load_settings`."""
+    gathered = gather(place, environment, installed_adapters)
+    mistakes = list(gathered.mistakes)
+    config = Configuration()
+    try:
+        config = Configuration.model_validate(gathered.tree)
+    except ValidationError as error:
+        mistakes += mistakes_in(error, Configuration, gathered.origins, unset=str(place.path))
+    mistakes += _adapter_mistakes(gathered.tree, gathered.origins, adapter_models)
+    _raise_for(mistakes, place.path)
+    settings = _resolve(config, place, gathered, environment)
+    _raise_for(_untrusted_profiles(settings.screens_directory), place.path)
+    return settings
+
+
+def validate_adapter_tables(settings: Settings, adapter_models: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel]:
+    """The settings of each adapter, made by its own model; an adapter without a table gets its defaults.
+
+    Raises:
+        ConfigurationInvalid: with every mistake in any `[adapters.NAME]` table.
+    """
+    tree = {"adapters": settings.config.adapters}
+    _raise_for(_adapter_mistakes(tree, settings.origins, adapter_models), settings.config_file)
+    return {
+        name: model.model_validate(_typed(settings.config.adapters.get(name, {}), name, model, settings.origins))
+        for name, model in adapter_models.items()
+    }
+
+
+def _untrusted_profiles(directory: Path | None) -> list[Mistake]:
+    """Profiles that another user could have written, and what only looks like one: a pipe would be waited for."""
+    if directory is None or not directory.is_dir():
+        return []
+    if why := why_another_could_add(directory):
+        return [Mistake(str(directory), "", why)]
+    profiles = sorted(directory.glob("*.toml"))
+    untrusted = [Mistake(str(one), "", why) for one in profiles if (why := why_another_could_change(one))]
+    return untrusted + [Mistake(str(one), "", "is no file") for one in profiles if one.exists() and not one.is_file()]
+
+
+def _adapter_mistakes(
+    tree: Mapping[str, object], origins: Mapping[Key, str], models: Mapping[str, type[BaseModel]] | None
+) -> list[Mistake]:
+    tables, targets = tree.get("adapters"), tree.get("targets")
+    tables = tables if isinstance(tables, dict) else {}
+    chosen = [
+        (("targets", str(identity), "adapter"), table["adapter"])
+        for identity, table in (targets.items() if isinstance(targets, dict) else ())
+        if isinstance(table, dict) and isinstance(table.get("adapter"), str)
+    ]
+    if not tables and not chosen:
+        return []
+    names = tuple(models) if models is not None else installed_adapters()
+    mistakes = [
+        _unknown_adapter(key, str(name), names, origins)
+        for key, name in [*((("adapters", name), name) for name in tables), *chosen]
+        if name not in names
+    ]
+    for name, table in tables.items():
+        if models is None or name not in models or not isinstance(table, dict):
+            continue
+        try:
+            models[name].model_validate(_typed(table, name, models[name], origins))
+        except ValidationError as error:
+            key = ("adapters", name)
+            mistakes += mistakes_in(error, models[name], origins, unset=origins.get(key, ""), prefix=key)
+    return mistakes
+
+
+def _unknown_adapter(key: Key, name: str, names: Collection[str], origins: Mapping[Key, str]) -> Mistake:
+    return Mistake(
+        source=origins.get(key, ""),
+        key=spelled(key),
+        value=shown(name, key[-1]) if key[0] == "targets" else "",
+        reason=f"no adapter named {name} is installed (there are: {', '.join(names) or 'none'})",
+        meant=closest(name, names),
+    )
+
+
+def _typed(
+    table: Mapping[str, object], name: str, model: type[BaseModel], origins: Mapping[Key, str]
+) -> dict[str, object]:
+    """The table with the text of environment variables read as the types of the model's defaults."""
+    typed = dict(table)
+    for key, value in table.items():
+        known = model.model_fields.get(key)
+        if known is not None and isinstance(value, str) and origins.get(("adapters", name, key), "").startswith("$"):
+            typed[key] = from_text(value, known.get_default(call_default_factory=True))
+    return typed
+
+
+def _raise_for(mistakes: list[Mistake], path: Path) -> None:
+    if not mistakes:
+        return
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    raise ConfigurationInvalid(
+        f"the configuration has {count}",
+        str(path),
+        hint="correct what is listed; config.example.toml explains every key",
+        problems=tuple(str(mistake) for mistake in mistakes),
+    )
+
+
+def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, environment: Mapping[str, str]) -> Settings:
+    def real(key: Key, text: str) -> Path | None:
+        """A path as meant where it was written: beside the file, or from the working directory of an override."""
+        if not text:
+            return None
+        path = expanded(text)
+        return path.absolute() if gathered.origins.get(key, "").startswith("$") else place.path.parent / path
+
+    screens, own_screens = real(("screens", "directory"), config.screens.directory), default_screens_directory()
+    if screens is None and own_screens.is_dir():
+        screens = own_screens
+    return Settings(
+        config=config,
+        config_file=place.path,
+        source_files=(place.path,) if gathered.was_read else (),
+        graph_path=real(("graph", "path"), config.graph.path) or default_graph_file(),
+        state_dir=real(("daemon", "state_dir"), config.daemon.state_dir) or default_state_directory(),
+        log_file=real(("daemon", "log_file"), config.daemon.log_file),
+        screens_directory=screens,
+        own_screens=screens or own_screens,
+        fallback_pane=environment.get(SESSION_VARIABLE, ""),
+        origins=gathered.origins,
+    )
+
+
+SECOND = 1000
+"""Milliseconds."""
+
+
+def matching_rules(settings: Settings, known_adapters: Collection[str] | None = None) -> MatchingRules:
+    """The rules that follow from the settings; `known_adapters` None means that nobody asked."""
+    config = settings.config
+    default = config.policy.default
+    return MatchingRules(
+        targets={
+            Identity(name): TargetRule(window=table.window, policy=table.policy)
+            for name, table in config.targets.items()
+        },
+        default_policy=None if default == "auto" else WakePolicy(default),
+        default_window=config.coalesce.window,
+        catch_up=config.policy.catch_up * SECOND,
+        user_scope=config.graph.user_scope,
+        serve=frozenset(config.graph.serve),
+        known_adapters=None if known_adapters is None else frozenset(known_adapters),
+    )
+
+
+def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
+    """The configuration in the engine's words and units."""
+    config = settings.config
+    return EngineSettings(
+        targets={
+            Identity(name): TargetSettings(
+                adapter=table.adapter,
+                pane=table.pane,
+                socket=table.socket,
+                harness=table.harness,
+                agent=table.agent,
+                directory=table.directory,
+                steer=table.steer,
+                may_start_thread=table.may_start_thread,
+                wants_bodies=table.digest == "full",
+                allow_from=frozenset(table.allow_from),
+            )
+            for name, table in config.targets.items()
+        },
+        targets_written=_written(settings),
+        fallback_pane=settings.fallback_pane,
+        limits=Limits(
+            refractory=config.coalesce.refractory,
+            storm=config.limits.storm,
+            storm_period=config.limits.storm_period,
+            wakes_per_hour=config.limits.wakes_per_hour,
+            wakes_per_day=config.limits.wakes_per_day,
+            thread_wakes=config.limits.thread_wakes,
+        ),
+        quiet_hours=QuietHours.parse(config.policy.quiet_hours),
+        digest=DigestStyle(
+            max_lines=config.digest.max_lines,
+            header=config.digest.header,
+            action=action_template(config.digest.action, embedded=embedded),
+        ),
+        lease=_milliseconds(config.delivery.lease),
+        ack_deadline=_milliseconds(config.delivery.ack_deadline),
+        max_attempts=config.delivery.max_attempts,
+        unknown_again=_milliseconds(config.delivery.unknown_again),
+        fresh_for=_milliseconds(config.presence.fresh_for),
+        relook_min=_milliseconds(config.presence.relook.min),
+        relook_max=_milliseconds(config.presence.relook.max),
+        notice_after=_milliseconds(config.human.notice_after),
+        heartbeat_cooldown=_milliseconds(config.heartbeat.cooldown),
+    )
+
+
+NEEDS_RESTART: Final = ("adapters", "daemon", "graph", "heartbeat.interval")
+"""Tables and keys that a reload leaves as they were when the daemon started: its places, what it opened, its timers."""
+
+RELOADED: Final = ("daemon.log_level",)
+"""What lies in such a table, and is taken over all the same."""
+
+
+def waits_for_restart(key: str) -> bool:
+    """Whether a reload leaves the key as it was; spelled as TOML spells it."""
+    return key not in RELOADED and any(key == one or key.startswith(f"{one}.") for one in NEEDS_RESTART)
+
+
+def needs_restart(old: Settings, new: Settings) -> list[str]:
+    """The changed keys that a reload cannot take over: the graph, the daemon's places, the tmux sockets."""
+    return [key for key in changed_keys(old, new) if waits_for_restart(key)]
+
+
+def changed_keys(old: Settings, new: Settings) -> list[str]:
+    """Every key that differs, spelled as TOML spells it; a target or an adapter's table as a whole.
+
+    What either was told by its environment is no difference: two processes may have different ones.
+    """
+    overridden = {spelled(key) for one in (old, new) for key, origin in one.origins.items() if origin.startswith("$")}
+    return sorted(
+        key
+        for key in _differences(old.config, new.config, ())
+        if not any(one == key or one.startswith(f"{key}.") for one in overridden)
+    )
+
+
+def _differences(old: Any, new: Any, key: Key) -> Iterator[str]:
+    if isinstance(old, Table) and key[:1] not in {("targets",), ("adapters",)}:
+        for name in type(old).model_fields:
+            yield from _differences(getattr(old, name), getattr(new, name), (*key, name))
+    elif isinstance(old, Mapping) and len(key) == 1:
+        for name in {*old, *new}:
+            yield from _differences(old.get(name), new.get(name), (*key, name))
+    elif old != new:
+        yield spelled(key)
+
+
+def taken_over(started: Settings, read: Settings) -> Settings:
+    """What a daemon goes by that started with the one and has read the other since.
+
+    Args:
+        started: the settings with which it started.
+        read: those that a reload has read.
+    """
+    before, after = started.config, read.config
+    config = after.model_copy(
+        update={
+            "graph": before.graph,
+            "daemon": before.daemon.model_copy(update={"log_level": after.daemon.log_level}),
+            "heartbeat": after.heartbeat.model_copy(update={"interval": before.heartbeat.interval}),
+            "adapters": before.adapters,
+        }
+    )
+    origins = {key: origin for key, origin in read.origins.items() if not waits_for_restart(spelled(key))}
+    origins |= {key: origin for key, origin in started.origins.items() if waits_for_restart(spelled(key))}
+    return replace(
+        read,
+        config=config,
+        graph_path=started.graph_path,
+        state_dir=started.state_dir,
+        log_file=started.log_file,
+        origins=origins,
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def _written(settings: Settings) -> Instant:
+    """When the configuration was last written; long ago if there is none."""
+    return Instant(max((_milliseconds(file.stat().st_mtime) for file in settings.source_files), default=EPOCH_START))

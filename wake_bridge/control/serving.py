@@ -1,0 +1,117 @@
+"""Which daemon serves a state directory, and whether it can still write there: one answer for all commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from wake_bridge.control.client import ask, listens
+from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of
+from wake_bridge.control.instance_lock import Holder, Liveness, holder, liveness
+from wake_bridge.domain.errors import NotRunning, OperationFailed
+
+ASKED_AGAIN_AFTER: Final = (0.02, 0.05, 0.1)
+"""Seconds between two questions to a daemon that has its lock, and has not signed it yet."""
+
+DELETED: Final = "its state directory was deleted while it ran, and is not back yet: no wake is sent"
+PATIENCE: Final = 3.0
+"""Seconds to wait for its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How the daemon stands. `told` is its own answer, empty where it gave none; `trouble` why it cannot write, or empty."""
+
+    running: Liveness
+    holder: Holder | None = None
+    trouble: str = ""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    listens: bool = True
+
+    @property
+    def state(self) -> DaemonState:
+        """The one judgement: who holds the lock and does not listen yet is starting, or about to end."""
+        return _STATES[self.running] if self.running != "yes" or self.listens else DaemonState.STARTING
+
+
+class DaemonState(StrEnum):
+    """How a daemon stands, for who waits for it."""
+
+    RUNNING = "running"
+    STARTING = "starting"
+    NOT_RUNNING = "not running"
+    CANNOT_TELL = "cannot tell whether it runs"
+
+
+_STATES: Final[Mapping[Liveness, DaemonState]] = {
+    "yes": DaemonState.RUNNING,
+    "no": DaemonState.NOT_RUNNING,
+    "cannot_tell": DaemonState.CANNOT_TELL,
+}
+
+
+def daemon_state(state_dir: Path) -> DaemonState:
+    """How the daemon of a state directory stands, without a question to it; never raises."""
+    running = liveness(state_dir)
+    return Serving(running, listens=running == "yes" and listens(state_dir)).state
+
+
+def state_dir_in_use(graph: Path, configured: Path) -> Path:
+    """Where the daemon that serves the graph now keeps its state: there a command has to act, whatever is configured.
+
+    Returns:
+        `configured` where no daemon serves the graph, or nobody can tell.
+
+    Raises:
+        OperationFailed: one serves it, and does not say where it keeps its state.
+    """
+    try:
+        found = daemon_of(graph)
+        for wait in ASKED_AGAIN_AFTER:
+            if found is None or found.state_dir:
+                break
+            time.sleep(wait)
+            found = daemon_of(graph)
+    except OSError:
+        return configured
+    if found is None:
+        return configured
+    if not found.state_dir:
+        raise OperationFailed(
+            "a daemon serves this graph, and does not say where it keeps its state",
+            str(graph),
+            hint=f"nothing was done; look into {LOCK_DIRECTORY}, or start the daemon again",
+        )
+    theirs = Path(found.state_dir)
+    with suppress(OSError):
+        return configured if theirs.samefile(configured) else theirs
+    return theirs
+
+
+def serving(state_dir: Path, graph: Path) -> Serving:
+    """Look at the locks, then ask it; never raises."""
+    try:
+        found = holder(state_dir)
+    except OSError:
+        return Serving("cannot_tell")
+    if found is not None:
+        told: Mapping[str, Any] = {}
+        is_listening = True
+        # it may hold the lock and be starting, stopping or stuck: the ledger still tells the rest
+        try:
+            told = ask(state_dir, "status", timeout=PATIENCE)
+        except NotRunning:
+            is_listening = False
+        except OperationFailed:
+            pass
+        return Serving("yes", found, str(told.get("state_trouble") or ""), told, is_listening)
+    with suppress(OSError):
+        found = daemon_of(graph)
+        if found is not None and found.state_dir == str(state_dir):
+            return Serving("yes", found, DELETED)
+    return Serving("no")

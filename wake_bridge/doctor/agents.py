@@ -1,0 +1,178 @@
+"""Whether wakes can go out: adapters, each identity's place, and the hooks in the harnesses' settings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wake_bridge.config.settings import Settings
+from wake_bridge.control.client import ask
+from wake_bridge.doctor.finding import Finding, ill, untold, well
+from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.errors import NotRunning, OperationFailed
+from wake_bridge.domain.guards import DAY, spent_budget
+from wake_bridge.domain.heartbeat import HEARTBEAT
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.routing import Route
+from wake_bridge.integrations.agent_files import read_files_record
+from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
+from wake_bridge.offline.inspection import Viewpoint
+from wake_bridge.panes import fragile_names, steps, whose
+from wake_bridge.ports.adapter import Herald, Place
+from wake_bridge.records import time_or_none
+from wake_bridge.storage.ledger import LedgerStore
+
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_WHAT_FIRST: Final = {"codex": "start Codex again; it asks once whether it trusts them (`/hooks`)"}
+
+
+def hooks(settings: Settings) -> list[Finding]:
+    """One finding for each harness that has ours."""
+    try:
+        written = {one.what for one in read_files_record(settings.state_dir)}
+    except OperationFailed as damaged:
+        return [untold("hooks", str(damaged), damaged.hint)]
+    installed = [harness for harness, what in PURPOSES.items() if what in written]
+    if not installed:
+        return []
+    try:
+        called = ask(settings.state_dir, "sessions")["sessions"]
+    except (NotRunning, OperationFailed):
+        return [untold(PURPOSES[one], "installed; the daemon, which they call, does not answer") for one in installed]
+    return [_finding(one, [each for each in called if each["harness"] == one]) for one in installed]
+
+
+def _finding(harness: str, called: Sequence[Mapping[str, Any]]) -> Finding:
+    check = PURPOSES[harness]
+    if not called:
+        first = _WHAT_FIRST.get(harness, f"start {harness} again: it reads its settings at its start")
+        return untold(check, "installed, and none has called in since the daemon started", first)
+    known = [one for one in called if one["identity"]]
+    latest = min(known or called, key=lambda one: one["ago"])
+    if not known:
+        return untold(
+            check, f"called in {_ago(latest['ago'])}, for no identity", "run `wake-bridge bind @ID` inside that agent"
+        )
+    named = ", ".join(sorted({one["identity"] for one in known}))
+    return well(check, f"called in {_ago(latest['ago'])}, for {named}")
+
+
+def _ago(seconds: int) -> str:
+    if seconds < _MINUTE:
+        return f"{seconds} s ago"
+    return f"{seconds // _MINUTE} min ago" if seconds < _HOUR else f"{seconds // _HOUR} h ago"
+
+
+NOBODY_THERE: Final = frozenset({HoldReason.NO_AGENT, HoldReason.PANE_DEAD, HoldReason.UNREACHABLE})
+
+
+async def adapters(view: Viewpoint) -> list[Finding]:
+    """Each one that is installed, and what it says of its surroundings."""
+    findings = [
+        ill(
+            f"adapter {entry.name}",
+            entry.trouble,
+            "reinstall it, in an environment where no other package has its name",
+        )
+        if entry.trouble or entry.kind is None
+        else untold(f"adapter {entry.name}", entry.unavailable)
+        if entry.unavailable
+        else well(f"adapter {entry.name}", entry.module)
+        for entry in view.bench.catalogue
+    ]
+    if not findings:
+        hint = "install the package: a bare checkout has no entry points"
+        findings.append(ill("adapters", "none is installed", hint))
+    for adapter in view.bench.adapters.values():
+        findings += [
+            Finding(check, ok, detail, "" if ok else hint) for check, ok, detail, hint in await adapter.probe()
+        ]
+    return findings
+
+
+async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
+    """Where each identity is reached now, and whether it may still be woken there."""
+    findings: list[Finding] = []
+    for identity, reach in (await view.reach(view.identities())).items():
+        findings += _set_aside(view, identity)
+        if reach.hold is not None:
+            findings.append(ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity)))
+            continue
+        found = [(route, await view.watch.locate(route)) for route in view.routes.of(identity)]
+        reached = [(route, place) for route, place in found if isinstance(place, Place) and place.key == reach.key]
+        if not reached:
+            # only the daemon sees it
+            where = f"{reach.where}, by {reach.adapter}"
+            findings += [well(f"target {identity}", where), _budget(view, settings, identity, reach.key)]
+            continue
+        route, place = reached[0]
+        findings += [await _occupied(view, identity, route, place), _budget(view, settings, identity, place.key)]
+        findings += [
+            Finding(f"{check} {identity}", ok, detail, hint)
+            for check, ok, detail, hint in await view.checks_of_agent(identity)
+        ]
+    return findings
+
+
+async def names(view: Viewpoint, settings: Settings) -> Finding:
+    """Whether what leads to each identity goes on to mean it."""
+    fragile = await fragile_names(view, settings, view.identities())
+    return untold("names", whose(fragile), steps(fragile)) if fragile else well("names", "they last")
+
+
+def heartbeat(view: Viewpoint) -> Finding:
+    """Whom the heartbeat nudges now."""
+    if HEARTBEAT not in view.bench.adapters:
+        return untold("heartbeat", "switched off", "`[adapters.heartbeat] enabled` switches it on")
+    served = ", ".join(view.nudged()) or "nobody: every identity has another driver, or no place"
+    return well("heartbeat", f"nudges {served}")
+
+
+def word_to_the_human(view: Viewpoint, settings: Settings) -> Finding:
+    """Whether a person can be told (`[human] command`)."""
+    command = settings.config.human.command
+    check = "word to the human"
+    if not command and not any(isinstance(one, Herald) for one in view.bench.adapters.values()):
+        return untold(check, "only in the log and in `status`", "set [human] command")
+    if not command:
+        return well(check, "a line in the tmux client that was used last")
+    found = shutil.which(command[0])
+    if found:
+        return well(check, found)
+    hint = "give its whole path in [human] command: a service has another PATH than your shell"
+    return ill(check, f"there is no {command[0]}", hint)
+
+
+def _set_aside(view: Viewpoint, identity: Identity) -> list[Finding]:
+    """The routes that failed and have not answered since."""
+    hint = f"the daemon asks it again by itself; `wake-bridge routes {identity}` shows which route serves"
+    return [
+        untold(f"route {one.adapter} {identity}", f"set aside since {time_or_none(one.at)}: {one.why}", hint)
+        for one in view.degraded
+        if one.identity == identity
+    ]
+
+
+async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Place) -> Finding:
+    seen = await view.watch.look(route, place)
+    if seen.hold not in NOBODY_THERE:
+        return well(f"target {identity}", place.label)
+    detail = f"{place.label}: {seen.detail}"
+    return ill(f"target {identity}", detail, Hold(seen.hold, seen.detail, place.label).remedy(identity))
+
+
+def _budget(view: Viewpoint, settings: Settings, identity: Identity, key: str) -> Finding:
+    now = view.clock.now()
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    lifted_at = ledger.limits_lifted_at(identity)
+    past = ledger.past_wakes(Instant(now - DAY))
+    here = [one.at for one in past if one.counts_for(identity, key) and one.at > lifted_at]
+    ledger.close()
+    spent = spent_budget(here, view.current.settings.limits, now)
+    check = f"budget {identity}"
+    if spent is None:
+        return well(check, f"{len(here)} wakes since yesterday")
+    why, frees_at = spent
+    return ill(check, f"spent: {why}, until {time_or_none(frees_at)}", f"`wake-bridge resume {identity}` lifts it")

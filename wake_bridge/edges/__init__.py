@@ -1,1 +1,0 @@
-"""Where the engine meets files, SQLite, the environment and the service manager."""

@@ -1,0 +1,1 @@
+"""What stands around us: adapters, agents' files, service managers, hooks, the person."""

@@ -1,0 +1,22 @@
+"""What the agents must be told and allowed, written into their own files and taken back again (DESIGN §9)."""
+
+from __future__ import annotations
+
+from wake_bridge.integrations.agent_files.files import FileChange
+from wake_bridge.integrations.agent_files.git_exclude import plan_excludes, untracked_files
+from wake_bridge.integrations.agent_files.hook_settings import take_traces
+from wake_bridge.integrations.agent_files.plan import apply, plan_files
+from wake_bridge.integrations.agent_files.record import Removal, plan_removal, read_files_record, remove
+
+__all__ = [
+    "FileChange",
+    "Removal",
+    "apply",
+    "plan_excludes",
+    "plan_files",
+    "plan_removal",
+    "read_files_record",
+    "remove",
+    "take_traces",
+    "untracked_files",
+]

@@ -1,0 +1,110 @@
+"""What a command can tell without the daemon: what became of something, how everybody stands (CONTRACT)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from wake_bridge.config.settings import Settings, engine_settings, installed_adapters, matching_rules
+from wake_bridge.control.serving import serving
+from wake_bridge.domain.case import Teller
+from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
+from wake_bridge.engine.inquest.inquest import Inquest, Report
+from wake_bridge.engine.settings import Current
+from wake_bridge.engine.watch.overview import Row, overview
+from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.glance import book_of
+from wake_bridge.storage.graph.nodes import find_identity
+from wake_bridge.storage.graph.upstream import find_other_driver
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+
+
+def look_into(settings: Settings, asked: str, identity: Identity | None, clock: Callable[[Instant], str]) -> Report:
+    """What became of a message, a task or a log row; changes nothing.
+
+    Args:
+        settings: the settings in force.
+        asked: the id or the number, as it was given.
+        identity: whose case; None for everybody concerned.
+        clock: an instant in words of the person's own clock.
+
+    Raises:
+        NotFound: neither graph nor ledger know it, or the identity.
+        SourceError: the graph cannot be read, and the ledger alone knows nothing of it.
+        LedgerError: the ledger cannot be read.
+    """
+    steady = SteadyClock()
+    daemon = serving(settings.state_dir, settings.graph_path)
+    log = SqliteGraph(settings.graph_path)
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    try:
+        # what the graph adds to the settings concerns the digest alone
+        current = Current(engine_settings(settings, embedded=True))
+        inquest = Inquest(
+            log,
+            ledger,
+            matching_rules(settings, installed_adapters()),
+            current,
+            Switchboard(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
+            is_running=daemon.running != "no",
+            teller=Teller(steady.now(), clock),
+        )
+        report = inquest.about(asked, identity)
+        if daemon.trouble:
+            unwritten = f"the daemon sends no wake, for it cannot write down what it does: {daemon.trouble}"
+            return replace(report, notes=[*report.notes, unwritten])
+        return report
+    finally:
+        ledger.close()
+        log.close()
+
+
+def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent] = ()) -> list[Hold]:
+    """All that would hold a wake of the identity now, as the daemon would judge it, but for what its pane shows.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    clock = SteadyClock()
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    try:
+        current = Current(engine_settings(settings, embedded=True))
+        switchboard = Switchboard(ledger, current, clock, lambda: find_other_driver(settings.state_dir))
+        limits, participation = current.settings.limits, _participation(settings, identity)
+        return holds_now(ledger, switchboard, limits, identity, clock.now(), events=events, participation=participation)
+    finally:
+        ledger.close()
+
+
+def _participation(settings: Settings, identity: Identity) -> str:
+    with suppress(SourceError), GraphFile(settings.graph_path) as graph:
+        node = find_identity(graph, identity)
+        return str((node.properties.get("participationStatus") if node else None) or "active")
+    return "active"
+
+
+def overview_without_daemon(settings: Settings) -> list[Row]:
+    """How every identity stands, from the ledger alone: nobody watches the panes. Raises `LedgerError`."""
+    ledger = LedgerStore.open(settings.state_dir, read_only=True)
+    try:
+        limits = engine_settings(settings, embedded=True).limits
+        return overview(ledger, _reachable(settings), lambda _: None, limits, SteadyClock().now())
+    finally:
+        ledger.close()
+
+
+def _reachable(settings: Settings) -> set[Identity]:
+    """Everyone with a subscription that can wake, or a target; the targets alone where the graph cannot be read."""
+    targets = {Identity(name) for name in settings.config.targets}
+    try:
+        with GraphFile(settings.graph_path) as graph:
+            return targets | book_of(graph, settings).identities()
+    except SourceError:
+        return targets

@@ -1,0 +1,215 @@
+"""Domain values as the JSON records of CONTRACT: one shape, for commands and for the control socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.presence import LOOKS_IDLE, Evidence, Presence, PresenceState
+from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.route_table import TABLE, Verdict
+from wake_bridge.domain.routing import Authority, Inject, Prospect, Start, Steer, hold_because_of
+from wake_bridge.engine.watch.overview import Row
+from wake_bridge.system.clock import timestamp_of_instant
+
+if TYPE_CHECKING:
+    from wake_bridge.engine.watch.look import Reach, Seen
+
+
+MOVES: Final[dict[type, str]] = {Start: "start", Steer: "steer", Inject: "inject", Hold: "hold"}
+
+
+def routes_record(
+    identity: Identity,
+    prospects: Sequence[Prospect],
+    authority: Authority,
+    verdict: Verdict,
+    degraded: Mapping[str, str],
+) -> dict[str, Any]:
+    """What `routes --explain` prints: each route in order, what the table says now, and all its rows.
+
+    `degraded` says why an adapter is set aside.
+    """
+    rows = {route.adapter: row for route, row in verdict.passed}
+    if verdict.route is not None:
+        rows[verdict.route.adapter] = verdict.row
+    return {
+        "agentIdentity": identity,
+        "authority": {"steer": authority.steer, "mayStartThread": authority.may_start_thread},
+        "decision": _decision(identity, verdict),
+        "routes": [_route(one, rows.get(one.route.adapter), degraded) for one in prospects],
+        "table": [
+            {
+                "part": row.part,
+                "row": row.name,
+                "when": row.when,
+                "then": row.then,
+                "decides": row.name == verdict.row,
+                "passed": [route.adapter for route, name in verdict.passed if name == row.name],
+            }
+            for row in TABLE
+        ],
+    }
+
+
+def _decision(identity: Identity, verdict: Verdict) -> dict[str, Any]:
+    decision = verdict.decision
+    hold = decision if isinstance(decision, Hold) else None
+    return {
+        "move": MOVES[type(decision)],
+        "row": verdict.row,
+        "route": verdict.route.adapter if verdict.route is not None else None,
+        "turnId": decision.turn_id if isinstance(decision, Steer) else None,
+        "holdReason": hold.reason if hold else None,
+        "why": hold.detail if hold else None,
+        "where": (hold.where or None) if hold else None,
+        "remedy": hold.told(identity) if hold else None,
+    }
+
+
+def _route(prospect: Prospect, row: str | None, degraded: Mapping[str, str]) -> dict[str, Any]:
+    seen, nowhere = prospect.presence, prospect.nowhere
+    return {
+        "route": prospect.route.adapter,
+        "row": row,
+        "reachable": seen is not None,
+        "where": (seen.where if seen else nowhere.where if nowhere else "") or None,
+        "presence": seen.state if seen else None,
+        "source": seen.source if seen else None,
+        "activeTurnId": seen.active_turn_id if seen else None,
+        "why": seen.detail if seen else nowhere.detail if nowhere else None,
+        "onlySeen": prospect.only_seen,
+        "degraded": degraded.get(prospect.route.adapter),
+        "capabilities": asdict(prospect.route.capabilities),
+    }
+
+
+Record = Mapping[str, Any]
+
+
+def time_or_none(instant: Instant | None) -> str | None:
+    """ISO-8601 with milliseconds, or None for "never"."""
+    return timestamp_of_instant(instant) if instant else None
+
+
+def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str, Any]:
+    """One line of `deliveries`."""
+    members = list(events)
+    waits = delivery.hold if not delivery.state.is_terminal else None
+    return {
+        "id": delivery.id,
+        "target": delivery.identity,
+        "adapter": delivery.adapter or None,
+        "pane": delivery.where or (waits.where if waits else "") or None,
+        "state": delivery.state,
+        "outcome": delivery.outcome,
+        "proof": int(delivery.proof),
+        "hold_reason": waits.reason if waits else None,
+        "hold_detail": waits.detail if waits else None,
+        "remedy": waits.told(delivery.identity) if waits else None,
+        "next_look": time_or_none(waits.next_look_at) if waits else None,
+        "attempts": delivery.attempts,
+        "event_count": len(members),
+        "events": [{"logId": one.log_id, "kind": one.kind, "subject_key": one.subject_key} for one in members],
+        "digest": delivery.digest or None,
+        "dueAt": time_or_none(delivery.due_at) if delivery.state is DeliveryState.PENDING else None,
+        "createdAt": time_or_none(delivery.created_at),
+        "settledAt": time_or_none(delivery.settled_at),
+    }
+
+
+def hold_record(delivery: Delivery) -> dict[str, Any]:
+    """What `status` says of a delivery that waits."""
+    full = delivery_record(delivery, ())
+    return {key: full[key] for key in ("id", "target", "pane", "hold_reason", "hold_detail", "remedy", "next_look")}
+
+
+def journal_record(entry: JournalEntry) -> dict[str, Any]:
+    """One line of a delivery's journal."""
+    return {"at": time_or_none(entry.at), "step": entry.step, "detail": entry.detail}
+
+
+def overview_record(row: Row) -> dict[str, Any]:
+    """One line of the live table."""
+    return {
+        "agentIdentity": row.identity,
+        "presence": row.sighted.state if row.sighted else None,
+        "looksLike": row.sighted.looks_like if row.sighted else None,
+        "since": time_or_none(row.sighted.since) if row.sighted else None,
+        "route": (row.sighted.adapter if row.sighted else "") or None,
+        "where": (row.sighted.where if row.sighted else "") or (row.hold.where if row.hold else "") or None,
+        "waiting": row.waiting,
+        "holdReason": row.hold.reason if row.hold else None,
+        "heldFor": held_because(row.hold, row.identity) if row.hold else None,
+        "heldSince": time_or_none(row.held_since),
+        "nextLook": time_or_none(row.next_look),
+        "lastWake": time_or_none(row.last_wake),
+        "budget": asdict(row.budget),
+    }
+
+
+def reach_record(reach: Reach) -> dict[str, Any]:
+    """Where an identity can be woken, as the daemon answers it to commands."""
+    return asdict(reach)
+
+
+def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
+    """What `presence` prints. Evidence that does not weigh is only a note; the one that decides is marked."""
+    presence = seen.presence
+    held = presence.state is not PresenceState.IDLE
+    return {
+        "agentIdentity": identity,
+        "state": presence.state,
+        "activeTurnId": presence.active_turn_id,
+        "source": presence.source,
+        "lastSeenAt": time_or_none(presence.seen_at),
+        "capabilities": [*presence.capabilities, *(seen.capabilities.words if seen.capabilities else ())],
+        "route": seen.adapter or None,
+        "where": presence.where or None,
+        "why": presence.detail,
+        "holdReason": presence.hold,
+        "remedy": hold_because_of(presence).told(identity) if held else None,
+        "evidence": [
+            *(piece for other in seen.others for piece in _pieces_of(other)),
+            *(_piece(one, seen.adapter, decides=one == presence.decided_by) for one in presence.evidence),
+        ],
+    }
+
+
+def glance_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
+    """What the daemon tells `panes` of one place. Idle, or moving, takes two looks to know."""
+    is_of_two = presence.state is PresenceState.IDLE or (presence.wants_second_look and presence.detail != LOOKS_IDLE)
+    return {
+        "adapter": adapter,
+        "key": key,
+        "state": presence.state,
+        "why": presence.detail,
+        "looks": 2 if is_of_two else 1,
+    }
+
+
+def _pieces_of(prospect: Prospect) -> list[dict[str, Any]]:
+    """What another route showed, or why it led nowhere."""
+    adapter = prospect.route.adapter
+    if prospect.nowhere is not None:
+        hold = prospect.nowhere
+        gone = Evidence(hold.reason, PresenceState.UNKNOWN, saw=hold.detail, region="target", weighs=False)
+        return [_piece(gone, adapter, decides=False)]
+    return [_piece(one, adapter, decides=False) for one in (prospect.presence.evidence if prospect.presence else ())]
+
+
+def _piece(one: Evidence, adapter: str, *, decides: bool) -> dict[str, Any]:
+    return {
+        "source": one.source,
+        "route": adapter or None,
+        "rule": one.rule,
+        "region": one.region,
+        "saw": one.saw,
+        "vote": one.vote,
+        "weighs": one.weighs,
+        "decides": decides,
+    }

@@ -1,0 +1,1 @@
+"""What is kept: the graph that is read, the ledger that is written, the logs."""

@@ -1,0 +1,63 @@
+"""The graph at a glance: where its log ends, and how many routes are active. Quick to import: `status` asks often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wake_bridge.config.settings import Settings
+from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.storage.graph.file import GraphFile
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do.
+
+    `nudged` counts the identities that are left to the heartbeat; 0 where that is switched off.
+    """
+
+    tip: int | None = None
+    active_routes: int = 0
+    nudged: int = 0
+    embedded: bool = False
+    journal_mode: str = ""
+    trouble: str = ""
+    hint: str = ""
+
+
+def standing(settings: Settings, bound: Iterable[Identity] = ()) -> Standing:
+    """Where the graph's log ends and who can be woken, `bound` ones included; never raises."""
+    try:
+        with GraphFile(settings.graph_path) as graph:
+            book = book_of(graph, settings)
+            return Standing(
+                tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
+                active_routes=book.active_routes,
+                nudged=_nudged(book, settings, bound),
+                embedded=graph.is_embedded,
+                journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
+            )
+    except SourceError as error:
+        return Standing(trouble=str(error), hint=error.hint)
+
+
+def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:
+    """All subscriptions, as the daemon judges them."""
+    targets = settings.config.targets
+    serve = settings.config.graph.serve
+    book = SubscriptionBook(embedded=graph.is_embedded, serve=serve, has_target=lambda who: who in targets)
+    for node in graph.nodes(SUBSCRIPTION_LABEL):
+        book.put(parse_subscription(node.id, node.properties))
+    return book
+
+
+def _nudged(book: SubscriptionBook, settings: Settings, bound: Iterable[Identity]) -> int:
+    if not settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True):
+        return 0
+    known = drivers(book, {*bound, *map(Identity, settings.config.targets)})
+    return sum(driver is Driver.HEARTBEAT for driver in known.values())

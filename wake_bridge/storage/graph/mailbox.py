@@ -1,0 +1,269 @@
+"""Mail in the graph: sent in the real services' shapes and order, found unread, marked read (DESIGN §2)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
+from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from, read_mark
+from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
+from wake_bridge.domain.subscriptions import plain_tag
+from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY
+from wake_bridge.storage.graph.bounds import is_too_large
+from wake_bridge.storage.graph.file import REPAIR, GraphFile, Node, owner_of
+from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
+from wake_bridge.storage.graph.pieces import LETTERS, UNMARKED, Row, keys_of, letter, message_in, rows_of
+from wake_bridge.storage.graph.rows import Unreadable, stored, text
+from wake_bridge.storage.graph.writer import GraphWriter
+
+# by columns of the edge alone: nothing of what it holds is loaded for it; + keeps SQLite from walking through all mail
+# of the recipient for each message, which takes the square of their number
+_ADDRESSED: Final = """
+    SELECT e.rowid FROM Edges e
+    WHERE ((e.type = 'DELIVERED_TO' AND e.target = ?1)
+        OR (e.type = 'SENT_TO' AND e.target = ?1 AND NOT EXISTS (
+            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND +d.target = ?1))
+        OR (e.type = 'SENT_TO' AND e.target = 'AGENT:*' AND NOT EXISTS (
+            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO')))
+"""
+_ALL: Final = f"{_ADDRESSED} ORDER BY e.rowid"
+_ONE: Final = f"{_ADDRESSED} AND e.source = ?2 ORDER BY e.rowid"
+_UNREAD: Final = f"""{LETTERS}
+    WHERE CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
+        COALESCE(json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt'), '')
+            {UNMARKED}
+        AND COALESCE(
+            json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt'), '')
+            {UNMARKED}
+    ELSE 1 END
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message to be sent. `window` are the seconds it may wait for company, None where the subscription decides."""
+
+    sender: str
+    recipient: str
+    subject: str
+    body: str = ""
+    priority: Priority = Priority.NORMAL
+    tags: tuple[str, ...] = ()
+    reply_to: str | None = None
+    is_task: bool = False
+    policy: WakePolicy | None = None
+    window: int | None = None
+    suppress_wake: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message as it lies in somebody's mailbox.
+
+    `table` and `row_id` say what carries its read state: the recipient's own edge for a broadcast, else the node.
+    `recipient` is whose mailbox it is.
+    """
+
+    message: Node
+    table: Literal["Nodes", "Edges"]
+    row_id: str
+    is_read: bool
+    recipient: str
+
+    def without_text(self) -> Mail:
+        """The same, for whoever has shown it: many at once may not fit into memory."""
+        return replace(self, message=replace(self.message, properties={}))
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Mail that is addressed to somebody and cannot be read: the message, the row that is at fault, and why."""
+
+    message_id: str
+    row_id: str
+    why: str
+
+
+def send(graph: GraphWriter, draft: Draft, now: str) -> str:
+    """Send a message: node, SENT_BY, SENT_TO, DELIVERED_TO to each recipient of a broadcast, thread, tags.
+
+    Each step is a transaction of its own, as the real services commit.
+
+    Returns:
+        The message's id.
+
+    Raises:
+        NotFound: sender, recipient or the message it answers does not exist; nothing was written.
+    """
+    parent = require_message(graph, draft.reply_to) if draft.reply_to else None
+    thread = (parent.properties.get("partOfThread") or parent.id) if parent is not None else None
+    tags = tuple(dict.fromkeys(tag for tag in (plain_tag(tag.strip()) for tag in draft.tags) if tag))
+    for end in (draft.sender, draft.recipient):
+        if graph.node(end) is None:
+            raise NotFound("the graph has no such node", end, hint="`wake-bridge agent list` shows who there is")
+    message_id = f"MESSAGE:{uuid.uuid4()}"
+    graph.put_node(message_id, MESSAGE_LABEL, _message(graph, draft, thread, tags, now))
+
+    ownership = {"userId": owner_of(draft.sender), "sharedEntity": True}
+    stamped = {"timestamp": now, **ownership}
+    graph.link(message_id, draft.sender, "SENT_BY", stamped)
+    graph.link(message_id, draft.recipient, "SENT_TO", stamped)
+    if draft.recipient == BROADCAST:
+        for recipient in audience(graph, draft.sender):
+            receipt = {"deliveredAt": now, "readAt": None, "deliveryKind": "broadcast", **ownership}
+            graph.link(message_id, recipient, "DELIVERED_TO", receipt)
+    if parent is not None:
+        graph.link(message_id, parent.id, "IN_REPLY_TO", stamped)
+        if graph.node(str(thread)) is not None:
+            graph.link(message_id, str(thread), "PART_OF_THREAD", stamped)
+    for tag in tags:
+        if graph.node(tag) is None:
+            concept = {"name": tag, "description": "", "canonicalConceptId": tag, "userId": None}
+            graph.put_node(tag, "CONCEPT", concept)
+        graph.link(message_id, tag, "TAGGED_CONCEPT", stamped)
+    return message_id
+
+
+def audience(graph: GraphFile, sender: str) -> list[str]:
+    """Who receives a broadcast: every agent but its sender, benched ones included."""
+    agents = (node for node in graph.nodes(IDENTITY_LABEL) if node.properties.get("accountType") == "agent")
+    return [node.id for node in agents if node.id != sender]
+
+
+def require_message(graph: GraphFile, message_id: str) -> Node:
+    """A message that must exist.
+
+    Raises:
+        NotFound: there is none.
+    """
+    node = graph.node(message_id)
+    if node is None or node.label != MESSAGE_LABEL:
+        raise NotFound("there is no such message", message_id, hint="`wake-bridge inbox @ID` lists unread ones")
+    return node
+
+
+def mailbox_of(graph: GraphFile, identity: str) -> Iterator[Mail | SetAside]:
+    """What an identity has neither read nor put away, in the order it was sent; its own broadcasts are not.
+
+    A row that cannot be read is set aside, and hides none behind it. Rows are loaded a few at a time.
+    """
+    for row in _rows(graph, keys_of(graph, _ALL, identity), _UNREAD):
+        one = _mail(graph, row, identity)
+        if isinstance(one, SetAside) or (one and not one.is_read and not _is_own_broadcast(one)):
+            yield one
+
+
+def unread_mail_of(graph: GraphFile, identity: str) -> list[Mail]:
+    """The same, of what can be read."""
+    return [one for one in mailbox_of(graph, identity) if isinstance(one, Mail)]
+
+
+def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
+    """One message in an identity's mailbox, read or not.
+
+    Raises:
+        NotFound: there is no such message, or it is not addressed to the identity.
+        OperationFailed: it cannot be read.
+    """
+    require_message(graph, message_id)
+    for row in _rows(graph, keys_of(graph, _ONE, identity, message_id), LETTERS):
+        one = _mail(graph, row, identity)
+        if isinstance(one, SetAside):
+            raise OperationFailed(f"the message cannot be read: {one.why}", one.row_id, hint=REPAIR)
+        if one is not None:
+            return one
+    raise NotFound(
+        f"the message is not addressed to {identity}", message_id, hint=f"try `wake-bridge inbox {identity}`"
+    )
+
+
+def mark_read(graph: GraphWriter, mails: Iterable[Mail], now: str) -> None:
+    """Set `readAt` where each message's read state lies; one that was read before keeps its time."""
+    for mail in mails:
+        if mail.is_read or (mail.message.is_whole and _is_marked(graph, mail, now)):
+            continue
+        if mail.table == "Nodes":
+            # what is too large cannot be changed: an edge of the recipient's own says it, as with a broadcast
+            receipt = {"deliveredAt": now, "readAt": now, "deliveryKind": "direct", "userId": owner_of(mail.recipient)}
+            graph.link(mail.message.id, mail.recipient, "DELIVERED_TO", receipt)
+
+
+def _is_marked(graph: GraphWriter, mail: Mail, now: str) -> bool:
+    """Set `readAt` where it lies; answers whether there was room for it."""
+    try:
+        graph.set_property(mail.table, mail.row_id, "readAt", now)
+    except SourceUnavailable as error:
+        if not is_too_large(error.__cause__):
+            raise
+        return False
+    return True
+
+
+def _rows(graph: GraphFile, keys: Sequence[int], statement: str) -> Iterator[Row]:
+    return rows_of(graph, keys, statement, lambda key: letter(graph, key))
+
+
+def _mail(graph: GraphFile, row: Row, identity: str) -> Mail | SetAside | None:
+    """The mail that an edge addresses; None where it starts from something else."""
+    message_id, edge_id, kind = text(row[0]), text(row[2]), text(row[5])
+    try:
+        message = message_in(graph, message_id, row[1])
+    except Unreadable as why:
+        return SetAside(message_id, message_id, str(why))
+    if message.label != MESSAGE_LABEL:
+        return None
+    try:
+        edge = stored(row[6])
+    except Unreadable as why:
+        return SetAside(message_id, edge_id, str(why))
+    by_edge = kind == "DELIVERED_TO"
+    if not edge.is_whole:
+        return SetAside(message_id, edge_id, f"it is too large to read ({row[6]})")
+    if isinstance(unusable := message_from(message_id, message.properties), Unusable):
+        return SetAside(message_id, message_id, unusable.why)
+    return Mail(
+        Node(message_id, MESSAGE_LABEL, dict(message.properties), is_whole=message.is_whole),
+        "Edges" if by_edge else "Nodes",
+        edge_id if by_edge else message_id,
+        is_read=read_mark(edge.properties if by_edge else message.properties) is not None,
+        recipient=identity,
+    )
+
+
+def _is_own_broadcast(mail: Mail) -> bool:
+    properties = mail.message.properties
+    return properties.get("to") == BROADCAST and properties.get("from") == mail.recipient
+
+
+def _message(graph: GraphFile, draft: Draft, thread: str | None, tags: tuple[str, ...], now: str) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "name": draft.subject,
+        "description": "",
+        "subject": draft.subject,
+        "bodyText": draft.body,
+        "priority": draft.priority.value,
+        "sentAt": now,
+        "readAt": None,
+        "from": draft.sender,
+        "to": draft.recipient,
+        "inReplyTo": draft.reply_to,
+        "partOfThread": thread,
+        "taggedConcepts": list(tags),
+        "wakeSuppressed": draft.suppress_wake,
+        "userId": owner_of(draft.sender),
+        "sharedEntity": True,
+    }
+    if draft.policy is not None:
+        properties["wakePolicy"] = draft.policy.value
+    if draft.window is not None:
+        properties["wakeWindow"] = draft.window
+    if draft.is_task:
+        direct = draft.recipient != BROADCAST
+        properties["task"] = {"state": "Submitted", **({"assignee": draft.recipient} if direct else {})}
+        # services that write typed task rows trust an assignee only with this mark beside it
+        if direct and graph.has_events:
+            properties["taskAssignmentAuthority"] = ASSIGNMENT_AUTHORITY
+    return properties

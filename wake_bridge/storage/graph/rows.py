@@ -1,0 +1,175 @@
+"""Rows of the graph as values. Nothing in them is trusted: a row that cannot be read is a value too (DESIGN §2)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from wake_bridge.domain.facts import MAIL_EDGES
+from wake_bridge.domain.messages import MESSAGE_LABEL
+from wake_bridge.domain.names import LogId
+from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, EdgeRow, Json, LogEntry
+from wake_bridge.storage.graph.bounds import Large
+
+NOTHING: Final[Json] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The JSON of a node or an edge: its label (empty for an edge) and its properties, or only the first of them."""
+
+    label: str
+    properties: Json
+    is_whole: bool = True
+
+
+class Unreadable(ValueError):
+    """A stored JSON that is none, or not of the right shape; says why."""
+
+
+def text(value: object) -> str:
+    """A column as text, whatever was stored in it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return "" if value is None else str(value)
+
+
+def stored(data: object) -> Stored:
+    """Read the JSON of a node or an edge: the one decoder of everything that is stored. Raises `Unreadable`.
+
+    Of a value that is too large it gives what the beginning tells.
+    """
+    if isinstance(data, Stored):
+        return data
+    if isinstance(data, Large):
+        return _beginning(data)
+    whole = _object(data)
+    properties = whole.get("properties", NOTHING)
+    if not isinstance(properties, dict):
+        raise Unreadable("its properties are no object")
+    label = whole.get("label")
+    return Stored(label if isinstance(label, str) else "", properties)
+
+
+def stored_or_none(data: object) -> Stored | None:
+    """The same, with None for what cannot be read."""
+    try:
+        return stored(data)
+    except Unreadable:
+        return None
+
+
+def without_body(node: Stored) -> Stored:
+    """A node without the text of a message: a page of them may hold a thousand."""
+    return replace(node, properties={name: value for name, value in node.properties.items() if name != "bodyText"})
+
+
+def edge_row(edge_id: object, source: object, target: object, kind: object, properties: Json) -> EdgeRow:
+    """An edge from its columns."""
+    return EdgeRow(text(edge_id), text(source), text(target), text(kind), properties)
+
+
+class RowReader:
+    """Turns the rows of one page into entries; a message that many edges start from is read once, without its body."""
+
+    def __init__(self) -> None:
+        self._messages: dict[bytes, Stored] = {}
+
+    def entry(self, row: tuple[Any, ...]) -> LogEntry | BrokenRow:
+        """Read one row of `sqlite_graph`'s page query. Never raises."""
+        log_id, entity_type, entity_id, event_id, payload, *pointed_at = row
+        where = LogId(log_id), text(entity_type), text(entity_id)
+        try:
+            match where[1]:
+                case "nodes":
+                    return self._node_entry(where, pointed_at)
+                case "edges":
+                    return self._edge_entry(where, pointed_at)
+                case "task_state_changed":
+                    return self._typed_entry(where, event_id, payload, pointed_at)
+                case _:
+                    return LogEntry(*where)
+        except Unreadable as reason:
+            return BrokenRow(where[0], where[2], str(reason))
+
+    def _node_entry(self, where: tuple[LogId, str, str], pointed_at: list[Any]) -> LogEntry:
+        node_id, data = pointed_at[0], pointed_at[1]
+        if node_id is None:
+            return LogEntry(*where)
+        node = stored(data)
+        if not node.is_whole and node.label not in IDENTITY_LABELS:
+            raise Unreadable(f"it is too large to read ({data})")
+        return LogEntry(*where, label=node.label, node=node.properties)
+
+    def _edge_entry(self, where: tuple[LogId, str, str], pointed_at: list[Any]) -> LogEntry:
+        edge_id, source, target, kind, data, message_id, message = pointed_at[2:]
+        link = stored(data)
+        if not link.is_whole:
+            raise Unreadable(f"it is too large to read ({data})")
+        edge = edge_row(edge_id, source, target, kind, link.properties)
+        if edge.type not in MAIL_EDGES:
+            return LogEntry(*where, edge=edge)
+        return LogEntry(*where, edge=edge, message=self._message(message_id, message))
+
+    def _typed_entry(
+        self, where: tuple[LogId, str, str], event_id: object, payload: object, pointed_at: list[Any]
+    ) -> LogEntry:
+        message = stored_or_none(pointed_at[8]) if pointed_at[7] is not None else None
+        return LogEntry(
+            *where,
+            message=message.properties if message and message.label == MESSAGE_LABEL else None,
+            event_id=text(event_id) or None,
+            payload=_object(payload),
+        )
+
+    def _message(self, message_id: bytes | None, data: bytes) -> Json | None:
+        """Properties of the MESSAGE an edge starts from; None if it starts from something else, or from nothing."""
+        if message_id is None:
+            return None
+        if message_id not in self._messages:
+            self._messages[message_id] = without_body(stored(data))
+        message = self._messages[message_id]
+        return message.properties if message.label == MESSAGE_LABEL else None
+
+
+def _object(data: object) -> Mapping[str, Any]:
+    if data is None:
+        raise Unreadable("its JSON is missing")
+    if isinstance(data, Large):
+        raise Unreadable(f"it is too large to read ({data})")
+    if not isinstance(data, bytes):
+        raise Unreadable("its JSON is no text")
+    try:
+        whole = _DECODER.decode(data.decode())
+    except UnicodeDecodeError as error:
+        raise Unreadable("it is not UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("its JSON is broken") from error
+    if not isinstance(whole, dict):
+        raise Unreadable("its JSON is no object")
+    return whole
+
+
+def _beginning(data: Large) -> Stored:
+    if not data.beginning.lstrip().startswith(b"{"):
+        raise Unreadable(f"its JSON is no object, of {data}")
+    of_node, properties = data.members()
+    label = of_node.get("label")
+    return Stored(label if isinstance(label, str) else "", properties, is_whole=False)
+
+
+def _finite(digits: str) -> float:
+    """`1e999` is JSON, and would be infinity, which is none."""
+    return max(-sys.float_info.max, min(float(digits), sys.float_info.max))
+
+
+def _refuse(word: str) -> None:
+    """`NaN` and `Infinity` are no JSON: what SQLite could not change afterwards is not read."""
+    raise ValueError(word)
+
+
+# made once: `json.loads` would make one for each row
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)

@@ -1,0 +1,163 @@
+"""What is shared with the source's own daemon: `lastSyncId`, what an upstream wake daemon left, and whether one runs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from wake_bridge.domain.errors import LedgerUnwritable
+from wake_bridge.domain.messages import texts_of
+from wake_bridge.domain.names import Identity, Instant, LogId, is_identity
+from wake_bridge.engine.tail.takeover import Inheritance
+from wake_bridge.ports.change_log import Published
+from wake_bridge.system.files import begin_draft, open_own_file, read_own_file
+
+CURSOR_FILE: Final = "lastSyncId"
+
+_LONGEST: Final = 32
+_LARGEST: Final = 2**63 - 1
+
+
+class LastSyncId:
+    """`ports.change_log.CursorFile` in a state directory.
+
+    The content is the cursor and nothing else. The time of the file is `rows_after`, so that a restart can tell rows
+    written while nobody looked from old ones rewritten: both cannot be told by the log, whose rows have no time.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / CURSOR_FILE
+
+    def read(self) -> Published | str | None:
+        """See `CursorFile.read`."""
+        try:
+            descriptor = open_own_file(self._path, os.O_RDONLY)
+            with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+                content = file.read(_LONGEST).decode("ascii", "replace").strip()
+                written_at = os.fstat(file.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            return None
+        except OSError as refusal:
+            return f"it cannot be read ({refusal.strerror})"
+        if not content:
+            return "it is empty"
+        if not content.isdecimal():
+            return f"it holds no number that could be a cursor: {content!r}"
+        cursor = int(content)
+        if cursor > _LARGEST:
+            return f"it holds a number beyond all cursors: {content}"
+        return Published(LogId(cursor), Instant(max(0, written_at // 1_000_000)))
+
+    def write(self, published: Published) -> None:
+        """See `CursorFile.write`."""
+        draft = self._path.with_name(f".{CURSOR_FILE}.new")
+        written_at = published.rows_after * 1_000_000
+        try:
+            descriptor = begin_draft(draft)
+            try:
+                text = str(int(published.cursor)).encode()
+                if os.write(descriptor, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.utime(descriptor, ns=(written_at, written_at))
+            finally:
+                os.close(descriptor)
+            draft.replace(self._path)
+        except OSError as refusal:
+            raise LedgerUnwritable(
+                f"the cursor cannot be published ({refusal.strerror})",
+                str(self._path),
+                hint="let this user write the state directory",
+            ) from refusal
+
+
+WATERMARK_FILE: Final = "woken-watermark.json"
+
+_MESSAGES: Final = "__messageIdsByIdentity"
+
+
+def read_inheritance(directory: Path) -> tuple[Inheritance, tuple[str, ...]]:
+    """Read an upstream daemon's directory; also answers, in a clause each, what could not be read. Never raises."""
+    problems: list[str] = []
+    published = LastSyncId(directory).read()
+    if not isinstance(published, Published):
+        problems.append(f"lastSyncId: {published or 'it is missing'}")
+    watermarks = _watermarks(directory / WATERMARK_FILE, problems)
+    told = watermarks.get(_MESSAGES)
+    inheritance = Inheritance(
+        cursor=published.cursor if isinstance(published, Published) else None,
+        woken_upto={
+            name: LogId(value) for name, value in watermarks.items() if type(value) is int and name != _MESSAGES
+        },
+        messages={
+            Identity(name): texts_of(ids)
+            for name, ids in (told.items() if isinstance(told, dict) else ())
+            if is_identity(name)
+        },
+    )
+    return inheritance, tuple(problems)
+
+
+def _watermarks(path: Path, problems: list[str]) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as refusal:
+        problems.append(f"{WATERMARK_FILE}: it cannot be read ({refusal.strerror})")
+        return {}
+    except (ValueError, RecursionError):
+        problems.append(f"{WATERMARK_FILE}: it is not JSON")
+        return {}
+    if not isinstance(content, dict):
+        problems.append(f"{WATERMARK_FILE}: it is no object")
+        return {}
+    return content
+
+
+PID_FILES: Final = ("wake-daemon.pid", "bridge-daemon.pid")
+SCRIPTS: Final = ("daemons/wake/daemon.mjs", "daemons/bridge/daemon.mjs", "scripts/bridge-daemon.mjs")
+
+
+def find_other_driver(directory: Path) -> str:
+    """Name the live upstream daemon whose pid file lies in `directory`; empty if there is none."""
+    for name in PID_FILES:
+        process = _process_of(directory / name)
+        if process is None:
+            continue
+        if _is_upstream(process):
+            return f"pid {process.pid} ({name})"
+    return ""
+
+
+def upstream_processes() -> list[str]:
+    """Every upstream daemon of this user, whatever directory it drives: `pid 17`."""
+    return [f"pid {process.pid}" for process in psutil.process_iter() if _is_upstream(process) and _is_own(process)]
+
+
+def _is_upstream(process: psutil.Process) -> bool:
+    try:
+        command = " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+    return any(script in command for script in SCRIPTS)
+
+
+def _is_own(process: psutil.Process) -> bool:
+    try:
+        return process.uids().real == os.getuid()
+    except psutil.Error:
+        return False
+
+
+def _process_of(pid_file: Path) -> psutil.Process | None:
+    try:
+        pid = int(read_own_file(pid_file, _LONGEST))
+        return psutil.Process(pid)
+    except (OSError, ValueError, OverflowError, psutil.Error):
+        return None

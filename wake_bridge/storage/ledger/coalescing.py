@@ -1,0 +1,191 @@
+"""From open events to deliveries, when somebody must look at them, and what can still happen to one that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
+from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.storage.ledger.database import LedgerPart
+from wake_bridge.storage.ledger.moves import Membership
+
+_MAY_BE_TOLD_AGAIN: Final = """
+    SELECT wake_event.id, kind = 'message' AND policy = 'immediate' AS can_wake FROM wake_event JOIN delivery ON delivery.id = delivery_id
+    WHERE delivery_id = :id AND NOT is_seen_late AND wake_event.status = 'announced' AND wake_event.reason = 'unknown'
+        AND again_of = '' AND by_heartbeat = 0 AND kind <> 'pulse'
+        AND NOT EXISTS (SELECT 1 FROM announced
+            WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)
+        AND NOT EXISTS (SELECT 1 FROM delivery_event JOIN delivery AS other ON other.id = delivery_event.delivery_id
+            WHERE event_id = wake_event.id AND other.id <> :id AND other.outcome = 'unknown')
+"""
+
+
+class SecondChances(Membership):
+    """Raising proof, retrying, and announcing once more."""
+
+    def raise_proof(self, delivery_id: str, proof: Proof, detail: Mapping[str, str], now: Instant) -> Delivery:
+        """See `Ledger.raise_proof`. Raises `NotFound`."""
+        with self._db.transaction():
+            before = self._read(delivery_id)
+            if proof <= before.proof:
+                return before
+            self._db.change("UPDATE delivery SET proof = ? WHERE id = ?", (proof, delivery_id))
+            self._write_line(delivery_id, Step.ACKED, {**detail, "proof": str(int(proof))}, now)
+            return self._read(delivery_id)
+
+    def retry(self, delivery_id: str, new_id: NewId, now: Instant, *, looked: bool = False) -> Delivery:
+        """See `Ledger.retry`."""
+        with self._db.transaction():
+            failed = self._read(delivery_id)
+            if failed.state is not DeliveryState.FAILED:
+                raise IllegalTransition(
+                    f"only a failed delivery can be retried, this one is {failed.state}", delivery_id
+                )
+            if failed.outcome is Outcome.UNKNOWN and not looked:
+                raise RefusedForSafety(
+                    "the wake may have been submitted already",
+                    failed.where or delivery_id,
+                    hint=f"look there for {delivery_id}; if it is not there: `wake-bridge deliveries retry {delivery_id} --i-looked`",
+                )
+            self._open_again(delivery_id, now)
+            if not self._db.value(
+                "SELECT COUNT(*) FROM wake_event WHERE delivery_id = ? AND status = 'open'", (delivery_id,)
+            ):
+                raise OperationFailed(
+                    "nothing is left to wake for", delivery_id, hint="its events were read, shown or retried meanwhile"
+                )
+            successor = self._successor_for(failed, {"retry_of": failed.id}, new_id, now)
+            self._hand_over(delivery_id, successor)
+            return self._read(successor)
+
+    def open_again(self, delivery_id: str, new_id: NewId, now: Instant) -> Delivery | None:
+        """See `Ledger.open_again`. Raises `NotFound`."""
+        with self._db.transaction():
+            unknown = self._read(delivery_id)
+            left = self._db.rows(_MAY_BE_TOLD_AGAIN, {"id": delivery_id})
+            if unknown.outcome is not Outcome.UNKNOWN or not any(row["can_wake"] for row in left):
+                return None
+            self._db.change_each(
+                "UPDATE wake_event SET status = 'open', reason = '', status_at = ?, again_of = ? WHERE id = ?",
+                [(now, delivery_id, row["id"]) for row in left],
+            )
+            self._let_riders_go(delivery_id, is_remembered=True)
+            successor = self._successor_for(unknown, {"again_of": unknown.id}, new_id, now)
+            self._hand_over(delivery_id, successor)
+            return self._read(successor)
+
+    def _open_again(self, delivery_id: str, now: Instant) -> None:
+        """Events that only this delivery announced count as open; riders become loose, they never wake by themselves.
+
+        A person has looked where they were announced before: nothing needs to be looked for.
+        """
+        self._db.change(
+            "UPDATE wake_event SET status = 'open', reason = '', status_at = :now, again_of = ''"
+            " WHERE delivery_id = :id AND status = 'announced' AND NOT EXISTS (SELECT 1 FROM announced"
+            " WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)",
+            {"id": delivery_id, "now": now},
+        )
+        self._let_riders_go(delivery_id, is_remembered=True)
+
+    def _successor_for(self, failed: Delivery, why: Mapping[str, str], new_id: NewId, now: Instant) -> str:
+        """The identity's unfrozen delivery, or a new one, due at once; `why` goes into its journal."""
+        unfrozen = self._unfrozen_of(failed.identity)
+        successor = new_id() if unfrozen is None else unfrozen.id
+        if unfrozen is None:
+            self._db.change(
+                "INSERT INTO delivery (id, identity, created_at, due_at) VALUES (?, ?, ?, ?)",
+                (successor, failed.identity, now, now),
+            )
+        self._db.change(
+            "UPDATE delivery SET due_at = MIN(due_at, :now), next_look_at = MIN(next_look_at, :now) WHERE id = :id",
+            {"id": successor, "now": now},
+        )
+        self._write_line(successor, Step.OPENED if unfrozen is None else Step.JOINED, why, now)
+        return successor
+
+    def _hand_over(self, origin: str, destination: str) -> None:
+        """Open events go on to the successor; what the failed digest spoke of stays on record with it."""
+        self._db.change(
+            "INSERT INTO delivery_event (delivery_id, event_id) SELECT ?, id FROM wake_event"
+            " WHERE delivery_id = ? AND status = 'open' ON CONFLICT DO NOTHING",
+            (destination, origin),
+        )
+        self._db.change(
+            "UPDATE wake_event SET delivery_id = ? WHERE delivery_id = ? AND status = 'open'", (destination, origin)
+        )
+
+
+class Coalescing(LedgerPart):
+    """At most one unfrozen delivery per identity; events join it, and joining never postpones."""
+
+    def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
+        """See `Ledger.gather`."""
+        loose = (
+            "SELECT identity, MIN(due_at) AS due_at, COUNT(*) AS events FROM wake_event"
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL GROUP BY identity"
+        )
+        if not self._db.rows(loose):
+            return []
+        with self._db.transaction():
+            return [
+                self._gather_for(row["identity"], row["due_at"], row["events"], now, new_id)
+                for row in self._db.rows(loose)
+            ]
+
+    def due(self, now: Instant) -> list[Delivery]:
+        """See `Ledger.due`."""
+        return self._deliveries("SELECT * FROM delivery WHERE act_at <= ? ORDER BY created_at, seq", (now,))
+
+    def next_deadline(self) -> Instant | None:
+        """See `Ledger.next_deadline`; `due` is not empty from that instant on, and empty before."""
+        earliest = self._db.value("SELECT MIN(act_at) FROM delivery WHERE act_at IS NOT NULL")
+        return None if earliest is None else Instant(earliest)
+
+    def look_at_once(self, identity: Identity | None, now: Instant) -> None:
+        """See `Ledger.look_at_once`."""
+        with self._db.transaction():
+            self._db.change(
+                "UPDATE delivery SET next_look_at = :now WHERE act_at > :now AND next_look_at > :now"
+                " AND (:identity IS NULL OR identity = :identity)",
+                {"now": now, "identity": identity},
+            )
+
+    def _gather_for(self, identity: Identity, due_at: Instant, events: int, now: Instant, new_id: NewId) -> Delivery:
+        unfrozen = self._db.value(
+            "SELECT id FROM delivery WHERE identity = ? AND state IN ('PENDING', 'DISPATCHED')", (identity,)
+        )
+        if unfrozen is None:
+            unfrozen = self._open(identity, due_at, now, new_id)
+            self._write_line(unfrozen, Step.OPENED, {"events": str(events)}, now)
+        else:
+            self._db.change(
+                "UPDATE delivery SET due_at = :due_at WHERE id = :id AND due_at > :due_at",
+                {"id": unfrozen, "due_at": due_at},
+            )
+            self._write_line(unfrozen, Step.JOINED, {"events": str(events)}, now)
+        self._take_in_loose(unfrozen, identity)
+        return self._read(unfrozen)
+
+    def _open(self, identity: Identity, due_at: Instant, now: Instant, new_id: NewId) -> str:
+        delivery_id = new_id()
+        self._db.change(
+            "INSERT INTO delivery (id, identity, created_at, due_at) VALUES (?, ?, ?, ?)",
+            (delivery_id, identity, now, due_at),
+        )
+        return delivery_id
+
+    def _take_in_loose(self, delivery_id: str, identity: Identity) -> None:
+        self._db.change(
+            "INSERT INTO delivery_event (delivery_id, event_id) SELECT ?, id FROM wake_event"
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND identity = ?"
+            " ON CONFLICT DO NOTHING",
+            (delivery_id, identity),
+        )
+        self._db.change(
+            "UPDATE wake_event SET delivery_id = ?"
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND identity = ?",
+            (delivery_id, identity),
+        )

@@ -1,0 +1,1 @@
+"""The system below us: its clock, its files, its processes."""

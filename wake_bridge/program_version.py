@@ -6,6 +6,9 @@ import os
 
 from wake_bridge import __version__
 
+PROGRAM = "wake-bridge"
+"""What a person types."""
+
 COMMIT_FILE = "COMMIT"
 """Lies beside this module where it was built; a checkout is asked itself."""
 

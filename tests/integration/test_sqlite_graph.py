@@ -18,7 +18,7 @@ import pytest
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.ports.change_log import BrokenRow, LogEntry, MailState
-from wake_bridge.storage.graph import change_log as sqlite_graph
+from wake_bridge.storage.graph import change_log
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore, now_text
@@ -388,7 +388,7 @@ def test_a_page_of_endless_messages_is_cut_short(
 ) -> None:
     """DESIGN §2: whole pages, and yet bounded memory: a cut page says that there is more."""
     sent = [core.send("@b", "@a", "s" * 100_000) for _ in range(10)]
-    monkeypatch.setattr(sqlite_graph, "PAGE_BYTES", 250_000)
+    monkeypatch.setattr(change_log, "PAGE_BYTES", 250_000)
     page = graph.read_after(LogId(0), 1000)
     assert page.examined == 1000
     assert page.fingerprint == f"edges:{page.entries[-1].entity_id}"

@@ -12,7 +12,7 @@ import pytest
 from wake_bridge.domain.errors import SourceNotAGraph, SourceUnavailable
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import Identity, Instant, LogId
-from wake_bridge.storage.graph import bounds as sqlite_bounds
+from wake_bridge.storage.graph import bounds
 from wake_bridge.storage.graph.bounds import LARGEST_VALUE, Budget, Large
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.file import GraphFile
@@ -181,7 +181,7 @@ def test_a_question_without_end_is_ended_and_said(
     core: MemoryCore, graph: SqliteGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue 12 D4: by processor time, so that a slow disk or a busy machine ends nothing; the next question is answered."""
-    monkeypatch.setattr(sqlite_bounds, "SECONDS_AT_LEAST", 0.05)
+    monkeypatch.setattr(bounds, "SECONDS_AT_LEAST", 0.05)
     tip = graph.bounds().highest
     with GraphFile(tmp_path / "graph.sqlite") as file, pytest.raises(SourceUnavailable, match="processor time") as told:
         file.query(f"SELECT COUNT(*) FROM ({LONG_VIEW})")

@@ -12,7 +12,7 @@ from wake_bridge_adapters.screens.profile import BUNDLED
 
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import RefusedForSafety
-from wake_bridge.system import files as trust
+from wake_bridge.system import files
 from wake_bridge.system.files import (
     require_own_place,
     why_another_could_add,
@@ -131,9 +131,9 @@ def test_a_link_is_judged_by_both_of_its_ends(tmp_path: Path) -> None:
 def test_a_users_own_group_is_told_by_its_name_and_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule in one place, without root: the group's name and members are turned instead."""
     tmp_path.chmod(0o770)
-    monkeypatch.setattr(trust, "_is_own_group", lambda _: True)
+    monkeypatch.setattr(files, "_is_own_group", lambda _: True)
     assert why_another_could_add(tmp_path) == ""
-    monkeypatch.setattr(trust, "_is_own_group", lambda _: False)
+    monkeypatch.setattr(files, "_is_own_group", lambda _: False)
     assert "a whole group" in why_another_could_add(tmp_path)
 
 

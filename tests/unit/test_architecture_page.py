@@ -52,7 +52,7 @@ def test_every_module_is_named_under_its_folder_and_every_name_is_a_module() -> 
 
     assert missing == []
     assert set(alone) <= UNNAMED
-    assert {"wake_bridge/engine", "wake_bridge/domain", "wake_bridge/system", "adapters/wake_bridge_adapters"} <= set(
+    assert {"wake_bridge/engine", "wake_bridge/domain", "wake_bridge/storage", "adapters/wake_bridge_adapters"} <= set(
         sections
     )
     stems = {path.stem for top in ("wake_bridge", "adapters") for path in (ROOT / top).rglob("*.py")}

@@ -91,7 +91,9 @@ def test_version_and_help_import_no_command_and_nothing_slow() -> None:
         loaded = set(done.stderr.split())
         slow = {"pydantic", "structlog", "sqlite3", "asyncio", "rich", "libtmux", "platformdirs", "psutil"}
         assert not loaded & slow
-        assert not any(name.startswith(("wake_bridge.system", "wake_bridge.cli.graph")) for name in loaded)
+        assert not any(
+            name.startswith(("wake_bridge.storage", "wake_bridge.config", "wake_bridge.cli.graph")) for name in loaded
+        )
 
 
 def test_every_command_of_the_table_is_shown_by_help(invoke: Callable[..., Result]) -> None:

@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_every_name_in_the_code_is_on_the_list_and_the_list_has_no_other() -> None:
-    """Meta: whoever watches the logs can rely on the list in `edges/log_events.py`."""
+    """Meta: whoever watches the logs can rely on the list in `storage/logs.py`."""
     sources = [file for package in ("wake_bridge", "adapters") for file in (ROOT / package).rglob("*.py")]
     logged = {name for file in sources for name in _names_logged_in(file)}
     assert logged <= EVENTS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from wake_bridge_adapters.bounded_call import Answer
-from wake_bridge_adapters.tmux import panes as listing
+from wake_bridge_adapters.tmux import panes
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.panes import Listing
 
@@ -49,7 +49,7 @@ def test_all_who_ask_in_the_same_moment_share_one_call() -> None:
 
 def test_a_listing_that_hangs_is_asked_for_once_more_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """G-H1: one call that hangs must not keep all who share it waiting for its time-out."""
-    monkeypatch.setattr(listing, "ASKED_AGAIN_AFTER", 0.02)
+    monkeypatch.setattr(panes, "ASKED_AGAIN_AFTER", 0.02)
 
     async def story() -> tuple[object, int]:
         server, panes = Server(hangs=1), Listing()
@@ -61,7 +61,7 @@ def test_a_listing_that_hangs_is_asked_for_once_more_beside_it(monkeypatch: pyte
 
 def test_a_server_that_never_answers_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN §6: every external call is bounded; a time-out is told as one."""
-    monkeypatch.setattr(listing, "ASKED_AGAIN_AFTER", 0.02)
+    monkeypatch.setattr(panes, "ASKED_AGAIN_AFTER", 0.02)
 
     async def story() -> object:
         server, panes = Server(hangs=2), Listing()

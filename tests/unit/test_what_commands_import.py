@@ -30,7 +30,7 @@ LOADED = (
 )
 
 SOMETHING_TO_DO = {
-    "--help": SLOW | JUDGING | {"sqlite3", "wake_bridge.system", "wake_bridge.engine"},
+    "--help": SLOW | JUDGING | {"sqlite3", "wake_bridge.storage", "wake_bridge.config", "wake_bridge.engine"},
     "deliveries": SLOW | JUDGING | {"wake_bridge.wiring"},
     "ack 01M8FQXY1DZ6BPD2SHH367VR0Y": SLOW | JUDGING | {"wake_bridge.wiring"},
     "inbox @agent": SLOW | JUDGING | {"wake_bridge.wiring"},

@@ -16,10 +16,9 @@ from click.exceptions import Abort, Exit, NoArgsIsHelpError
 
 from wake_bridge.cli.context import CommandContext
 from wake_bridge.cli.output import complaint, harmless, problems_of
-from wake_bridge.cli.start import PROGRAM
 from wake_bridge.cli.streams import NOBODY_READS, stop_writing
 from wake_bridge.domain.errors import WakeBridgeError
-from wake_bridge.program_version import program_version
+from wake_bridge.program_version import PROGRAM, program_version
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -169,13 +168,11 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
         "routes": Place("routes", "routes", "Say which ways lead to an agent, and which one a wake would take now."),
         "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
         "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
-        "push-capable": Place("heartbeat", "push_capable", "Print whom another heartbeat must skip."),
+        "push-capable": Place("presence", "push_capable", "Print whom another heartbeat must skip."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration.", needs_file=True),
         "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),
-        "completion": Place(
-            "completion", "completion", "Print what a shell needs to complete commands and identities."
-        ),
+        "completion": Place("diagnose", "completion", "Print what a shell needs to complete commands and identities."),
         "doctor": Place("diagnose", "doctor", "Check everything that must be right for wakes to arrive."),
         "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
     },

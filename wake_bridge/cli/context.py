@@ -97,7 +97,7 @@ class CommandContext:
         return settings if state_dir == settings.state_dir else replace(settings, state_dir=state_dir)
 
     def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
-        """See `edges.service.serving`; said once where it is not the configured one."""
+        """See `control.serving`; said once where it is not the configured one."""
         from wake_bridge.control.serving import state_dir_in_use
 
         found = state_dir_in_use(graph, configured)

@@ -174,12 +174,12 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     import asyncio
 
     from wake_bridge.domain.names import Identity
-    from wake_bridge.offline import inspection as viewpoint
+    from wake_bridge.offline import inspection
     from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
-    bound = asyncio.run(viewpoint.bind(run.settings, who, pane))
+    bound = asyncio.run(inspection.bind(run.settings, who, pane))
     place, session = bound.place, bound.session
     run.poke_daemon(moved=who)
     record: dict[str, Any] = {
@@ -209,18 +209,18 @@ def unbind(run: CommandContext, identity: str) -> None:
     import asyncio
 
     from wake_bridge.domain.names import Identity
-    from wake_bridge.offline import inspection as viewpoint
+    from wake_bridge.offline import inspection
     from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
-    was_bound, said = asyncio.run(viewpoint.unbind(run.settings, who))
+    was_bound, said = asyncio.run(inspection.unbind(run.settings, who))
     run.poke_daemon(moved=who)
     words = (
         f"{who} is no longer bound to {', '.join(said) or 'its pane'}" if was_bound or said else f"{who} was not bound"
     )
     run.console.object({"agentIdentity": who, "unbound": was_bound or bool(said), "panes": said}, words)
-    reach = asyncio.run(viewpoint.Viewpoint(run.settings).reach([who]))[who]
+    reach = asyncio.run(inspection.Viewpoint(run.settings).reach([who]))[who]
     where = f"it lives in {reach.where}" if reach.hold is None else f"it cannot be reached now: {reach.hold.detail}"
     run.console.warn(f"note: {where}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
-from wake_bridge.cli.start import PROGRAM
+from wake_bridge.program_version import PROGRAM
 
 
 @click.command()

@@ -19,7 +19,7 @@ from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET
-from wake_bridge.storage.graph import nodes as subscription_nodes
+from wake_bridge.storage.graph import nodes
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, require_identity
 from wake_bridge.storage.graph.outlook import DEFAULT_ADAPTER
@@ -164,7 +164,7 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
     _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, identity)
-        done = subscription_nodes.subscribe(graph, identity, wish, timestamp_now())
+        done = nodes.subscribe(graph, identity, wish, timestamp_now())
     run.poke_daemon()
     words = f"{identity} is woken for {wish.trigger} ({done.subscription_id})"
     run.console.object({"subscriptionId": done.subscription_id, "harnessTarget": done.harness_target}, words)
@@ -219,7 +219,7 @@ def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> Non
     """Remove a subscription, named by its id or a beginning that no other has."""
     with run.open_graph_to_write(foreign=foreign) as graph:
         _require_own(run, "unsubscribe", graph, subscription_id)
-        removed = subscription_nodes.unsubscribe(graph, subscription_id)
+        removed = nodes.unsubscribe(graph, subscription_id)
     run.poke_daemon()
     run.console.object({"subscriptionId": removed, "status": "removed"}, f"removed {removed}")
 
@@ -236,16 +236,16 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
     _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:
         _require_own(run, "update", graph, subscription_id)
-        node = subscription_nodes.update(graph, subscription_id, wish, timestamp_now())
+        node = nodes.update(graph, subscription_id, wish, timestamp_now())
     run.poke_daemon()
-    state = subscription_nodes.shown_subscription(node)
+    state = nodes.shown_subscription(node)
     run.console.object({"subscriptionId": node.id, "currentState": state}, f"changed {node.id}")
 
 
 def _require_own(run: CommandContext, command: str, graph: GraphFile, subscription_id: str) -> None:
     """Raise `RefusedForSafety` where an agent names another's subscription."""
-    meant = subscription_nodes.require_subscription(graph, subscription_id)
-    may_touch(run, command, subscription_nodes.owner_of_subscription(meant))
+    meant = nodes.require_subscription(graph, subscription_id)
+    may_touch(run, command, nodes.owner_of_subscription(meant))
 
 
 def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:

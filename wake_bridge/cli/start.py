@@ -1,7 +1,7 @@
 """Where `wake-bridge` begins: what needs no command line is answered before its library is imported.
 
 Most of a short command's time is imports. What a shell or a harness asks for at every turn must not wait for them:
-what stands here, in `streams` and in `edges/hook` imports not even `typing`, which alone costs as much as the
+what stands here, in `streams` and in `integrations/hook` imports not even `typing`, which alone costs as much as the
 interpreter's own start.
 """
 
@@ -11,8 +11,6 @@ import os
 import sys
 
 from wake_bridge.cli.streams import NOBODY_READS, arguments_given, prepare_streams, stop_writing
-
-PROGRAM = "wake-bridge"
 
 
 def main() -> None:
@@ -25,7 +23,7 @@ def main() -> None:
         _wait_for_wakes()
     prepare_streams()
     if arguments == ["--version"]:
-        from wake_bridge.program_version import program_version
+        from wake_bridge.program_version import PROGRAM, program_version
 
         sys.exit(_say(f"{PROGRAM} {program_version()}"))
     from wake_bridge.cli.app import cli

@@ -144,11 +144,11 @@ def _name_meant(inner: Key, root: type[BaseModel], prefix: Key) -> str:
 
 def keys_of(model: type[BaseModel], prefix: Key = ()) -> Iterator[Key]:
     """Every key of a model that has a fixed path, in the order written; open tables (dicts) are left out."""
-    for name, field in model.model_fields.items():
-        inner = _model_in(field.annotation)
+    for name, known in model.model_fields.items():
+        inner = _model_in(known.annotation)
         if inner is not None:
             yield from keys_of(inner, (*prefix, name))
-        elif not isinstance(field.get_default(call_default_factory=True), dict):
+        elif not isinstance(known.get_default(call_default_factory=True), dict):
             yield (*prefix, name)
 
 

@@ -1,1 +1,8 @@
 """What the demo plays on, and tests as well: a HOME, a tmux server and agents of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HUNG: Final = 60.0
+"""Seconds that a test waits for what comes at once on an idle machine: what takes longer hangs, it is not only slow."""

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 import psutil
 
-from wake_bridge.testing import HUNG
+from wake_bridge.demo import HUNG
 
 
 def end_process_with_us(pid: int) -> None:

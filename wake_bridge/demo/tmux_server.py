@@ -25,8 +25,8 @@ from typing import Final, Self
 import libtmux
 import psutil
 
+from wake_bridge.demo import HUNG
 from wake_bridge.demo.sandbox import end_tmux_with_us
-from wake_bridge.testing import HUNG
 
 _LOOK_EVERY: Final = 0.05
 

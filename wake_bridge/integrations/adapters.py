@@ -60,7 +60,7 @@ def _cautions(kind: object) -> dict[str, str]:
 
 
 def _is_foreign_file(point: EntryPoint, kind: type[HarnessAdapter]) -> bool:
-    """Whether another distribution's package of the same import name was loaded instead (a generic name: `adapters`)."""
+    """Whether another distribution's package of the same import name was loaded instead."""
     if point.dist is None or point.dist.files is None:
         return False
     declared = {str(path).split("/", maxsplit=1)[0].removesuffix(".py") for path in point.dist.files}

@@ -1,8 +1,7 @@
-"""Shipped test tools: fakes, a hand-turned clock, a scriptable fake harness, crash points."""
+"""Shipped test tools: fakes, a hand-turned clock, crash points, and the suites that every adapter keeps."""
 
 from __future__ import annotations
 
-from typing import Final
+from wake_bridge.demo import HUNG
 
-HUNG: Final = 60.0
-"""Seconds that a test waits for what comes at once on an idle machine: what takes longer hangs, it is not only slow."""
+__all__ = ["HUNG"]

@@ -326,7 +326,7 @@ def an_adapter_whose_file_is_another_packages(setup: Setup) -> None:
     info = setup.directory / "stray-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stray\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[wake_bridge.adapters]\nstray = adapters.tmux:TmuxAdapter\n")
+    (info / "entry_points.txt").write_text("[wake_bridge.adapters]\nstray = wake_bridge_adapters.tmux:TmuxAdapter\n")
     (info / "RECORD").write_text("stray-1.0.dist-info/METADATA,,\nstray_adapter.py,,\n")
     setup.monkeypatch.syspath_prepend(str(setup.directory))
 

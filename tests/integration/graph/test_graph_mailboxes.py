@@ -11,7 +11,7 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.storage.graph import bounds as sqlite_bounds
+from wake_bridge.storage.graph import bounds
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send, unread_mail_of
 from wake_bridge.storage.graph.nodes import put_identity
@@ -106,8 +106,8 @@ def test_a_mailbox_of_many_thousands_costs_no_more_than_its_mail(
             (one,),
         )
         connection.execute("UPDATE Edges SET source = 'gone, ' || id WHERE id LIKE 'copy %'")
-    monkeypatch.setattr(sqlite_bounds, "SECONDS_AT_LEAST", 0.5)
-    monkeypatch.setattr(sqlite_bounds, "SECONDS_A_GIGABYTE", 0.0)
+    monkeypatch.setattr(bounds, "SECONDS_AT_LEAST", 0.5)
+    monkeypatch.setattr(bounds, "SECONDS_A_GIGABYTE", 0.0)
 
     with GraphFile(path) as reader:
         assert [mail.message.id for mail in unread_mail_of(reader, "@bob")] == [one]

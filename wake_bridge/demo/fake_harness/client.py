@@ -13,7 +13,7 @@ import weakref
 from pathlib import Path
 from typing import Any, Final
 
-from wake_bridge.testing import HUNG
+from wake_bridge.demo import HUNG
 
 _POLL: Final = 0.01
 """Seconds between two looks at the log."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.system import files as paths
+from wake_bridge.system import files as system_files
 
 
 class Form(StrEnum):
@@ -113,7 +113,7 @@ def make_directories(directory: Path) -> tuple[Path, ...]:
         OperationFailed: the file system refuses.
     """
     try:
-        return paths.make_directories(directory, _NEW_DIRECTORY)
+        return system_files.make_directories(directory, _NEW_DIRECTORY)
     except OSError as refusal:
         raise OperationFailed(f"the directory cannot be made ({refusal.strerror})", str(directory)) from refusal
 

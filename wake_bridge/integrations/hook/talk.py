@@ -1,6 +1,6 @@
-"""One question to the daemon, one answer, in a hurry; its other end is `edges.service.control_server`.
+"""Where the daemon's socket lies, and one question to it, in a hurry; its other end is `control.server`.
 
-`edges.configuration` judges all of it and takes a tenth of a second; a hook has less than that. A test holds the two
+`wake_bridge.config` judges all of it and takes a tenth of a second; a hook has less than that. A test holds the two
 against each other.
 """
 

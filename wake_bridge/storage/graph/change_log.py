@@ -24,7 +24,7 @@ from wake_bridge.ports.change_log import (
     Page,
     Traces,
 )
-from wake_bridge.storage.graph import unread as sqlite_mail
+from wake_bridge.storage.graph import unread
 from wake_bridge.storage.graph.bounds import Large
 from wake_bridge.storage.graph.pieces import (
     EDGE_COLUMNS,
@@ -239,7 +239,7 @@ class SqliteGraph:
     def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
         """See `ChangeLog.mail_states`."""
         self._source.refresh()
-        return sqlite_mail.mail_states(self._source, pairs)
+        return unread.mail_states(self._source, pairs)
 
     def edges_present(self, edge_ids: Sequence[str]) -> set[str]:
         """See `ChangeLog.edges_present`."""
@@ -252,7 +252,7 @@ class SqliteGraph:
     def unread_mail(self, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
         """See `ChangeLog.unread_mail`."""
         self._source.refresh()
-        return sqlite_mail.unread_mail(self._source, identity, since)
+        return unread.unread_mail(self._source, identity, since)
 
     def presences(self, since: Instant) -> list[Json]:
         """See `ChangeLog.presences`; the ids begin alike, so they are a range of the primary key."""
@@ -266,12 +266,12 @@ class SqliteGraph:
     def recent_mail(self, since: Instant) -> list[str]:
         """See `ChangeLog.recent_mail`."""
         self._source.refresh()
-        return sqlite_mail.recent_mail(self._source, since)
+        return unread.recent_mail(self._source, since)
 
     def mail_edges(self, message_ids: Sequence[str]) -> list[LogEntry]:
         """See `ChangeLog.mail_edges`."""
         self._source.refresh()
-        return sqlite_mail.mail_edges(self._source, message_ids)
+        return unread.mail_edges(self._source, message_ids)
 
     def traces_of(self, entity_id: str) -> Traces:
         """See `ChangeLog.traces_of`."""
@@ -282,7 +282,7 @@ class SqliteGraph:
             if rows is None:
                 log_ids = keys_of(self._source, f"SELECT g.log_id FROM GraphLog g {_ABOUT}", entity_id)  # noqa: S608 - ours
                 rows, _ = self._one_by_one(self._rows_with(_THAT), log_ids)
-            edges = sqlite_mail.edges_from(self._source, entity_id)
+            edges = unread.edges_from(self._source, entity_id)
         reader = RowReader()
         read = [reader.entry(row) for row in rows]
         mentioned = {entry.entity_id for entry in read}

@@ -1,4 +1,4 @@
-"""The daemon's life: start, serve, reload, stop (DESIGN §9)."""
+"""The daemon's life: start, serve, reload, stop."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ class Daemon:
         last_word.start()
 
     def _take_over_configuration(self) -> ConfigurationInvalid | None:
-        """Read configuration and screen profiles again; what is bad keeps the old in force (DESIGN §9), and is told."""
+        """Read configuration and screen profiles again; what is bad keeps the old in force, and is told."""
         self._notifier.reloading()
         try:
             read = self._reload()

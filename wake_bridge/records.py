@@ -1,4 +1,4 @@
-"""Domain values as the JSON records of CONTRACT: one shape, for commands and for the control socket."""
+"""Domain values as JSON records: one shape, for commands and for the control socket."""
 
 from __future__ import annotations
 

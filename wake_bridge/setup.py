@@ -1,4 +1,4 @@
-"""`setup`: from the agents in the panes to identities, subscriptions and targets, and a record to undo it by (DESIGN §9)."""
+"""`setup`: from the agents in the panes to identities, subscriptions and targets, and a record to undo it by."""
 
 from __future__ import annotations
 

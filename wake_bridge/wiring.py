@@ -1,4 +1,4 @@
-"""The composition root: the only module that knows every floor (DESIGN §8)."""
+"""The composition root: the only module that knows every floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bounded call of another program: its process group is killed in time, its exit status and stderr are read (DESIGN §6)."""
+"""One bounded call of another program: its process group is killed in time, its exit status and stderr are read."""
 
 from __future__ import annotations
 

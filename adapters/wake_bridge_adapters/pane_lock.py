@@ -1,4 +1,4 @@
-"""One writer per pane, across all processes of the user (DESIGN §6: `flock` keyed by socket, server pid, pane id)."""
+"""One writer per pane, across all processes of the user (`flock` keyed by socket, server pid, pane id)."""
 
 from __future__ import annotations
 

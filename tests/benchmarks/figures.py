@@ -1,4 +1,4 @@
-"""Figures and their table: compared with the bounds of the issue, never asserted."""
+"""Figures and their table: compared with the bounds that were set, never asserted."""
 
 from __future__ import annotations
 

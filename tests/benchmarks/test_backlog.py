@@ -1,4 +1,4 @@
-"""What is waiting when the daemon starts: 100,000 and 1,000,000 rows with 50 messages among them (issue 6, part 6)."""
+"""What is waiting when the daemon starts: 100,000 and 1,000,000 rows with 50 messages among them."""
 
 from __future__ import annotations
 

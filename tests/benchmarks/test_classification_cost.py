@@ -1,4 +1,4 @@
-"""What one look costs once tmux has answered: the screen read, and judged by its harness's profile (issue 3)."""
+"""What one look costs once tmux has answered: the screen read, and judged by its harness's profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent waits at each of its hooks (issue "Native first", part 4)."""
+"""What an agent waits at each of its hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon costs while nothing happens (issue 6, part 6)."""
+"""What the daemon costs while nothing happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon `panes` and `setup` answer, with five agents: alone, and beside a daemon that has looked already (issue 13)."""
+"""How soon `panes` and `setup` answer, with five agents: alone, and beside a daemon that has looked already."""
 
 from __future__ import annotations
 

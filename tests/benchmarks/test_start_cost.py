@@ -1,4 +1,4 @@
-"""How soon the daemon is ready, and the command line answers (issue 6, part 6)."""
+"""How soon the daemon is ready, and the command line answers."""
 
 from __future__ import annotations
 

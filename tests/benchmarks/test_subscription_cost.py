@@ -1,4 +1,4 @@
-"""What other identities' subscriptions add to the cost of an event (issue 2, "Speed and size")."""
+"""What other identities' subscriptions add to the cost of an event."""
 
 from __future__ import annotations
 

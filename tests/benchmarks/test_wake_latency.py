@@ -1,4 +1,4 @@
-"""From the commit of a row to the first byte in a pane, and on to Enter (issue 6, part 6)."""
+"""From the commit of a row to the first byte in a pane, and on to Enter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One contract suite runs on every adapter and its fake (DESIGN §11)."""
+"""One contract suite runs on every adapter and its fake."""
 
 from __future__ import annotations
 
@@ -154,5 +154,5 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AdapterSta
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 def test_every_adapter_keeps_the_promise(promise: Promise, stage: AdapterStage) -> None:
-    """DESIGN §8: what `ports/adapter.py` says, for every bundled adapter and for the fake alike."""
+    """What `ports/adapter.py` says, for every bundled adapter and for the fake alike."""
     asyncio.run(promise(stage))

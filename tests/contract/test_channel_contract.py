@@ -1,4 +1,4 @@
-"""One contract suite runs on every native adapter and its fake (DESIGN §11)."""
+"""One contract suite runs on every native adapter and its fake."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChannelSta
 
 @pytest.mark.parametrize("promise", CHANNEL_PROMISES, ids=lambda promise: promise.__name__)
 def test_every_native_adapter_keeps_the_promise(promise: ChannelPromise, stage: ChannelStage) -> None:
-    """DESIGN §§7, 8: what `ports/adapter.py` says, for channels that do not go through the composer."""
+    """What `ports/adapter.py` says, for channels that do not go through the composer."""
     asyncio.run(promise(stage))

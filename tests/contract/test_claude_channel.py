@@ -1,4 +1,4 @@
-"""The Claude Code adapter keeps the contract of native channels, on a played session (DESIGN §11)."""
+"""The Claude Code adapter keeps the contract of native channels, on a played session."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def stage(tmp_path: Path) -> Iterator[ClaudeStage]:
 
 @pytest.mark.parametrize("promise", CHANNEL_PROMISES, ids=lambda promise: promise.__name__)
 def test_claude_code_keeps_the_promise(promise: ChannelPromise, stage: ClaudeStage) -> None:
-    """DESIGN §§7, 8: what `ports/adapter.py` says, for the channel into Claude Code."""
+    """What `ports/adapter.py` says, for the channel into Claude Code."""
     asyncio.run(promise(stage))
 
 
 def test_a_directory_that_another_identity_shares_tells_nothing(stage: ClaudeStage) -> None:
-    """DESIGN §6.1: exactly one, never a guess: the session that happens to be there may be the other's."""
+    """Exactly one, never a guess: the session that happens to be there may be the other's."""
     resolve = stage.adapter.resolve
     assert isinstance(asyncio.run(resolve(by_directory("@agent", stage.claude.room))), Place)
     assert isinstance(asyncio.run(resolve(by_directory("@agent", stage.claude.room, is_alone=False))), Nowhere)

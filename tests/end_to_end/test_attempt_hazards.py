@@ -24,7 +24,7 @@ def table(tmux_program: str, tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 @pytest.mark.parametrize("hazard", HAZARDS, ids=str)
 def test_a_hazard_between_look_and_proof_breaks_no_rule(table: Table, hazard: Hazard) -> None:
-    """DESIGN §6: no dialog is answered, no shell and no other agent gets a byte, what cannot be decided is unknown."""
+    """No dialog is answered, no shell and no other agent gets a byte, what cannot be decided is unknown."""
     assert table.violations_of(str(hazard)) == []
     assert table.rows[str(hazard)].total() == 1
 
@@ -32,7 +32,7 @@ def test_a_hazard_between_look_and_proof_breaks_no_rule(table: Table, hazard: Ha
 def test_several_writers_of_one_pane_never_type_into_each_other(
     tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """DESIGN §6: one writer per pane, across all processes."""
+    """One writer per pane, across all processes."""
     table = wake_at_once(tmp_path_factory.mktemp("shared"), tmux, count=4)
     table.show()
     assert table.violations == []

@@ -1,4 +1,4 @@
-"""Bad input: its exit code, a clear error with what to do, and nothing lost (CONTRACT "Exit codes")."""
+"""Bad input: its exit code, a clear error with what to do, and nothing lost."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _a_directory(path: Path) -> None:
 def test_what_is_no_graph_ends_with_4_and_is_left_as_it_is(
     sandbox: Sandbox, make: object, what: str, hint: str
 ) -> None:
-    """CONTRACT: exit 4, source graph missing, unreadable or not a graph; `status` goes on and says so."""
+    """Exit 4, source graph missing, unreadable or not a graph; `status` goes on and says so."""
     graph = sandbox.home / "graph.sqlite"
     assert callable(make)
     make(graph)
@@ -103,7 +103,7 @@ def test_what_is_no_graph_ends_with_4_and_is_left_as_it_is(
 
 
 def test_broken_rows_are_set_aside_and_the_good_ones_between_them_wake(world: Playground) -> None:
-    """DESIGN §2: a row with broken JSON is one counted, logged, quarantined entry."""
+    """A row with broken JSON is one counted, logged, quarantined entry."""
     agent = world.enlisted("a")
     daemon = world.sandbox.daemon()
     with MemoryCore(world.sandbox.graph) as core:
@@ -137,7 +137,7 @@ def test_broken_rows_are_set_aside_and_the_good_ones_between_them_wake(world: Pl
 
 
 def test_every_mistake_of_a_configuration_is_shown_at_once(sandbox: Sandbox) -> None:
-    """CONTRACT "Configuration": exit 3; file, key path, value and what was meant, for all of them."""
+    """Exit 3; file, key path, value and what was meant, for all of them."""
     sandbox.configure('coalesce.windw = 10\ndelivery.lease = "long"\n[notifications]\nemail = "me"\n')
 
     for command in (["run"], ["config", "check"], ["send", "@a", "--from", "@b", "--subject", "s"]):
@@ -160,7 +160,7 @@ def test_every_mistake_of_a_configuration_is_shown_at_once(sandbox: Sandbox) -> 
 
 
 def test_a_state_directory_that_cannot_be_written_ends_with_1_and_loses_nothing(world: Playground) -> None:
-    """CONTRACT: exit 1, error and hint; what was sent meanwhile wakes once the directory is good."""
+    """Exit 1, error and hint; what was sent meanwhile wakes once the directory is good."""
     agent = world.enlisted("a")
     file = world.sandbox.home / "file"
     file.write_text("a file")
@@ -186,7 +186,7 @@ def test_a_state_directory_that_cannot_be_written_ends_with_1_and_loses_nothing(
 
 @pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=[pytest.mark.torture, pytest.mark.timeout(300)])])
 def test_a_locked_graph_is_waited_for(world: Playground, seconds: int) -> None:
-    """DESIGN §2: at the start and later; what is written under the lock wakes once, what was due holds `graph_away`."""
+    """At the start and later; what is written under the lock wakes once, what was due holds `graph_away`."""
     agent = world.enlisted("a")
     with contextlib.closing(sqlite3.connect(world.sandbox.graph)) as connection:
         # readers of a WAL are never locked out; those of a rollback journal are
@@ -226,7 +226,7 @@ def _told(sandbox: Sandbox) -> list[str]:
 
 
 def test_a_graph_that_vanishes_and_comes_back_goes_on_where_it_was(world: Playground) -> None:
-    """DESIGN §2: same file, same epoch; what was written elsewhere meanwhile wakes once."""
+    """Same file, same epoch; what was written elsewhere meanwhile wakes once."""
     agent = world.enlisted("a")
     daemon = world.sandbox.daemon()
     first = world.sandbox.send("@a", "before")
@@ -255,7 +255,7 @@ def _move(source: Path, destination: Path) -> None:
 
 
 def test_a_graph_replaced_by_another_begins_a_new_epoch_with_its_unread_mail(world: Playground) -> None:
-    """DESIGN §2: another file with another past: to the tip, a look-back, never from 0, never silent."""
+    """Another file with another past: to the tip, a look-back, never from 0, never silent."""
     agent = world.enlisted("a")
     other = world.directory / "other.sqlite"
     with MemoryCore.create(other, ["@a", "@b"]) as core:

@@ -1,4 +1,4 @@
-"""The commands that change the ledger: each works with the daemon, which acts at once, and without it (DESIGN §3)."""
+"""The commands that change the ledger: each works with the daemon, which acts at once, and without it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def story(
 
 
 def test_pause_holds_and_resume_lets_go_on(story: Story) -> None:
-    """CONTRACT `pause`, `resume`: nothing is lost meanwhile."""
+    """`pause`, `resume`: nothing is lost meanwhile."""
     held, (after,) = story.before["paused"], story.after["paused"]
     assert story.said["pause"]["paused"] == "@paused"
     assert story.said["pause"]["until"] is not None
@@ -139,7 +139,7 @@ def test_pause_holds_and_resume_lets_go_on(story: Story) -> None:
 
 
 def test_status_counts_what_is_open_held_and_unknown(story: Story) -> None:
-    """CONTRACT `status`: the ledger tells, with or without the daemon."""
+    """`status`: the ledger tells, with or without the daemon."""
     status = story.said["status"]
     assert status["running"] == ("yes" if story.is_running else "no")
     assert (status["open"], status["held"], status["unknown"], status["failed"]) == (3, 3, 1, 0)
@@ -147,7 +147,7 @@ def test_status_counts_what_is_open_held_and_unknown(story: Story) -> None:
 
 
 def test_what_is_held_is_listed_by_itself(story: Story) -> None:
-    """CONTRACT `deliveries --state`: what is held is no state of its own, but what one asks for."""
+    """`deliveries --state`: what is held is no state of its own, but what one asks for."""
     held = story.said["held"]
     assert [one["hold_reason"] for one in held] == [
         one["hold_reason"] for one in story.said["all"] if one["hold_reason"] and not one["settledAt"]
@@ -158,7 +158,7 @@ def test_what_is_held_is_listed_by_itself(story: Story) -> None:
 
 
 def test_ack_raises_the_proof_to_3(story: Story) -> None:
-    """DESIGN §3: proof 3, acknowledged; state and outcome of a terminal delivery never change."""
+    """Proof 3, acknowledged; state and outcome of a terminal delivery never change."""
     assert (story.before["acked"]["state"], story.before["acked"]["proof"]) == ("DELIVERED", 2)
     assert story.said["ack"]["proof"] == 3
     (after,) = story.after["acked"]
@@ -166,7 +166,7 @@ def test_ack_raises_the_proof_to_3(story: Story) -> None:
 
 
 def test_mail_that_is_read_raises_the_proof_to_3(story: Story) -> None:
-    """DESIGN §3: the agent that was woken read its mail."""
+    """The agent that was woken read its mail."""
     assert story.before["letter"]["proof"] == 2
     (line,) = story.said["read"]
     assert (line["messageId"], line["body"]) == (story.messages["letter"], "Read me.")
@@ -176,7 +176,7 @@ def test_mail_that_is_read_raises_the_proof_to_3(story: Story) -> None:
 
 
 def test_bind_says_where_an_identity_lives(story: Story) -> None:
-    """DESIGN §6.1: a live `@wake_identity` option and a fenced binding."""
+    """A live `@wake_identity` option and a fenced binding."""
     held, (after,) = story.before["bound"], story.after["bound"]
     assert held["hold_reason"] == "unreachable"
     assert "`wake-bridge bind @bound`" in held["remedy"]
@@ -186,7 +186,7 @@ def test_bind_says_where_an_identity_lives(story: Story) -> None:
 
 
 def test_resync_matches_past_rows_again_for_one_subscription(story: Story) -> None:
-    """CONTRACT `resync`: what matches wakes again, by the filters of today."""
+    """`resync`: what matches wakes again, by the filters of today."""
     said = story.said["resync"]
     assert said["subscriptionId"] == story.subscriptions["replayed"]
     assert said["eventsReplayed"] == 1
@@ -199,7 +199,7 @@ def test_resync_matches_past_rows_again_for_one_subscription(story: Story) -> No
 
 
 def test_what_may_have_arrived_is_retried_only_by_who_looked(story: Story) -> None:
-    """DESIGN §3: unknown is FAILED/unknown, never typed again by itself; exit 7 says how to go on."""
+    """Unknown is FAILED/unknown, never typed again by itself; exit 7 says how to go on."""
     unknown = story.before["doubted"]
     assert (unknown["state"], unknown["outcome"]) == ("FAILED", "unknown")
     refused = story.said["careless retry"]
@@ -215,7 +215,7 @@ def test_what_may_have_arrived_is_retried_only_by_who_looked(story: Story) -> No
 
 
 def test_a_hold_ends_when_the_mail_is_read_and_nothing_is_typed(story: Story) -> None:
-    """DESIGN §3: a set that was read meanwhile settles as DELIVERED/`read` with zero bytes."""
+    """A set that was read meanwhile settles as DELIVERED/`read` with zero bytes."""
     held, (after,) = story.before["reader"], story.after["reader"]
     assert held["hold_reason"] == "userTyping"
     (line,) = story.said["inbox"]

@@ -16,7 +16,7 @@ from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.service_manager import NotifyListener
 
 STOPS_WITHIN = 5.0
-"""Seconds (CONTRACT, `run`)."""
+"""Seconds within which SIGTERM ends `run`."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def _bytes_of(directory: Path) -> dict[str, bytes]:
 
 
 def test_a_stop_is_clean_and_the_next_start_goes_on_where_it_ended(world: Playground) -> None:
-    """CONTRACT `run`: SIGTERM is a clean stop; DESIGN §2: `lastSyncId` is what was handled."""
+    """`run`: SIGTERM is a clean stop; `lastSyncId` is what was handled."""
     agent = world.enlisted("a")
     daemon = world.sandbox.daemon()
     world.sandbox.run("agent", "add", "@b")
@@ -64,7 +64,7 @@ def test_a_stop_is_clean_and_the_next_start_goes_on_where_it_ended(world: Playgr
 
 
 def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Playground) -> None:
-    """CONTRACT `run`: SIGTERM ≤ 5 s, no half injection; journal and screen agree, the next start finishes exactly once."""
+    """`run`: SIGTERM ≤ 5 s, no half injection; journal and screen agree, the next start finishes exactly once."""
     agents = {
         "slow": world.enlisted("slow", "--paste-delay", "1500"),
         "late": world.enlisted("late", "--paste-delay", "2900"),
@@ -103,7 +103,7 @@ def test_a_stop_in_the_middle_of_an_attempt_leaves_no_half_injection(world: Play
 
 
 def test_a_stop_ends_a_single_run_as_cleanly(world: Playground) -> None:
-    """CONTRACT `run`: with `--once` as well, an attempt under way comes to its end first."""
+    """`run`: with `--once` as well, an attempt under way comes to its end first."""
     agent = world.enlisted("a", "--paste-delay", "1500")
     world.sandbox.send("@a", "in one go")
     once = world.sandbox.daemon_under_way("--once")
@@ -120,7 +120,7 @@ def test_a_stop_ends_a_single_run_as_cleanly(world: Playground) -> None:
 
 
 def test_once_delivers_what_can_be_delivered_and_leaves_the_rest_open(world: Playground) -> None:
-    """CONTRACT `run --once`: waits for windows, looks at each held delivery, exits 0; open ones stay."""
+    """`run --once`: waits for windows, looks at each held delivery, exits 0; open ones stay."""
     free, windowed, drafting = world.enlisted("free"), world.enlisted("windowed", window=1), world.enlisted("drafting")
     drafting.fake.shows("draft", "wait")
     for name in ("free", "windowed", "drafting"):
@@ -140,7 +140,7 @@ def test_once_delivers_what_can_be_delivered_and_leaves_the_rest_open(world: Pla
 
 
 def test_once_exits_1_when_a_delivery_failed_in_this_run_and_retry_opens_it_again(world: Playground) -> None:
-    """CONTRACT `run --once`, `deliveries retry`: 0 unless one FAILED; its events are not lost."""
+    """`run --once`, `deliveries retry`: 0 unless one FAILED; its events are not lost."""
     agent = world.enlisted("a")
     world.sandbox.configure(f"{QUICK}delivery.max_attempts = 1\n")
     world.sandbox.send("@a", "second time lucky")
@@ -174,7 +174,7 @@ def _tmux_that_cannot_paste(world: Playground) -> Path:
 
 
 def test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical(world: Playground) -> None:
-    """CONTRACT `run --dry-run`: decides and logs; also beside a running daemon, which it does not disturb."""
+    """`run --dry-run`: decides and logs; also beside a running daemon, which it does not disturb."""
     agent = world.enlisted("a")
     first = world.sandbox.daemon()
     world.sandbox.send("@a", "before")
@@ -200,7 +200,7 @@ def test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical(wor
 
 
 def test_the_service_manager_hears_ready_signs_of_life_a_reload_and_the_stop(world: Playground) -> None:
-    """DESIGN §9: `Type=notify`, the watchdog fed at least twice in its interval."""
+    """`Type=notify`, the watchdog fed at least twice in its interval."""
     with NotifyListener(watchdog=1.0) as manager:
         daemon = world.sandbox.daemon(environment=manager.environment)
         ready = manager.waits_for("READY=1")
@@ -216,7 +216,7 @@ def test_the_service_manager_hears_ready_signs_of_life_a_reload_and_the_stop(wor
 
 
 def test_the_watchdog_starves_while_the_tail_is_stuck(world: Playground) -> None:
-    """DESIGN §9: the watchdog is fed by the tail's progress, not by the process being there."""
+    """The watchdog is fed by the tail's progress, not by the process being there."""
     stuck = world.directory / "stuck"
     with NotifyListener(watchdog=0.6) as manager:
         world.sandbox.command = (sys.executable, *stuck_tail.COMMAND)
@@ -233,7 +233,7 @@ def test_the_watchdog_starves_while_the_tail_is_stuck(world: Playground) -> None
 
 
 def test_a_stop_ends_also_a_daemon_whose_graph_hangs(world: Playground) -> None:
-    """CONTRACT `run`: SIGTERM ≤ 5 s, whatever does not answer; exit 1 says that it was no clean end."""
+    """`run`: SIGTERM ≤ 5 s, whatever does not answer; exit 1 says that it was no clean end."""
     stuck = world.directory / "stuck"
     world.sandbox.command = (sys.executable, *stuck_tail.COMMAND)
     daemon = world.sandbox.daemon(environment={stuck_tail.STUCK: str(stuck)})
@@ -249,7 +249,7 @@ def test_a_stop_ends_also_a_daemon_whose_graph_hangs(world: Playground) -> None:
 
 
 def test_status_tells_running_not_running_and_cannot_tell(world: Playground) -> None:
-    """CONTRACT `status`: `yes|no|cannot_tell`, exit 0 in each; without the daemon the ledger tells."""
+    """`status`: `yes|no|cannot_tell`, exit 0 in each; without the daemon the ledger tells."""
     sandbox = world.sandbox
     never = sandbox.ask("status")
     assert (never["running"], never["cursor"], never["pid"]) == ("no", None, None)

@@ -1,4 +1,4 @@
-"""Every command block of the documents, run: each page as a story, one after the other, on one machine (issue 13, D8)."""
+"""Every command block of the documents, run: each page as a story, one after the other, on one machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def stop_the_daemon(machine: Mapping[str, str], tmux: str) -> None:
 def test_every_command_block_of_the_documents_can_be_taken_at_its_word(
     clean_machine: Mapping[str, str], tmux_program: str
 ) -> None:
-    """Issue 13, D8: a command ends with 0, and prints what is written below it, where something is."""
+    """A command ends with 0, and prints what is written below it, where something is."""
     home = Path(clean_machine["HOME"])
     for line in AGENTS:
         play(Command(line), clean_machine, home)

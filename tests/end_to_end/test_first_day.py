@@ -1,4 +1,4 @@
-"""docs/first-day.md, run as it stands: a new user on a clean machine, five agents in tmux (issue "A day with it")."""
+"""docs/first-day.md, run as it stands: a new user on a clean machine, five agents in tmux."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_of_the_first_day(command: Command) -> bool:
 def test_the_first_day_goes_as_its_document_says(
     clean_machine: Mapping[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue, Must show: first wake within 2 minutes of work and 6 commands, installing included; run as a test."""
+    """First wake within 2 minutes of work and 6 commands, installing included; run as a test."""
     commands = read_transcript(DOCUMENT.read_text(encoding="utf-8"))
     home = Path(clean_machine["HOME"])
     taken: dict[str, float] = {}
@@ -41,7 +41,7 @@ def test_the_first_day_goes_as_its_document_says(
 
 
 def test_the_readmes_quick_start_is_the_first_day() -> None:
-    """Issue, Must show: following only the README; its commands are the ones that are run."""
+    """Following only the README; its commands are the ones that are run."""
     readme = (DOCUMENT.parents[1] / "README.md").read_text(encoding="utf-8")
     _, _, section = readme.partition("## Your own agents")
     section, _, _ = section.partition("\n## ")

@@ -1,4 +1,4 @@
-"""The heartbeat in real panes, by a real daemon (DESIGN §7): whom nothing else wakes is nudged, and nobody else."""
+"""The heartbeat in real panes, by a real daemon: whom nothing else wakes is nudged, and nobody else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def world(playground: Playground) -> Playground:
 
 
 def test_the_disabled_and_the_bound_are_nudged_in_their_panes_and_the_push_capable_is_not(world: Playground) -> None:
-    """DESIGN §7, seed rules E55, E56: one line, once, through the same composer; two drivers never meet."""
+    """One line, once, through the same composer; two drivers never meet."""
     sandbox = world.sandbox
     names = ("disabled", "bound", "push", "bridge")
     agents = {name: world.agent(name) for name in names}
@@ -61,7 +61,7 @@ def test_the_disabled_and_the_bound_are_nudged_in_their_panes_and_the_push_capab
 
 
 def test_a_nudge_never_goes_over_a_draft_and_a_kill_makes_no_second(world: Playground) -> None:
-    """DESIGN §§3, 6: the same gate; the cooldown and the delivery outlive the daemon."""
+    """The same gate; the cooldown and the delivery outlive the daemon."""
     sandbox = world.sandbox
     agent = world.agent("quiet")
     subscription = sandbox.enlist("@quiet", agent.session)
@@ -89,7 +89,7 @@ def test_a_nudge_never_goes_over_a_draft_and_a_kill_makes_no_second(world: Playg
 
 
 def test_a_heartbeat_that_is_switched_off_says_nothing(world: Playground) -> None:
-    """CONTRACT `[adapters.NAME] enabled`: off is off, and `doctor` says so."""
+    """`[adapters.NAME] enabled`: off is off, and `doctor` says so."""
     sandbox = world.sandbox
     sandbox.configure(f"{SETTINGS}[adapters.heartbeat]\nenabled = false\n")
     agent, other = world.agent("quiet"), world.enlisted("other")

@@ -17,7 +17,7 @@ SEED = 5
 def test_a_hostile_subject_is_one_harmless_paste_and_one_enter(
     tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """DESIGN §4: text from the graph is made harmless once: 0 control bytes, 0 extra submits, 0 commands run."""
+    """Text from the graph is made harmless once: 0 control bytes, 0 extra submits, 0 commands run."""
     table = send_subjects(tmp_path_factory.mktemp("hostile"), tmux, count=40, after_exit=4, seed=SEED)
     table.show()
     assert table.violations == []
@@ -27,7 +27,7 @@ def test_a_hostile_subject_is_one_harmless_paste_and_one_enter(
 def test_a_letter_under_many_marks_does_not_leave_its_wake_unsent(
     tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """DESIGN §6.6: tmux drops marks, and what the screen shows would never be what was pasted."""
+    """Tmux drops marks, and what the screen shows would never be what was pasted."""
     table = Table("marks", "", "subject", (HARMLESS, "harm"))
     with Rig(tmp_path_factory.mktemp("marks"), tmux, ["marks"], before_shell=True) as rig:
         rig.daemon()

@@ -1,4 +1,4 @@
-"""A word to the human from a real daemon: by a command, by the terminal, once (CONTRACT `[human]`)."""
+"""A word to the human from a real daemon: by a command, by the terminal, once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _told(record: Path) -> list[dict[str, str]]:
 def test_a_dialog_that_waits_is_told_once_by_the_command_also_after_a_kill_and_the_wake_comes_once(
     world: Playground,
 ) -> None:
-    """CONTRACT `[human]`: one notice for a hold that lasts; a restart does not send twice; hostile text runs nothing."""
+    """`[human]`: one notice for a hold that lasts; a restart does not send twice; hostile text runs nothing."""
     sandbox, record, trap = world.sandbox, world.directory / "told", world.directory / "trap"
     command = json.dumps([sys.executable, "-c", RECORD, str(record), "{title}", "{body}"])
     sandbox.configure(f"{QUICK}human.notice_after = 2\nhuman.command = {command}\n")
@@ -67,7 +67,7 @@ def test_a_dialog_that_waits_is_told_once_by_the_command_also_after_a_kill_and_t
 
 
 def test_without_a_command_the_person_sees_a_line_in_the_terminal_they_used(world: Playground) -> None:
-    """CONTRACT `[human]`: built in: `display-message` to the attached client that last was active."""
+    """`[human]`: built in: `display-message` to the attached client that last was active."""
     sandbox = world.sandbox
     sandbox.configure(f"{QUICK}human.notice_after = 1\n")
     agent = world.enlisted("agent")
@@ -83,7 +83,7 @@ def test_without_a_command_the_person_sees_a_line_in_the_terminal_they_used(worl
 
 
 def test_a_command_that_hangs_or_fails_is_logged_once_and_wakes_go_on(world: Playground) -> None:
-    """CONTRACT `[human]`: a failing command never blocks."""
+    """`[human]`: a failing command never blocks."""
     sandbox = world.sandbox
     sandbox.configure(
         f'{QUICK}human.notice_after = 1\nhuman.command = ["sleep", "600"]\ndelivery.adapter_timeout = 3.0\n'

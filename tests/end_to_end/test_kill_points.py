@@ -24,7 +24,7 @@ def table(tmux_program: str, tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 @pytest.mark.parametrize("kill", every_kill(), ids=str)
 def test_after_a_kill_the_wake_is_submitted_once_or_known_to_be_unknown(table: Table, kill: Kill) -> None:
-    """DESIGN §3: 0 lost, 0 submitted twice; what cannot be decided is `unknown`, everything else arrives."""
+    """0 lost, 0 submitted twice; what cannot be decided is `unknown`, everything else arrives."""
     assert table.violations_of(str(kill)) == []
     assert table.rows[str(kill)] == {kill.expected: 1}
 
@@ -32,7 +32,7 @@ def test_after_a_kill_the_wake_is_submitted_once_or_known_to_be_unknown(table: T
 def test_kills_at_random_moments_under_load_lose_nothing(
     tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """DESIGN §3: a matched event is never lost from the ledger; a wake is never knowingly submitted twice."""
+    """A matched event is never lost from the ledger; a wake is never knowingly submitted twice."""
     table = kill_at_random(tmp_path_factory.mktemp("load"), tmux, kills=4, seed=SEED)
     table.show()
     assert table.violations == []

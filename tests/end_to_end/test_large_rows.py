@@ -120,7 +120,7 @@ def matched(daemon: DaemonProcess, subject: str, timeout: float = 30) -> dict[st
 def test_messages_of_a_hundred_megabytes_wake_and_are_told_without_being_loaded(
     sandbox: Sandbox, others: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """Issue 12 C2: the daemon stays below 100 MB, `inbox` below 80 MB; mail that is too large is told, once, and no wake vanishes."""
+    """The daemon stays below 100 MB, `inbox` below 80 MB; mail that is too large is told, once, and no wake vanishes."""
     daemon = sandbox.daemon()
     large = stores(sandbox, 1, 100) + stores(sandbox, others, 20)
     stores(sandbox, 1, 20, recipient="@cyd")
@@ -153,7 +153,7 @@ def test_messages_of_a_hundred_megabytes_wake_and_are_told_without_being_loaded(
 def test_a_daemon_with_little_memory_starts_at_a_large_row_and_tells_what_comes_after(
     sandbox: Sandbox, program: tuple[str, ...]
 ) -> None:
-    """Issue 12 C2: under `ulimit -v 550000` it died at that row at every start, and later mail never arrived."""
+    """Under `ulimit -v 550000` it died at that row at every start, and later mail never arrived."""
     sandbox.daemon().stop()
     large = stores(sandbox, 1, 100) + stores(sandbox, 1, 60)
     sandbox.command = ("bash", "-c", f'{LITTLE_MEMORY}; exec "$@"', "bash", *program)
@@ -182,7 +182,7 @@ def test_what_is_too_large_to_be_read_is_not_sent(sandbox: Sandbox) -> None:
 
 
 def test_a_view_in_place_of_a_table_is_refused_at_once(sandbox: Sandbox) -> None:
-    """Issue 12 D4: an endless view called `Nodes` stalled commands for a minute; a real graph has tables."""
+    """An endless view called `Nodes` stalled commands for a minute; a real graph has tables."""
     with contextlib.closing(sqlite3.connect(sandbox.graph, isolation_level=None)) as graph:
         graph.execute("ALTER TABLE Nodes RENAME TO Kept")
         graph.execute(f"CREATE VIEW Nodes AS {ENDLESS}")
@@ -193,7 +193,7 @@ def test_a_view_in_place_of_a_table_is_refused_at_once(sandbox: Sandbox) -> None
 
 
 def test_a_question_that_never_ends_is_ended_and_the_daemon_waits_and_recovers(sandbox: Sandbox) -> None:
-    """Issue 12 D4: every question has a budget; the daemon is `graph_away` meanwhile, and goes on afterwards."""
+    """Every question has a budget; the daemon is `graph_away` meanwhile, and goes on afterwards."""
     daemon = sandbox.daemon()
     with contextlib.closing(sqlite3.connect(sandbox.graph, isolation_level=None)) as graph:
         # the daemon holds the file open: it meets the view without having looked at the schema
@@ -213,7 +213,7 @@ def test_a_question_that_never_ends_is_ended_and_the_daemon_waits_and_recovers(s
 
 
 def test_a_trigger_that_never_ends_stalls_no_command(sandbox: Sandbox) -> None:
-    """Issue 12 D4: a statement that writes has the same budget; what stalled is said, and the exit code tells."""
+    """A statement that writes has the same budget; what stalled is said, and the exit code tells."""
     with contextlib.closing(sqlite3.connect(sandbox.graph, isolation_level=None)) as graph:
         graph.execute(f"CREATE TRIGGER endless AFTER INSERT ON Nodes BEGIN SELECT COUNT(*) FROM ({ENDLESS}); END")
     ended = measured(sandbox, "send", "@bob", "--from", "@ada", "--subject", "s")

@@ -158,7 +158,7 @@ def stories(
 
 
 def test_two_agents_that_answer_each_other_for_ever_are_stopped_by_the_loop_brake(stories: Stories) -> None:
-    """DESIGN §3: agent-to-agent wakes per thread and hour without a human message; held `loop`, one notice."""
+    """Agent-to-agent wakes per thread and hour without a human message; held `loop`, one notice."""
     loop = stories.short_loop.result()
 
     assert loop.submits[0] == 4
@@ -170,7 +170,7 @@ def test_two_agents_that_answer_each_other_for_ever_are_stopped_by_the_loop_brak
 
 
 def test_resume_lets_one_of_them_go_on(stories: Stories) -> None:
-    """DESIGN §3: `resume` clears it for that identity; the other one's brake stands, and nothing is lost."""
+    """`resume` clears it for that identity; the other one's brake stands, and nothing is lost."""
     loop = stories.short_loop.result()
 
     assert loop.submits[:2] == [4, 5]
@@ -179,7 +179,7 @@ def test_resume_lets_one_of_them_go_on(stories: Stories) -> None:
 
 
 def test_a_persons_word_in_the_thread_lets_both_go_on(stories: Stories) -> None:
-    """DESIGN §3: the count begins anew with a human's message: its wake, and as many after it as are allowed."""
+    """The count begins anew with a human's message: its wake, and as many after it as are allowed."""
     loop = stories.short_loop.result()
 
     assert loop.submits == [4, 5, 10]
@@ -187,12 +187,12 @@ def test_a_persons_word_in_the_thread_lets_both_go_on(stories: Stories) -> None:
 
 
 def test_with_the_default_limits_the_loop_ends_after_twelve_wakes(stories: Stories) -> None:
-    """CONTRACT `limits.thread_wakes`: 12, two agents must not talk all night at their owner's cost."""
+    """`limits.thread_wakes`: 12, two agents must not talk all night at their owner's cost."""
     assert stories.default_loop.result().submits == [DEFAULT_THREAD_WAKES, DEFAULT_THREAD_WAKES + 1]
 
 
 def test_a_burst_of_a_thousand_messages_obeys_the_storm_guard(stories: Stories) -> None:
-    """DESIGN §3: 8 wakes per rolling 60 s per pane, also at window 0."""
+    """8 wakes per rolling 60 s per pane, also at window 0."""
     burst = stories.burst.result()
 
     assert burst.held["hold_reason"] == "storm"
@@ -202,7 +202,7 @@ def test_a_burst_of_a_thousand_messages_obeys_the_storm_guard(stories: Stories) 
 
 
 def test_a_burst_loses_nothing_and_tells_nothing_twice(stories: Stories) -> None:
-    """DESIGN §0: a matched event is never lost from the ledger; a wake is never knowingly submitted twice."""
+    """A matched event is never lost from the ledger; a wake is never knowingly submitted twice."""
     burst = stories.burst.result()
 
     assert len(set(burst.sent)) == BURST

@@ -58,7 +58,7 @@ def followed(sandbox: Sandbox, *options: str) -> Iterator[IO[str]]:
 
 
 def test_rotated_files_are_read_in_order_and_filtered_as_one_log(sandbox: Sandbox) -> None:
-    """DESIGN §9: 10 MB × 5; `--since` and `--agent` look over all of them, without a filter the last lines are shown."""
+    """10 MB × 5; `--since` and `--agent` look over all of them, without a filter the last lines are shown."""
     for number in range(5):
         oldest_first = "".join(line(f"{number}-{count}", number * 60, agent=f"@{count}") for count in (1, 2))
         log_file(sandbox, number).write_text(oldest_first + "no json\n" * (number == 3))
@@ -94,7 +94,7 @@ def test_a_followed_log_goes_on_in_the_new_file_after_a_rotation(sandbox: Sandbo
 
 
 def test_without_a_file_a_service_is_read_from_its_journal(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Issue: without a log file it uses the journal service, where the unit exists, or says what to do."""
+    """Without a log file it uses the journal service, where the unit exists, or says what to do."""
     absent = sandbox.run("logs", expect=8)
     assert "there is no log file" in absent.stderr
     assert "`daemon.log_file` in the configuration makes it always write one" in absent.stderr
@@ -120,7 +120,7 @@ def test_without_a_file_a_service_is_read_from_its_journal(sandbox: Sandbox, tmp
 
 
 def test_a_daemon_in_the_foreground_tells_where_its_log_goes(sandbox: Sandbox) -> None:
-    """Issue "One truth", Also: a file behind its output is shown; a terminal is named, and older files are called old."""
+    """A file behind its output is shown; a terminal is named, and older files are called old."""
     sandbox.run("init")
     sandbox.daemon()
     assert "daemon_started" in events(sandbox)
@@ -145,7 +145,7 @@ def test_a_daemon_in_the_foreground_tells_where_its_log_goes(sandbox: Sandbox) -
 
 
 def test_one_wake_is_told_whole_across_a_restart_with_and_without_a_log(playground: Playground) -> None:
-    """Issue: `logs --delivery ID` is one wake's whole story across restarts, from the ledger's journal and the log."""
+    """`logs --delivery ID` is one wake's whole story across restarts, from the ledger's journal and the log."""
     sandbox = playground.sandbox
     log = playground.directory / "daemon.log"
     sandbox.configure(f'{QUICK}daemon.log_file = "{log}"\n')

@@ -1,4 +1,4 @@
-"""A daemon that lives long: stopped for a while, given other profiles, and its ledger kept short (issue "A day with it" 6)."""
+"""A daemon that lives long: stopped for a while, given other profiles, and its ledger kept short."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reloaded(daemon: DaemonProcess, event: str = "config_reloaded") -> dict[str,
 
 
 def test_what_came_while_the_process_was_stopped_is_one_wake(world: Playground) -> None:
-    """Issue "A day with it" 6: SIGSTOP, here for seconds (ten minutes: on the turned clock): one catch-up digest."""
+    """SIGSTOP, here for seconds (ten minutes: on the turned clock): one catch-up digest."""
     agent = world.enlisted("a")
     world.sandbox.run("agent", "add", "@me", "--human")
     daemon = world.sandbox.daemon()
@@ -55,7 +55,7 @@ def test_what_came_while_the_process_was_stopped_is_one_wake(world: Playground) 
 
 
 def test_a_reload_takes_over_profiles_and_a_broken_one_changes_nothing(world: Playground) -> None:
-    """Issue "A day with it" 6: targets, profiles, log level without a restart; DESIGN §9: a bad file keeps the old one."""
+    """Targets, profiles, log level without a restart; a bad file keeps the old one."""
     agent = world.enlisted("a")
     screens = world.directory / "screens"
     screens.mkdir()
@@ -80,7 +80,7 @@ def test_a_reload_takes_over_profiles_and_a_broken_one_changes_nothing(world: Pl
 
 
 def test_a_start_deletes_what_is_older_than_the_retention(world: Playground) -> None:
-    """CONTRACT `daemon.retention_days`: also on a machine that is never up for six hours."""
+    """`daemon.retention_days`: also on a machine that is never up for six hours."""
     agent = world.enlisted("a")
     first = world.sandbox.daemon()
     world.sandbox.send("@a", "long ago")

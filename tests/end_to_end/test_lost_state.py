@@ -1,4 +1,4 @@
-"""The state directory is deleted, replaced, or its disk is full, under a daemon at work (issue 12, D2 and D3)."""
+"""The state directory is deleted, replaced, or its disk is full, under a daemon at work."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_whole(box: Sandbox) -> dict[str, Any] | None:
 def test_what_was_told_is_not_told_again_after_the_state_was_deleted_under_the_daemon(
     playground: Playground, agent: AgentPane, what: str
 ) -> None:
-    """Issue 12, D2: the ledger that is still open is put back, by whatever part of it was lost; a restart knows it all."""
+    """The ledger that is still open is put back, by whatever part of it was lost; a restart knows it all."""
     box = playground.sandbox
     daemon = box.daemon()
     wakes(box, agent, "before")
@@ -85,7 +85,7 @@ def test_what_was_told_is_not_told_again_after_the_state_was_deleted_under_the_d
 def test_while_it_cannot_be_put_back_nothing_is_typed_and_every_command_says_so(
     playground: Playground, agent: AgentPane
 ) -> None:
-    """Issue 12, D2: not even when the directory above is a file now; once there is room for it, it is put back."""
+    """Not even when the directory above is a file now; once there is room for it, it is put back."""
     box = playground.sandbox
     daemon = box.daemon()
     wakes(box, agent, "before")
@@ -110,7 +110,7 @@ def test_while_it_cannot_be_put_back_nothing_is_typed_and_every_command_says_so(
 def test_a_lock_or_a_socket_that_was_deleted_alone_is_there_again(
     playground: Playground, agent: AgentPane, what: str
 ) -> None:
-    """Issue 12, D2: the ledger is whole, so wakes go on, and commands go on finding the daemon."""
+    """The ledger is whole, so wakes go on, and commands go on finding the daemon."""
     box = playground.sandbox
     daemon = box.daemon()
     wakes(box, agent, "before")
@@ -123,7 +123,7 @@ def test_a_lock_or_a_socket_that_was_deleted_alone_is_there_again(
 
 
 def test_another_ledger_in_its_place_is_neither_replaced_nor_believed(playground: Playground, agent: AgentPane) -> None:
-    """Issue 12, D2: restored from a copy; what it does not know would be told again, so a person chooses."""
+    """Restored from a copy; what it does not know would be told again, so a person chooses."""
     box = playground.sandbox
     daemon = box.daemon()
     wakes(box, agent, "before")
@@ -175,7 +175,7 @@ def fill(filler: Path) -> None:
 def test_a_full_disk_is_called_so_everywhere_and_wakes_go_on_when_there_is_room(
     small_disk: Path, playground: Playground, agent: AgentPane
 ) -> None:
-    """Issue 12, D3: `status`, `doctor`, `why`, the log and the notice; commands that only read work; nobody else is blamed."""
+    """`status`, `doctor`, `why`, the log and the notice; commands that only read work; nobody else is blamed."""
     box = playground.sandbox
     daemon = box.daemon()
     wakes(box, agent, "before")
@@ -206,7 +206,7 @@ def test_a_full_disk_is_called_so_everywhere_and_wakes_go_on_when_there_is_room(
 def test_a_start_on_a_full_disk_says_so_and_commands_that_read_work_without_a_daemon(
     small_disk: Path, playground: Playground, agent: AgentPane, end: str
 ) -> None:
-    """Issue 12, D3: with path and what is free, not "disk I/O error"."""
+    """With path and what is free, not "disk I/O error"."""
     box = playground.sandbox
     daemon = box.daemon()
     wakes(box, agent, "before")
@@ -231,7 +231,7 @@ READ_ONLY_MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && ex
 
 
 def test_where_nothing_may_be_written_mail_is_read_and_commands_that_read_answer(playground: Playground) -> None:
-    """Issue 13, B4: `inbox` and `read` printed the mail and ended with 1, and `--consume` left it unread."""
+    """`inbox` and `read` printed the mail and ended with 1, and `--consume` left it unread."""
     isolated = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"])]
     if shutil.which("unshare") is None:
         if os.environ.get("CI"):

@@ -26,7 +26,7 @@ def world(playground: Playground) -> Playground:
 
 
 def test_mail_with_any_letters_is_sent_and_read(world: Playground) -> None:
-    """Issue 13, B3: arguments, graph, JSON and the words for a person; none of them ends in a UnicodeEncodeError."""
+    """Arguments, graph, JSON and the words for a person; none of them ends in a UnicodeEncodeError."""
     box = world.sandbox
     for name in ("@me", "@you"):
         box.run("agent", "add", name)
@@ -39,7 +39,7 @@ def test_mail_with_any_letters_is_sent_and_read(world: Playground) -> None:
 def test_doctor_and_the_word_to_the_human_outlive_a_place_of_another_alphabet(
     world: Playground, tmp_path: Path
 ) -> None:
-    """Issue 13, B3: `doctor` died, and the notice was lost."""
+    """`doctor` died, and the notice was lost."""
     box, record = world.sandbox, tmp_path / "told"
     command = json.dumps([sys.executable, "-c", RECORD, str(record), "{title}", "{body}"])
     box.configure(f"{QUICK}human.notice_after = 1\nhuman.command = {command}\n")

@@ -1,4 +1,4 @@
-"""A graph made by the real services: what wakes whom, through the whole way (issue "The main job", Must show)."""
+"""A graph made by the real services: what wakes whom, through the whole way."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _move_into_panes(graph: Path, *, with_events: bool) -> None:
 
 
 def test_old_content_wakes_nobody(neo: Neo) -> None:
-    """DESIGN §2: a new epoch begins at the tip, and looks back for unread mail of the last hour only."""
+    """A new epoch begins at the tip, and looks back for unread mail of the last hour only."""
     neo.decides()
 
     events = [event for one in neo.world.sandbox.deliveries() for event in one["events"]]
@@ -126,7 +126,7 @@ def test_old_content_wakes_nobody(neo: Neo) -> None:
 
 
 def test_new_mail_wakes_exactly_once_whatever_is_written_about_it_afterwards(neo: Neo) -> None:
-    """DESIGN §3: one message wakes an identity once, however many rows mention it: edges again, upsert, markRead."""
+    """One message wakes an identity once, however many rows mention it: edges again, upsert, markRead."""
     message = neo.core.do("send", GPT, ADA, "Review request: PR #10717")
     wake = neo.wakes_for(ADA, message)
     neo.core.do("touch_edges", message)
@@ -144,7 +144,7 @@ def test_new_mail_wakes_exactly_once_whatever_is_written_about_it_afterwards(neo
 
 
 def test_two_rows_for_one_message_are_one_wake_even_pages_apart(neo: Neo) -> None:
-    """DESIGN §3: a subject wakes an identity once; the second row comes before the first was announced."""
+    """A subject wakes an identity once; the second row comes before the first was announced."""
     message = neo.core.do("send", GRACE, GPT, "two rows")
     neo.core.do("touch_edges", message)
     neo.core.do("noise", 1500)
@@ -158,7 +158,7 @@ def test_two_rows_for_one_message_are_one_wake_even_pages_apart(neo: Neo) -> Non
 
 
 def test_a_broadcast_wakes_its_audience_once_however_late_the_audience_is_written(neo: Neo) -> None:
-    """DESIGN §2: SENT_TO → AGENT:* commits before its DELIVERED_TO edges; the audience is checked again at the guards."""
+    """SENT_TO → AGENT:* commits before its DELIVERED_TO edges; the audience is checked again at the guards."""
     everyone = [ADA, GPT, VEGA]
     sent = {
         neo.core.do("send", GRACE, "AGENT:*", f"broadcast {pause}", audience, pause=pause): audience
@@ -182,7 +182,7 @@ def test_a_broadcast_wakes_its_audience_once_however_late_the_audience_is_writte
 
 
 def test_reading_a_broadcast_wakes_nobody_again(neo: Neo) -> None:
-    """DESIGN §2: a broadcast is read on its recipient's own edge, which leaves a row like that of a new one."""
+    """A broadcast is read on its recipient's own edge, which leaves a row like that of a new one."""
     message = neo.core.do("send", GRACE, "AGENT:*", "lane claim", [ADA, GPT])
     neo.wakes_for(ADA, message)
     neo.wakes_for(GPT, message)
@@ -194,7 +194,7 @@ def test_reading_a_broadcast_wakes_nobody_again(neo: Neo) -> None:
 
 
 def test_a_grant_wakes_the_grantee_and_not_the_granter(neo: Neo) -> None:
-    """DESIGN §2: permission edges run grantee → granter; the grantee is told, and by whom."""
+    """Permission edges run grantee → granter; the grantee is told, and by whom."""
     by_ada = neo.core.do("grant", GRACE, ADA, "CAN_READ_INBOX_OF")
     by_gpt = neo.core.do("grant", ADA, GPT, "CAN_READ_SESSIONS_OF")
     wake = neo.wakes_for(ADA, by_gpt)
@@ -227,7 +227,7 @@ def test_a_task_that_moves_twice_is_one_digest_for_its_originator_naming_the_lat
 
 
 def test_a_pulse_wakes_an_identity_with_three_subscriptions_once(neo: Neo) -> None:
-    """DESIGN §2: a heartbeat pulse wakes once per identity."""
+    """A heartbeat pulse wakes once per identity."""
     pulse = neo.core.do("pulse", ADA)
     wake = neo.wakes_for(ADA, pulse)
     neo.decides()
@@ -238,7 +238,7 @@ def test_a_pulse_wakes_an_identity_with_three_subscriptions_once(neo: Neo) -> No
 
 
 def test_own_broadcasts_and_plain_notes_to_oneself_wake_nobody(neo: Neo) -> None:
-    """DESIGN §2: a note to oneself waits for the next turn, an own broadcast is never told to its sender."""
+    """A note to oneself waits for the next turn, an own broadcast is never told to its sender."""
     broadcast = neo.core.do("send", ADA, "AGENT:*", "taking the lane", [GRACE, VEGA])
     note = neo.core.do("send", ADA, ADA, "sunset: go on with the cursor")
     neo.decides()

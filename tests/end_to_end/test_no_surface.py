@@ -67,7 +67,7 @@ def test_without_an_adapter_the_remedy_is_to_enable_one(sandbox: Sandbox) -> Non
 def test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally(
     playground: Playground,
 ) -> None:
-    """Issue 12, A3: a PATH with tmux ends the first hold; an agent in tmux, and `bind` inside its pane, the second."""
+    """A PATH with tmux ends the first hold; an agent in tmux, and `bind` inside its pane, the second."""
     sandbox = playground.sandbox
     sandbox.run("init")
     sandbox.enlist("@agent", "agents:1.0")

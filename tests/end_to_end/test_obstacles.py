@@ -184,7 +184,7 @@ def _first(world: Playground, is_so: Callable[[dict[str, Any]], bool]) -> dict[s
 
 @pytest.mark.parametrize("name", list(OBSTACLES))
 def test_an_obstacle_holds_the_wake_with_its_true_reason(course: Course, name: str) -> None:
-    """DESIGN §§5, 6: each veto is told as what it is, with a remedy that names the pane."""
+    """Each veto is told as what it is, with a remedy that names the pane."""
     seen, expected = course.seen[name], OBSTACLES[name]
 
     assert seen.held, "it was not held at all"
@@ -195,33 +195,33 @@ def test_an_obstacle_holds_the_wake_with_its_true_reason(course: Course, name: s
 
 @pytest.mark.parametrize("name", list(OBSTACLES))
 def test_no_byte_reaches_a_pane_with_an_obstacle(course: Course, name: str) -> None:
-    """DESIGN §6: never over a draft, into a dialog, a reader's copy mode, a shell or somebody else's pane."""
+    """Never over a draft, into a dialog, a reader's copy mode, a shell or somebody else's pane."""
     assert course.seen[name].held
     assert course.seen[name].bytes_while_held == b""
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_nothing_changes_on_the_screen_of_a_pane_with_an_obstacle(course: Course, name: str) -> None:
-    """DESIGN §6: a shell would echo what is typed into it, and tmux itself answers keys in its modes."""
+    """A shell would echo what is typed into it, and tmux itself answers keys in its modes."""
     before, while_held = course.seen[name].screens
     assert before.strip()
     assert while_held == before
 
 
 def test_a_draft_stays_as_it_was_while_the_wake_waits(course: Course) -> None:
-    """DESIGN §11: the draft is byte-identical."""
+    """The draft is byte-identical."""
     assert course.seen["draft"].composer == DRAFT
 
 
 def test_no_byte_reaches_a_bystander_before_or_after(course: Course) -> None:
-    """DESIGN §6.1: exactly one pane; that another one is current in its session changes nothing."""
+    """Exactly one pane; that another one is current in its session changes nothing."""
     assert course.bystander_while_held == b""
     assert course.bystander_after == b""
 
 
 @pytest.mark.parametrize("name", list(OBSTACLES))
 def test_the_wake_comes_exactly_once_after_the_obstacle_has_gone(course: Course, name: str) -> None:
-    """DESIGN §1: a hold waits for a safe moment, and ends by delivery."""
+    """A hold waits for a safe moment, and ends by delivery."""
     (one,) = course.seen[name].after
 
     assert (one["state"], one["outcome"]) == ("DELIVERED", "submitted"), one["hold_reason"]

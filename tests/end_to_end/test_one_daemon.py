@@ -1,4 +1,4 @@
-"""One daemon serves a graph, however many are started, from whatever environment; nothing is told twice (issue 12, C3)."""
+"""One daemon serves a graph, however many are started, from whatever environment; nothing is told twice."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def contest(playground: Playground, tmp_path: Path) -> Contest:
 
 
 def test_of_daemons_that_start_in_one_instant_one_serves_the_graph(contest: Contest) -> None:
-    """Issue 12, C3: other HOME, one without XDG_RUNTIME_DIR, one as a service; exit 5 names the one that serves it."""
+    """Other HOME, one without XDG_RUNTIME_DIR, one as a service; exit 5 names the one that serves it."""
     for turn in range(ROUNDS):
         racers = [contest.starting(one) for one in contest.environments()]
         left = contest.world.sandbox.waits_for(partial(only_one_left, racers), 60, "one daemon")
@@ -105,7 +105,7 @@ def test_of_daemons_that_start_in_one_instant_one_serves_the_graph(contest: Cont
 
 
 def test_without_the_lock_the_fence_inside_tmux_alone_keeps_every_wake_single(contest: Contest) -> None:
-    """Issue 12, C3: whoever does not own the pane can neither paste nor press; it holds, and says whose the pane is."""
+    """Whoever does not own the pane can neither paste nor press; it holds, and says whose the pane is."""
     daemons = [contest.starting(one, sys.executable, "-c", WITHOUT_LOCK) for one in contest.environments()]
     for one in daemons:
         one.waits_until_tailing()
@@ -125,7 +125,7 @@ def test_without_the_lock_the_fence_inside_tmux_alone_keeps_every_wake_single(co
 
 
 def test_a_graph_that_is_replaced_under_its_daemon_stays_its_own(contest: Contest) -> None:
-    """Issue 12, C3: locked again when the inode changes; a second daemon on the new file is refused as before."""
+    """Locked again when the inode changes; a second daemon on the new file is refused as before."""
     own, moved, _ = contest.environments()
     first = contest.starting(own)
     first.waits_until_tailing()
@@ -145,7 +145,7 @@ def test_a_graph_that_is_replaced_under_its_daemon_stays_its_own(contest: Contes
 
 
 def test_uninstall_takes_the_daemons_mark_off_the_panes(contest: Contest) -> None:
-    """Issue 12, C3: a leftover of a daemon that was killed is taken back as all else."""
+    """A leftover of a daemon that was killed is taken back as all else."""
     box = contest.world.sandbox
     daemon = box.daemon()
     contest.send("before the end")

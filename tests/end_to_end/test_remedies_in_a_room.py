@@ -1,4 +1,4 @@
-"""Issue 12, A3: every remedy of a hold in a real pane is taken literally, and the hold ends.
+"""Every remedy of a hold in a real pane is taken literally, and the hold ends.
 
 What stands between back-quotes is run as it is printed, in a shell within the same tmux; what a person is asked to do in
 the pane is done with keys. All are held at the same time by one daemon; each test judges what was seen of its own.
@@ -333,7 +333,7 @@ def paused(
 
 @pytest.mark.parametrize("detail", PAUSES)
 def test_the_remedy_of_a_pause_follows_whose_pause_it_is(paused: Room, detail: str) -> None:
-    """Issue 12, A3: after `pause --all` a `resume @x` changes nothing."""
+    """After `pause --all` a `resume @x` changes nothing."""
     sandbox = paused.world.sandbox
     for command in PAUSES[detail]:
         sandbox.run(*command.split())
@@ -350,7 +350,7 @@ def test_the_remedy_of_a_pause_follows_whose_pause_it_is(paused: Room, detail: s
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", list(ROWS))
 def test_a_remedy_that_is_taken_literally_ends_the_hold(seen: dict[str, Seen], name: str) -> None:
-    """Issue 12, A3: a remedy that cannot help is a kind of fault of its own."""
+    """A remedy that cannot help is a kind of fault of its own."""
     one, row = seen[name], ROWS[name]
 
     assert one.hold is not None, f"never held by {row.reason}: {one.ended}"

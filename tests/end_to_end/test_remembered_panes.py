@@ -1,4 +1,4 @@
-"""A wake goes to the pane where the identity was found, whatever its name means by now (issue 12 A1 and A3)."""
+"""A wake goes to the pane where the identity was found, whatever its name means by now."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def pair(world: Playground, *, by_targets: bool = False) -> tuple[AgentPane, Age
 
 
 def test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up(world: Playground) -> None:
-    """Issue 12 A1: `@a` on `work:0.0`, `@b` on `work:0.1`; A's pane closes, and B becomes index 0."""
+    """`@a` on `work:0.0`, `@b` on `work:0.1`; A's pane closes, and B becomes index 0."""
     a, b = pair(world)
 
     world.tmux.run("kill-pane", "-t", a.id)
@@ -111,7 +111,7 @@ def is_woken_while_another_waits(world: Playground, b: AgentPane) -> bool:
 def test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected(
     world: Playground,
 ) -> None:
-    """Issue 12 A1: each remedy taken literally ends the hold; where [targets] says it, that is the line to change."""
+    """Each remedy taken literally ends the hold; where [targets] says it, that is the line to change."""
     a, b = pair(world, by_targets=True)
     world.tmux.run("kill-pane", "-t", a.id)
     world.sandbox.send("@a", "for a alone")
@@ -129,7 +129,7 @@ def test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_th
 
 
 def test_a_name_that_leads_to_the_shell_in_anothers_pane_sends_nobody_there(world: Playground) -> None:
-    """Issue 12 A1: whoever did "start the agent in work:0.0" would start it in the pane where `@b` lives."""
+    """Whoever did "start the agent in work:0.0" would start it in the pane where `@b` lives."""
     world.agent("a", session="work")
     b = world.agent("b", session="for-b", under_shell=True)
     world.tmux.run("join-pane", "-d", "-s", b.id, "-t", world.agents["a"].id)
@@ -157,7 +157,7 @@ def test_a_name_that_leads_to_the_shell_in_anothers_pane_sends_nobody_there(worl
 def test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally(
     world: Playground, case: str
 ) -> None:
-    """Issue 12 A3: nobody can send or clear it where it stood; the agent is started anew, and told once more."""
+    """Nobody can send or clear it where it stood; the agent is started anew, and told once more."""
     a = world.agent("a", "--dialog-after-paste", session="work")
     world.agent("keeper", session="elsewhere")
     if case.startswith("moved"):
@@ -197,7 +197,7 @@ def _staged_elsewhere(hold: dict[str, Any], case: str) -> dict[str, Any] | None:
 
 
 def test_windows_that_are_renumbered_wake_nobody_else(world: Playground) -> None:
-    """Issue 12 A1: the same with `renumber-windows on`; the commands without a daemon judge alike."""
+    """The same with `renumber-windows on`; the commands without a daemon judge alike."""
     a = world.agent("a", session="work")
     world.agent("b", session="work")
     world.tmux.run("set-option", "-g", "renumber-windows", "on")
@@ -224,7 +224,7 @@ def test_windows_that_are_renumbered_wake_nobody_else(world: Playground) -> None
 
 
 def test_a_leader_that_quits_to_its_shell_leaves_its_mail_to_no_teammate(world: Playground) -> None:
-    """Issue 12 A1: a session as target whose leader quits; it goes on when it is started again in its pane."""
+    """A session as target whose leader quits; it goes on when it is started again in its pane."""
     leader = world.agent("leader", session="team", under_shell=True)
     world.sandbox.enlist("@leader", "team")
     world.sandbox.daemon()
@@ -243,7 +243,7 @@ def test_a_leader_that_quits_to_its_shell_leaves_its_mail_to_no_teammate(world: 
 
 
 def test_a_rename_changes_nothing(world: Playground) -> None:
-    """Issue 12 A3: after a window or session is renamed, or the pane is moved, its agent is woken as before."""
+    """After a window or session is renamed, or the pane is moved, its agent is woken as before."""
     a, b = pair(world)
     for command in (
         ("rename-session", "-t", "=work", "team"),
@@ -261,7 +261,7 @@ def test_a_rename_changes_nothing(world: Playground) -> None:
 
 
 def test_a_new_agent_goes_on_without_ceremony(world: Playground) -> None:
-    """Issue 12 A1: in the same pane, or in a pane where nobody else lives."""
+    """In the same pane, or in a pane where nobody else lives."""
     a = world.agent("a", session="work", under_shell=True)
     world.agent("other", session="other")
     world.sandbox.enlist("@a", "work")
@@ -278,7 +278,7 @@ def test_a_new_agent_goes_on_without_ceremony(world: Playground) -> None:
 
 
 def test_two_identities_that_share_a_pane_go_on_sharing_it(world: Playground) -> None:
-    """DESIGN §6.1: two identities may share a pane, and the one that replaces it."""
+    """Two identities may share a pane, and the one that replaces it."""
     shared = world.agent("shared", session="work")
     world.sandbox.enlist("@a", "work")
     world.sandbox.enlist("@b", "work:0.0")
@@ -291,7 +291,7 @@ def test_two_identities_that_share_a_pane_go_on_sharing_it(world: Playground) ->
 
 
 def test_who_was_bound_apart_under_one_name_gets_nothing_of_the_others(world: Playground) -> None:
-    """Issue 12 A1: one session holds both, `bind` tells them apart; A's pane closes, and B is started anew in its own."""
+    """One session holds both, `bind` tells them apart; A's pane closes, and B is started anew in its own."""
     a = world.agent("a", session="work")
     b = beside(world, a, "b")
     for name, pane in (("a", a), ("b", b)):
@@ -313,7 +313,7 @@ def test_who_was_bound_apart_under_one_name_gets_nothing_of_the_others(world: Pl
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Playground, end: str) -> None:
-    """Issue 12 A1: a daemon that stops writes down until when each agent was there; one that was killed may have seen more."""
+    """A daemon that stops writes down until when each agent was there; one that was killed may have seen more."""
     a = world.agent("a", session="work")
     world.sandbox.enlist("@a", "work:0.0")
     daemon = world.sandbox.daemon()
@@ -332,7 +332,7 @@ def test_an_agent_that_was_there_before_a_restart_is_not_the_new_one(world: Play
 
 
 def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) -> None:
-    """Issue 12 A1: remembered panes are void; index names are one question and one notice, not one for each."""
+    """Remembered panes are void; index names are one question and one notice, not one for each."""
     told = world.directory / "told"
     command = json.dumps(["sh", "-c", f'echo "$1" >> {told}', "sh", "{title}"])
     world.sandbox.configure(QUICK + f"human.command = {command}\nhuman.notice_after = 10\n")
@@ -361,7 +361,7 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
 
 
 def test_of_two_whose_panes_are_closed_a_new_agent_may_be_either(world: Playground) -> None:
-    """Issue 12 A1: a name that leads to an agent that could be another identity's holds; `bind` says whose it is."""
+    """A name that leads to an agent that could be another identity's holds; `bind` says whose it is."""
     world.agent("keeper", session="work")
     a = beside(world, world.agents["keeper"], "a")
     b = beside(world, a, "b")

@@ -102,19 +102,19 @@ def _restarted(world: Playground, subscription: str) -> Restart:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_pane_id_of_the_old_server_holds_as_unreachable_on_the_new_one(restart: Restart, way: str) -> None:
-    """DESIGN §6.2: pane ids restart with the server; however the id was said, the remedy says how to say it anew."""
+    """Pane ids restart with the server; however the id was said, the remedy says how to say it anew."""
     assert restart.held[way]["hold_reason"] == "unreachable", restart.held[way]["hold_detail"]
     assert f"`wake-bridge bind @{way}` inside the right pane" in restart.held[way]["remedy"]
 
 
 def test_no_byte_reaches_a_stranger_who_has_the_id_now(restart: Restart) -> None:
-    """DESIGN §6.1: none is a hold, never a guess."""
+    """None is a hold, never a guess."""
     assert restart.bytes_while_held == b""
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_wake_comes_exactly_once_when_the_pane_was_said_anew(restart: Restart, way: str) -> None:
-    """DESIGN §6.1: by the configuration, an updated subscription, or `bind`, which also helps where `[targets]` is old."""
+    """By the configuration, an updated subscription, or `bind`, which also helps where `[targets]` is old."""
     (one,) = restart.after[way]
     assert one["outcome"] == "submitted"
     assert [one["id"] in text for text in restart.submits[way]] == [True]

@@ -63,7 +63,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 def test_native_first_then_the_pane_then_natively_again(house: House) -> None:
-    """DESIGN §7: no socket, the next route; an answer, the way back; the draft in the pane stands as it was."""
+    """No socket, the next route; an answer, the way back; the draft in the pane stands as it was."""
     sandbox = house.world.sandbox
     daemon = sandbox.daemon()
     house.pane.fake.shows("draft", "half a thought")
@@ -95,7 +95,7 @@ def test_native_first_then_the_pane_then_natively_again(house: House) -> None:
 
 
 def test_a_pane_is_left_alone_while_its_agent_says_natively_that_it_is_busy(house: House) -> None:
-    """DESIGN §7: what a control plane says of itself vetoes the screen below it, dialog or turn."""
+    """What a control plane says of itself vetoes the screen below it, dialog or turn."""
     sandbox = house.world.sandbox
     sandbox.daemon()
     for scene, reason in (("busy", "active"), ("approval", "waitingOnApproval")):
@@ -108,7 +108,7 @@ def test_a_pane_is_left_alone_while_its_agent_says_natively_that_it_is_busy(hous
 
 
 def test_routes_explains_itself_with_and_without_a_daemon(house: House) -> None:
-    """Issue "Native first": each route in order, and all rows of the table with the one that decides marked."""
+    """Each route in order, and all rows of the table with the one that decides marked."""
     sandbox = house.world.sandbox
     for _ in range(2):
         told = house.decides("native-idle")
@@ -136,12 +136,12 @@ def test_routes_explains_itself_with_and_without_a_daemon(house: House) -> None:
 
 
 def test_routes_of_somebody_unknown_are_not_found(house: House) -> None:
-    """CONTRACT: exit 8, identity not found."""
+    """Exit 8, identity not found."""
     house.world.sandbox.run("routes", "@nobody", expect=8)
 
 
 def test_a_route_that_is_set_aside_is_told_of_and_comes_back(house: House) -> None:
-    """DESIGN §7: `status`, `doctor`, `why` and `routes` say which route failed; it is asked again at the daemon's start."""
+    """`status`, `doctor`, `why` and `routes` say which route failed; it is asked again at the daemon's start."""
     sandbox = house.world.sandbox
     with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
         ledger.degrade(Identity(DUO), "codex", "the server hung up", Instant(1_800_000_000_000))

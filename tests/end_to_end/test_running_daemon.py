@@ -74,7 +74,7 @@ def running(
 
 
 def test_a_second_daemon_exits_5_naming_the_first_which_goes_on(running: Running) -> None:
-    """DESIGN §9: one instance by an OS lock held for life; a second says who holds it, and kills nobody."""
+    """One instance by an OS lock held for life; a second says who holds it, and kills nobody."""
     second = running.world.sandbox.run("run", expect=5)
 
     assert f"error: another wake-bridge serves this state directory: pid {running.daemon.pid} on " in second.stderr
@@ -87,7 +87,7 @@ def test_a_second_daemon_exits_5_naming_the_first_which_goes_on(running: Running
 def test_a_second_daemon_with_a_state_directory_of_its_own_does_not_wake_for_the_same_graph(
     running: Running, tmp_path: Path
 ) -> None:
-    """DESIGN §9, one driver: what one ledger has told, another does not know; whoever comes second would tell it again."""
+    """One driver: what one ledger has told, another does not know; whoever comes second would tell it again."""
     own = {"WAKE_BRIDGE_DAEMON_STATE_DIR": str(tmp_path / "of its own")}
     second = running.world.sandbox.run("run", expect=5, environment=own)
 
@@ -99,7 +99,7 @@ def test_a_second_daemon_with_a_state_directory_of_its_own_does_not_wake_for_the
 
 
 def test_a_rehearsal_beside_the_daemon_disturbs_nothing(running: Running) -> None:
-    """DESIGN §9: one instance serves the state directory; a dry run is none, and takes neither its lock nor its socket."""
+    """One instance serves the state directory; a dry run is none, and takes neither its lock nor its socket."""
     sandbox = running.world.sandbox
     rehearsal = sandbox.daemon("--dry-run")
     status = sandbox.ask("status")
@@ -113,7 +113,7 @@ def test_a_rehearsal_beside_the_daemon_disturbs_nothing(running: Running) -> Non
 
 
 def test_a_reload_takes_over_targets_and_log_level_and_says_what_needs_a_restart(running: Running) -> None:
-    """DESIGN §9: graph, daemon and sockets need a restart, which is said; all else is in force from the next decision."""
+    """Graph, daemon and sockets need a restart, which is said; all else is in force from the next decision."""
     old, new = running.world.agents["old"], running.world.agents["new"]
     whole = running.world.sandbox.config_file.read_text()
     changed = f'daemon.log_level = "warning"\ngraph.poll_interval = 2.0\ntargets."@old".pane = "{new.session}"\n{whole}'
@@ -129,7 +129,7 @@ def test_a_reload_takes_over_targets_and_log_level_and_says_what_needs_a_restart
 
 
 def test_a_broken_file_keeps_the_old_configuration_and_stops_nothing(running: Running) -> None:
-    """DESIGN §9: a bad file keeps the old one; what is wrong is logged, all of it."""
+    """A bad file keeps the old one; what is wrong is logged, all of it."""
     reloads = len(running.daemon.entries("config_reloaded"))
     with running.configured(f'{QUICK}coalesce.window = "soon"\nlimits.strom = 3\n', "this is = no [toml"):
         two, one = (entry["problems"] for entry in running.daemon.entries("config_refused")[-2:])

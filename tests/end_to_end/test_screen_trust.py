@@ -124,7 +124,7 @@ def test_where_there_is_nothing_to_learn_nothing_is_written(playground: Playgrou
 def test_a_reload_takes_over_screen_profiles_and_a_bad_one_keeps_the_old(
     playground: Playground, stranger: AgentPane
 ) -> None:
-    """DESIGN §9: a reload takes effect from the next decision; a bad file keeps the old one, and is named."""
+    """A reload takes effect from the next decision; a bad file keeps the old one, and is named."""
     sandbox = playground.sandbox
     daemon = sandbox.daemon()
     sandbox.send("@agent", "mail")

@@ -31,7 +31,7 @@ def unknown_of(world: Playground) -> dict[str, Any]:
 
 
 def test_what_is_shown_late_has_arrived_and_every_command_says_so(world: Playground) -> None:
-    """Issue "hard hand" B3: `unknown` 8 s after Enter although the mark stood in the transcript later."""
+    """`unknown` 8 s after Enter although the mark stood in the transcript later."""
     sandbox = world.sandbox
     agent = world.enlisted("late", "--transcript-delay", str(NEVER))
     message = sandbox.send("@late", "a question")
@@ -60,7 +60,7 @@ def test_what_is_shown_late_has_arrived_and_every_command_says_so(world: Playgro
 
 
 def test_what_never_came_in_is_announced_once_more_and_not_again(world: Playground) -> None:
-    """Issue "hard hand" B3: an `unknown` at 01:00 must not silence an agent until morning."""
+    """An `unknown` at 01:00 must not silence an agent until morning."""
     sandbox = world.sandbox
     sandbox.configure(f"delivery.unknown_again = 2\n{QUICK}")
     agent = world.enlisted("deaf", "--transcript-delay", str(NEVER))

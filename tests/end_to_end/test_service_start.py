@@ -51,7 +51,7 @@ def started_by_its_unit(world: Playground, given: Mapping[str, str] = {}) -> Dae
 
 
 def test_the_units_command_line_alone_finds_tmux_and_its_socket_and_wakes_a_pane(world: Playground) -> None:
-    """Issue "A day with it", Must show: the unit's ExecStart under `env -i` finds tmux and socket, wakes a pane."""
+    """The unit's ExecStart under `env -i` finds tmux and socket, wakes a pane."""
     agent = world.enlisted("a")
     with NotifyListener() as manager:
         daemon = started_by_its_unit(world, manager.environment)
@@ -65,7 +65,7 @@ def test_the_units_command_line_alone_finds_tmux_and_its_socket_and_wakes_a_pane
 
 
 def test_the_manager_is_told_ready_status_signs_of_life_at_half_the_interval_and_stopping(world: Playground) -> None:
-    """Issue "A day with it", Must show: READY, STATUS, WATCHDOG at half the interval while the tail progresses, STOPPING."""
+    """READY, STATUS, WATCHDOG at half the interval while the tail progresses, STOPPING."""
     with NotifyListener(watchdog=WATCHDOG) as manager:
         daemon = started_by_its_unit(world, manager.environment)
         manager.waits_for("READY=1")
@@ -84,7 +84,7 @@ def test_the_manager_is_told_ready_status_signs_of_life_at_half_the_interval_and
 
 
 def test_an_end_that_no_other_start_would_mend_is_a_zero_where_launchd_asks_for_it(world: Playground) -> None:
-    """DESIGN §9: launchd starts anew after any exit but 0; systemd is told of 3 and 5 by their numbers."""
+    """Launchd starts anew after any exit but 0; systemd is told of 3 and 5 by their numbers."""
     first = world.sandbox.daemon()
     second = world.sandbox.run("run", expect=5)
     third = world.sandbox.run("run", "--final-exit-zero")

@@ -81,7 +81,7 @@ def test_status_tells_what_happened_since_a_person_last_looked(world: Playground
 def test_the_live_table_shows_every_identity_and_leaves_the_terminal_as_it_was(
     world: Playground, tmp_path: Path
 ) -> None:
-    """Issue: identity, presence, since, held for, next look, last wake, budget; through the daemon, then without it."""
+    """Identity, presence, since, held for, next look, last wake, budget; through the daemon, then without it."""
     person = Person(world)
     before, after = tmp_path / "before", tmp_path / "after"
     world.tmux.run("send-keys", "-t", str(person.pane.pane_id), f"stty -a > {before}", "Enter")
@@ -129,7 +129,7 @@ def test_a_watch_that_is_terminated_gives_the_screen_back(world: Playground) -> 
 
 
 def test_without_a_terminal_a_watch_is_refused_or_prints_a_line_each_second(playground: Playground) -> None:
-    """Issue: without a terminal refuse with a hint; with --json one line each second, until the reader is gone."""
+    """Without a terminal refuse with a hint; with --json one line each second, until the reader is gone."""
     sandbox = playground.sandbox
     sandbox.run("init")
     sandbox.enlist("@agent", "nowhere")

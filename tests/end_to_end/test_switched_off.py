@@ -38,7 +38,7 @@ def _comes_once(world: Playground, agent: AgentPane, held: dict[str, Any]) -> No
 
 
 def test_quiet_hours_hold_everybody_and_a_benched_identity_waits_for_its_owner(world: Playground) -> None:
-    """DESIGN §3: paused, benched, quiet hours, in that order; each ends by its own switch, without a restart."""
+    """Paused, benched, quiet hours, in that order; each ends by its own switch, without a restart."""
     active, benched = world.enlisted("active"), world.enlisted("benched")
     world.sandbox.configure(f'{QUICK}policy.quiet_hours = "{_around_now()}"\n')
     _participates(world, "@benched", "operator_benched")
@@ -64,7 +64,7 @@ def _participates(world: Playground, identity: str, status: str) -> None:
 
 
 def test_another_driver_of_the_same_directory_holds_everything(world: Playground) -> None:
-    """DESIGN §9: while an upstream daemon lives on the same directory, all deliveries hold with `other_driver`."""
+    """While an upstream daemon lives on the same directory, all deliveries hold with `other_driver`."""
     agent = world.enlisted("a")
     with subprocess.Popen(
         [sys.executable, "-c", "input()", "daemons/wake/daemon.mjs"], stdin=subprocess.PIPE

@@ -46,7 +46,7 @@ def runs_anew(manager: UserManager, before: int) -> int:
 def test_a_real_systemd_installs_starts_watches_reloads_and_uninstalls_the_daemon(
     playground: Playground, manager: UserManager
 ) -> None:
-    """Issue "One truth", Also: systemd for real, with the sandboxing of the unit in force all the time."""
+    """Systemd for real, with the sandboxing of the unit in force all the time."""
     box = playground.sandbox
     box.run("init")
     agent = playground.enlisted("a")

@@ -147,7 +147,7 @@ def _keeps_the_contract(stranger: Stranger) -> None:
 
 
 def test_a_wake_flies_through_the_installed_wheel(stranger: Stranger, tmp_path: Path) -> None:
-    """DESIGN §8: listed, configured, and woken through, by a daemon that never heard of it before."""
+    """Listed, configured, and woken through, by a daemon that never heard of it before."""
     record, loft = tmp_path / "flown", tmp_path / "loft"
     loft.write_text(LOFT.replace("{record}", str(record)))
     loft.chmod(0o755)

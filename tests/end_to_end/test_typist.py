@@ -1,4 +1,4 @@
-"""A real client's keys at any moment of a wake: the draft rule of DESIGN §11, word for word; `make torture LONG=1` has over 500 trials."""
+"""A real client's keys at any moment of a wake: the draft rule, word for word; `make torture LONG=1` has over 500 trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_person_who_types_at_any_moment_is_never_typed_over(tmux: PrivateTmux, directory: Path) -> None:
-    """DESIGN §11: a draft stays as it is, staged text stays unsubmitted and is reported, never submitted together."""
+    """A draft stays as it is, staged text stays unsubmitted and is reported, never submitted together."""
     table = type_at_random(directory, tmux, count=20, seed=SEED)
     table.show()
     assert table.violations == []
@@ -32,7 +32,7 @@ def test_a_person_who_types_at_any_moment_is_never_typed_over(tmux: PrivateTmux,
 def test_a_key_at_a_chosen_moment_meets_the_half_of_the_rule_that_is_meant_for_it(
     tmux: PrivateTmux, directory: Path
 ) -> None:
-    """DESIGN §6: check and act are one step inside tmux; nothing of a person's comes between them."""
+    """Check and act are one step inside tmux; nothing of a person's comes between them."""
     table = type_at_chosen_moments(directory, tmux, times=2, seed=SEED)
     table.show()
     assert table.violations == []
@@ -43,7 +43,7 @@ def test_a_key_at_a_chosen_moment_meets_the_half_of_the_rule_that_is_meant_for_i
 
 
 def test_keys_in_the_pane_beside_keep_no_wake_away(tmux: PrivateTmux, directory: Path) -> None:
-    """DESIGN §5: keys in other panes do not count: five agents beside an editor must not wait all day."""
+    """Keys in other panes do not count: five agents beside an editor must not wait all day."""
     table = type_beside(directory, tmux, count=4)
     table.show()
     assert table.violations == []

@@ -10,7 +10,7 @@ from wake_bridge.testing.playground import Playground
 def test_a_wake_is_told_while_it_is_held_once_it_is_announced_and_when_it_is_acknowledged(
     playground: Playground,
 ) -> None:
-    """Issue: "held 6 h: approval waiting in agents:1.2", "announced 01:12, submitted, not acknowledged"."""
+    """It says what a person asks: "held 6 h: approval waiting in agents:1.2", "announced 01:12, submitted"."""
     sandbox = playground.sandbox
     sandbox.run("init")
     agent = playground.enlisted("agent")
@@ -42,7 +42,7 @@ def test_a_wake_is_told_while_it_is_held_once_it_is_announced_and_when_it_is_ack
 
 
 def test_what_is_not_found_is_exit_8_and_v_says_what_an_error_means(playground: Playground) -> None:
-    """CONTRACT: 8 not found; with -v an error says what it means for the wakes that wait."""
+    """8 not found; with -v an error says what it means for the wakes that wait."""
     sandbox = playground.sandbox
     no_graph = sandbox.run("-v", "why", "MESSAGE:none", expect=4)
     assert "meaning: without a graph nothing is matched, and nobody can be woken" in no_graph.stderr

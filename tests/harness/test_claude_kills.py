@@ -85,7 +85,7 @@ VICTIMS: Final[dict[str, Callable[[ClaudeHouse], None]]] = {
 
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_whatever_is_killed_the_wake_comes_once_and_the_way_back_is_taken(victim: str, house: ClaudeHouse) -> None:
-    """Issue "native first": kill monitor, daemon, harness in the middle of a wake: 0 lost, 0 double."""
+    """Kill monitor, daemon, harness in the middle of a wake: 0 lost, 0 double."""
     moments = [LATEST * number / max(1, KILLS - 1) for number in range(KILLS)]
     came: Counter[str] = Counter()
     for number, moment in enumerate(random.sample(moments, KILLS)):
@@ -106,7 +106,7 @@ def test_whatever_is_killed_the_wake_comes_once_and_the_way_back_is_taken(victim
 
 
 def test_a_monitor_that_hangs_is_passed_over_and_comes_back(house: ClaudeHouse) -> None:
-    """DESIGN §7: refused before anything was sent, the wake falls to the screen; later ones come natively again."""
+    """Refused before anything was sent, the wake falls to the screen; later ones come natively again."""
     (monitor,) = house.monitors()
     monitor.send_signal(signal.SIGSTOP)
     try:

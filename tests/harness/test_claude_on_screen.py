@@ -45,7 +45,7 @@ def comes_onto_the_screen(house: ClaudeHouse, subject: str) -> None:
 
 
 def test_a_wake_appears_on_the_screen_after_resume_and_waits_while_its_menu_is_open(house: ClaudeHouse) -> None:
-    """Issue "promises kept", A2, a sibling: the record follows the conversation, and says that a menu is open."""
+    """The record follows the conversation, and says that a menu is open."""
     house.says("first talk")
     house.waits_until(lambda look: "Noted" in look.text, what="the answer")
     house.waits_for_presence("idle")
@@ -66,7 +66,7 @@ def test_a_wake_appears_on_the_screen_after_resume_and_waits_while_its_menu_is_o
 
 
 def test_a_wake_appears_on_the_screen_after_a_restart_in_the_same_pane(house: ClaudeHouse) -> None:
-    """Issue "promises kept", A2, a sibling: the conversation of the program that has quit is nobody's any more."""
+    """The conversation of the program that has quit is nobody's any more."""
     house.waits_for_presence("idle")
     house.says(house.manners.quit)
     house.waits_until(lambda look: "user$" in look.text, what="the shell's prompt")
@@ -80,7 +80,7 @@ def test_a_wake_appears_on_the_screen_after_a_restart_in_the_same_pane(house: Cl
 
 
 def test_of_two_in_one_directory_the_one_in_the_pane_is_woken(house: ClaudeHouse) -> None:
-    """Issue "promises kept", A2, a sibling: hooks say in which pane a conversation is."""
+    """Hooks say in which pane a conversation is."""
     house.waits_for_presence("idle")
     other = house.opens_another(house.work)
     pane = house.tmux.server.panes.get(pane_id=other)

@@ -170,7 +170,7 @@ class Line:
 
 
 def test_an_idle_codex_is_woken_once_and_its_echo_is_the_proof(house: NativeHouse) -> None:
-    """Issue "native first": idle: one wake, proof 3, exactly one matching request in the model's log."""
+    """Idle: one wake, proof 3, exactly one matching request in the model's log."""
     start = len(house.model.requests())
 
     delivery = house.is_settled(house.bridge.send(house.identity, "Review request"))
@@ -180,7 +180,7 @@ def test_an_idle_codex_is_woken_once_and_its_echo_is_the_proof(house: NativeHous
 
 
 def test_a_half_typed_draft_stays_as_it_is_to_the_byte(house: NativeHouse) -> None:
-    """Issue "native first": half-typed draft: one wake, draft byte-identical; what the person then sends is exactly it."""
+    """Half-typed draft: one wake, draft byte-identical; what the person then sends is exactly it."""
     house.types(DRAFT)
     house.waits_until(lambda look: DRAFT in look.text, what="the draft")
     start = len(house.model.requests())
@@ -198,7 +198,7 @@ def test_a_half_typed_draft_stays_as_it_is_to_the_byte(house: NativeHouse) -> No
 
 
 def test_a_streaming_codex_is_woken_when_its_turn_has_ended(house: NativeHouse) -> None:
-    """Issue "native first": streaming: the wake waits, the answer is not cut, and then comes one wake."""
+    """Streaming: the wake waits, the answer is not cut, and then comes one wake."""
     house.model.stage.holds()
     house.says(PLAY.format("streaming"))
     house.waits_until(lambda look: "line 2 of a long" in look.text, what="the answer")
@@ -215,7 +215,7 @@ def test_a_streaming_codex_is_woken_when_its_turn_has_ended(house: NativeHouse) 
 
 
 def test_a_dialog_is_not_touched_and_the_wake_comes_after_it(house: NativeHouse) -> None:
-    """Issue "native first": at an approval: dialog untouched, then one wake, proof 3."""
+    """At an approval: dialog untouched, then one wake, proof 3."""
     _asks_for_approval(house)
     before, start = house.look().text, len(house.model.requests())
 
@@ -233,7 +233,7 @@ def test_a_dialog_is_not_touched_and_the_wake_comes_after_it(house: NativeHouse)
 
 
 def test_a_daemon_killed_at_any_moment_of_a_wake_neither_loses_nor_doubles_it(house: NativeHouse) -> None:
-    """Issue "native first": kill the daemon in the middle of a wake: 0 lost, 0 double."""
+    """Kill the daemon in the middle of a wake: 0 lost, 0 double."""
     chance, ends = random.Random(11), Counter[str]()
     for number in range(DAEMON_KILLS):
         start = len(house.model.requests())
@@ -250,7 +250,7 @@ def test_a_daemon_killed_at_any_moment_of_a_wake_neither_loses_nor_doubles_it(ho
 
 
 def test_while_its_server_is_away_a_wake_waits_and_then_comes_natively(house: NativeHouse) -> None:
-    """Issue "native first": the app-server is killed: nothing is typed into a program that has lost it, and the way back."""
+    """The app-server is killed: nothing is typed into a program that has lost it, and the way back."""
     line = Line(house)
     place = asyncio.run(line.place())
     assert place.fence is not None
@@ -272,7 +272,7 @@ def test_while_its_server_is_away_a_wake_waits_and_then_comes_natively(house: Na
 
 
 def test_natively_it_is_quicker_than_by_screen(house: NativeHouse) -> None:
-    """Issue "native first": latency commit → turn started, side by side; unknown version → bridge, and the way back."""
+    """Latency commit → turn started, side by side; unknown version → bridge, and the way back."""
     house.bridge.run("agent", "add", "@me", "--human")
     natively = [_commit_to_turn(house, "codex") for _ in range(LATENCIES // 2)]
     house.bridge.daemons[-1].stop()
@@ -293,7 +293,7 @@ def test_natively_it_is_quicker_than_by_screen(house: NativeHouse) -> None:
 
 
 def test_a_running_turn_is_added_to_by_its_id(house: NativeHouse) -> None:
-    """Issue "native first": `turn/steer` with `expectedTurnId`; the text is in the running turn, once."""
+    """`turn/steer` with `expectedTurnId`; the text is in the running turn, once."""
     line = Line(house)
     house.model.stage.holds()
     house.says(PLAY.format("streaming"))
@@ -319,7 +319,7 @@ def test_a_running_turn_is_added_to_by_its_id(house: NativeHouse) -> None:
 
 
 def test_a_wake_behind_a_dialog_is_read_at_the_tools_end(house: NativeHouse) -> None:
-    """Issue "native first": a dialog that came up meanwhile stays; the echo is found once a person has answered."""
+    """A dialog that came up meanwhile stays; the echo is found once a person has answered."""
     line = Line(house)
     _asks_for_approval(house)
     before = house.look().text
@@ -350,7 +350,7 @@ def test_a_wake_behind_a_dialog_is_read_at_the_tools_end(house: NativeHouse) -> 
 
 
 def test_a_wake_survives_its_server_being_killed_at_any_moment(house: NativeHouse) -> None:
-    """Issue "native first": kill the app-server in the middle of a wake: 0 lost, 0 double, and the way back."""
+    """Kill the app-server in the middle of a wake: 0 lost, 0 double, and the way back."""
     line = Line(house)
     chance, ends = random.Random(7), Counter[str]()
 
@@ -390,7 +390,7 @@ def test_a_wake_survives_its_server_being_killed_at_any_moment(house: NativeHous
 
 
 def test_how_long_it_takes(house: NativeHouse) -> None:
-    """Issue "native first": latency from the call to the model being asked, and to the proof."""
+    """Latency from the call to the model being asked, and to the proof."""
     line = Line(house)
     asked, proven = [], []
 
@@ -415,7 +415,7 @@ def test_how_long_it_takes(house: NativeHouse) -> None:
 
 
 def test_a_thread_that_nobody_has_open_is_begun_by_codex_queue(house: NativeHouse) -> None:
-    """Issue "native first": not loaded → hold, or `codex queue` with authority. The last test: the program has quit."""
+    """Not loaded → hold, or `codex queue` with authority. The last test: the program has quit."""
     line = Line(house)
 
     async def closes() -> tuple[Place, str]:

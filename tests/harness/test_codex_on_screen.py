@@ -98,7 +98,7 @@ def quits(house: SharedHouse) -> None:
 
 
 def test_a_wake_appears_on_the_screen_after_new_and_waits_while_its_menu_is_open(house: SharedHouse) -> None:
-    """Issue "promises kept", A2: it ran in the old thread, also with the menu open, and the screen stayed empty."""
+    """It ran in the old thread, also with the menu open, and the screen stayed empty."""
     old = recorded(house)
     house.types("/new")
     house.waits_until(lambda look: "start a new chat" in look.text, what="the command")
@@ -119,7 +119,7 @@ def test_a_wake_appears_on_the_screen_after_new_and_waits_while_its_menu_is_open
 
 
 def test_a_wake_appears_on_the_screen_after_a_restart_in_the_same_pane(house: SharedHouse) -> None:
-    """Issue "promises kept", A2: the thread of the program that has quit is loaded for a minute more."""
+    """The thread of the program that has quit is loaded for a minute more."""
     old = recorded(house)
     quits(house)
     message = house.bridge.send(house.identity, "while it is away")
@@ -136,7 +136,7 @@ def test_a_wake_appears_on_the_screen_after_a_restart_in_the_same_pane(house: Sh
 
 
 def test_a_wake_appears_on_the_screen_of_a_resumed_conversation(house: SharedHouse) -> None:
-    """Issue "promises kept", A2: another one was recorded last; the one that is shown is woken, natively."""
+    """Another one was recorded last; the one that is shown is woken, natively."""
     older = recorded(house)
     quits(house)
     house.starts()
@@ -155,7 +155,7 @@ def test_a_wake_appears_on_the_screen_of_a_resumed_conversation(house: SharedHou
 
 
 def test_of_two_in_one_directory_the_one_in_the_pane_is_woken(house: SharedHouse) -> None:
-    """Issue "promises kept", A2: while two could be meant, the screen says."""
+    """While two could be meant, the screen says."""
     other = house.opens_another(house.work)
     pane = house.tmux.server.panes.get(pane_id=other)
     assert pane is not None

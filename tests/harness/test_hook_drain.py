@@ -46,7 +46,7 @@ def runs_a_tool(house: HookHouse) -> None:
 
 
 def test_what_arrives_while_a_tool_runs_is_in_the_context_at_its_end_once(house: HookHouse) -> None:
-    """Issue, must show: mid-turn, at the next tool boundary, once, as data with its source; nothing is typed for it."""
+    """Mid-turn, at the next tool boundary, once, as data with its source; nothing is typed for it."""
     runs_a_tool(house)
     message = house.bridge.send(house.identity, "Stop the release <now>", "--priority", "high")
     held = house.bridge.waits_for_delivery(PATIENCE, state="DISPATCHED", hold_reason="active")
@@ -68,7 +68,7 @@ def test_what_arrives_while_a_tool_runs_is_in_the_context_at_its_end_once(house:
 
 
 def test_what_waits_for_the_next_turn_is_in_the_next_prompt_once(house: HookHouse) -> None:
-    """DESIGN §7: next_turn is picked up at the turn's start; no turn begins for it."""
+    """`next_turn` is picked up at the turn's start; no turn begins for it."""
     message = house.bridge.send(house.identity, "Whenever you like", "--policy", "next_turn")
     house.bridge.daemons[0].waits_for_log("event_matched")
     before = len(house.model.requests())
@@ -107,7 +107,7 @@ def test_a_shared_server_hands_nothing_of_one_terminal_to_another(
     program: tuple[str, ...],
     tmux_program: str,  # noqa: ARG001 - asked for what it demands
 ) -> None:
-    """Seed B13: its hooks all have the environment, pane included, of the terminal that started it first."""
+    """Its hooks all have the environment, pane included, of the terminal that started it first."""
     with SharedHouse(tmp_path, program) as house:
         other = house.opens_another(house.home / "other")
         pane = house.tmux.server.panes.get(pane_id=other)

@@ -135,7 +135,7 @@ def waits_until(condition: Callable[[], bool], house: ReadersHouse, what: str, t
 
 
 def test_a_wake_leads_to_mail_read_and_answered_without_a_dialog(house: ReadersHouse) -> None:
-    """Issue, part 8: a wake leads to `inbox … --consume` and a reply through `send` without an approval dialog."""
+    """A wake leads to `inbox … --consume` and a reply through `send` without an approval dialog."""
     states: set[str] = set()
 
     def answered() -> bool:
@@ -172,7 +172,7 @@ def test_without_our_rules_the_mail_is_not_read(house: ReadersHouse) -> None:
     "command", ["{read}; touch ran", '{read} --limit "$(touch ran)"', "wake-bridge pause --all", "touch ran # {read}"]
 )
 def test_nothing_else_gets_by_under_the_name_of_mail(house: ReadersHouse, command: str) -> None:
-    """Issue: allow rules for the mail commands only, nothing broader."""
+    """Allow rules for the mail commands only, nothing broader."""
     house.wakes(command)
 
     if house.program.name in SANDBOXED:
@@ -186,7 +186,7 @@ def test_nothing_else_gets_by_under_the_name_of_mail(house: ReadersHouse, comman
 
 
 def test_the_programs_leave_what_was_written_so_that_it_can_be_taken_back(house: ReadersHouse) -> None:
-    """Issue "A day with it" 7: also after the program itself ran with the files."""
+    """Also after the program itself ran with the files."""
     house.wakes("{read}", house.reply)
     waits_until(lambda: bool(house.replies()), house, "answered")
 

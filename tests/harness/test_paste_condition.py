@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("focused", [True, False], ids=["with the focus", "without it"])
 def test_a_letter_in_geminis_composer_makes_the_condition_false(tenancy: Tenancy, focused: bool) -> None:
-    """DESIGN §6.4: where the real cursor is parked elsewhere, the placeholder's presence is part of the condition."""
+    """Where the real cursor is parked elsewhere, the placeholder's presence is part of the condition."""
     house = tenancy.house
     house.waits_for_presence("idle")
     if not focused:

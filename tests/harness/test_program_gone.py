@@ -67,7 +67,7 @@ def house(
 
 
 def test_without_program_or_interpreter_the_agent_goes_on_and_says_nothing(house: LeavingHouse) -> None:
-    """Issue 13: Gemini refused every prompt, the others printed a failure. A hook that says no is still heard."""
+    """Gemini refused every prompt, the others printed a failure. A hook that says no is still heard."""
     assert house.answers("hello while all is there")
     script = house.script.read_text()
 

@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
 def test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it(tenancy: Tenancy, state: State) -> None:
-    """DESIGN §§5, 6: the true reason is named, no key goes in before, and what the model reads is the digest, once."""
+    """The true reason is named, no key goes in before, and what the model reads is the digest, once."""
     _judged(tenancy, state.name, lambda house: run_cell(house, state))
 
 

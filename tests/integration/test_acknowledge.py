@@ -141,7 +141,7 @@ def follow(world: World, story: Callable[[], Coroutine[Any, Any, None]]) -> None
 
 
 def test_mail_read_after_its_wake_raises_the_proof(world: World) -> None:
-    """DESIGN §3: proof 3 is mail that was read."""
+    """Proof 3 is mail that was read."""
 
     async def story() -> None:
         message = world.core.send("@me", AGENT, "read me")
@@ -155,7 +155,7 @@ def test_mail_read_after_its_wake_raises_the_proof(world: World) -> None:
 
 
 def test_mail_read_while_its_wake_was_being_submitted_raises_the_proof(world: World) -> None:
-    """DESIGN §3: the row that says so lies before the end of the delivery, and is not passed over."""
+    """The row that says so lies before the end of the delivery, and is not passed over."""
 
     async def story() -> None:
         message = world.core.send("@me", AGENT, "read at once")
@@ -182,7 +182,7 @@ def test_mail_read_while_its_wake_is_held_has_the_wake_looked_at(world: World) -
 
 
 def test_an_identity_that_is_back_from_the_bench_is_looked_at(world: World) -> None:
-    """DESIGN §3: its own node says so."""
+    """Its own node says so."""
 
     async def story() -> None:
         message = world.core.send("@me", HELD, "when you are back")
@@ -197,7 +197,7 @@ def test_an_identity_that_is_back_from_the_bench_is_looked_at(world: World) -> N
 
 
 def test_a_flood_of_other_mail_asks_nothing_about_what_waits(world: World) -> None:
-    """Issue "Prove the promise", Load: what a row costs does not grow with what is open or was told of late."""
+    """What a row costs does not grow with what is open or was told of late."""
 
     async def story() -> None:
         world.hold(*OTHERS)
@@ -214,7 +214,7 @@ def test_a_flood_of_other_mail_asks_nothing_about_what_waits(world: World) -> No
 
 
 def test_another_epoch_has_everything_looked_at(world: World) -> None:
-    """DESIGN §2: ids compare only inside one epoch; what rows of another one name says nothing of ours."""
+    """Ids compare only inside one epoch; what rows of another one name says nothing of ours."""
 
     async def story() -> None:
         message = world.core.send("@me", AGENT, "read meanwhile")

@@ -27,7 +27,7 @@ def office(tmp_path: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> Itera
 def test_a_waker_that_looks_at_nothing_is_timed_beside_ours_and_types_into_a_draft(
     office: Office, program: tuple[str, ...]
 ) -> None:
-    """Issue "speed": both get the same graph and pane, and the recording harness judges both."""
+    """Both get the same graph and pane, and the recording harness judges both."""
     ours, naive = contest(office, [(*program, "run"), ("/bin/sh", "-c", f"exec {NAIVE}")], SHORT)
     figures = Figures()
     compared(figures, ours, naive)
@@ -40,6 +40,6 @@ def test_a_waker_that_looks_at_nothing_is_timed_beside_ours_and_types_into_a_dra
 
 
 def test_a_waker_that_ends_is_told_with_what_it_said(office: Office) -> None:
-    """Issue "speed": whoever compares learns why there is nothing to compare with."""
+    """Whoever compares learns why there is nothing to compare with."""
     with pytest.raises(AssertionError, match=r"woke nobody:\s+it is too early"):
         contest(office, [("/bin/sh", "-c", 'echo "it is too early for $WAKE_IDENTITY"; exit 3')], SHORT)

@@ -1,4 +1,4 @@
-"""CONTRACT `bind`, `unbind`, `list`: where an identity lives, and who says so."""
+"""`bind`, `unbind`, `list`: where an identity lives, and who says so."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_unbind_forgets_the_pane_in_the_ledger_and_in_tmux(subscribed: Playgroun
 
 
 def test_unbind_leaves_the_others_that_share_the_pane(subscribed: Playground) -> None:
-    """Two identities may share a pane (DESIGN §6.1), and who binds the second is told; one of them leaves."""
+    """Two identities may share a pane, and who binds the second is told; one of them leaves."""
     subscribed.sandbox.run("agent", "add", "@guest")
     alone = subscribed.sandbox.run("bind", "@codex", "--pane", "second")
     assert alone.stderr == ""
@@ -112,7 +112,7 @@ def test_unbind_works_when_the_pane_is_gone(subscribed: Playground) -> None:
 
 
 def test_unbind_of_somebody_unknown_is_not_found(world: Playground) -> None:
-    """CONTRACT: 8 is not found."""
+    """8 is not found."""
     assert "@nobody" in world.sandbox.run("unbind", "@nobody", expect=8).stderr
 
 
@@ -129,7 +129,7 @@ def targeted(subscribed: Playground) -> Iterator[Playground]:
 
 
 def test_a_configured_target_that_overrules_the_subscription_is_named(targeted: Playground) -> None:
-    """`[targets]` wins over the subscription's metadata (CONTRACT "Configuration"); `list` says so."""
+    """`[targets]` wins over the subscription's metadata; `list` says so."""
     pane, note, _ = listed(targeted)
     used = targeted.sandbox.run("bind", "@codex", "--pane", "second")
 
@@ -139,7 +139,7 @@ def test_a_configured_target_that_overrules_the_subscription_is_named(targeted: 
 
 
 def test_list_names_a_bind_that_a_later_target_overrules(subscribed: Playground) -> None:
-    """Issue 13, D8: by-hand.md says that `list` shows what is overruled; the bind was first, the target came later."""
+    """By-hand.md says that `list` shows what is overruled; the bind was first, the target came later."""
     subscribed.sandbox.run("bind", "@codex", "--pane", "second")
     file = subscribed.sandbox.config_file
     before = file.read_text()
@@ -157,7 +157,7 @@ def test_list_names_a_bind_that_a_later_target_overrules(subscribed: Playground)
 
 
 def test_a_bind_that_a_configured_target_would_overrule_is_refused_and_changes_nothing(targeted: Playground) -> None:
-    """Issue 12, A3: what could not help exits 7; neither pane nor ledger is told."""
+    """What could not help exits 7; neither pane nor ledger is told."""
     refused = targeted.sandbox.run("bind", "@codex", "--pane", "first", expect=7)
 
     assert "[targets] says that @codex is in 'second:0.0', and wins" in refused.stderr
@@ -182,7 +182,7 @@ def test_a_bind_that_a_configured_target_would_overrule_is_refused_and_changes_n
 def test_the_line_that_a_refused_bind_prints_is_the_one_that_helps(
     subscribed: Playground, written: str, keys: dict[str, str]
 ) -> None:
-    """Issue 12, A3: taken literally, it leads the identity to the pane that was meant."""
+    """Taken literally, it leads the identity to the pane that was meant."""
     file = subscribed.sandbox.config_file
     before = file.read_text()
     daemon = subscribed.sandbox.daemon()

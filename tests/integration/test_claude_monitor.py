@@ -1,4 +1,4 @@
-"""The program that Claude Code runs as our monitor, as a process, against the daemon's own end of the line (DESIGN §7)."""
+"""The program that Claude Code runs as our monitor, as a process, against the daemon's own end of the line."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def run(exchange: Exchange, scene: Coroutine[Any, Any, None]) -> None:
 
 
 def test_it_tells_who_it_is_and_prints_a_line_for_each_wake(exchange: Exchange, program: tuple[str, ...]) -> None:
-    """Issue, part 2: one line, one wake; the daemon hears that it was written."""
+    """One line, one wake; the daemon hears that it was written."""
 
     async def scene() -> None:
         await exchange.opens()
@@ -155,7 +155,7 @@ def test_nothing_is_printed_that_it_may_not_print_any_more(exchange: Exchange, p
 
 
 def test_it_calls_again_when_the_daemon_is_back(exchange: Exchange, program: tuple[str, ...]) -> None:
-    """Issue, part 2: re-registers after a restart; it may also be there before its daemon."""
+    """Re-registers after a restart; it may also be there before its daemon."""
 
     async def scene() -> None:
         async with monitor(exchange, program) as process:

@@ -1,4 +1,4 @@
-"""`claude install|uninstall`: the plugin is written, and taken back to the byte (DESIGN §7, §9)."""
+"""`claude install|uninstall`: the plugin is written, and taken back to the byte."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def everything(home: Path) -> dict[str, str]:
 
 
 def test_uninstall_leaves_the_home_as_it_was(sandbox: Sandbox) -> None:
-    """Issue, part 2: uninstall leaves the user's files byte-identical."""
+    """Uninstall leaves the user's files byte-identical."""
     before = everything(sandbox.home)
 
     sandbox.run("claude", "install")

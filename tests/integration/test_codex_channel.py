@@ -91,7 +91,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 def test_an_idle_thread_is_proven_idle_by_one_look(line: Line) -> None:
-    """DESIGN §5: the native control plane is the strongest evidence; its own word needs no second look."""
+    """The native control plane is the strongest evidence; its own word needs no second look."""
     seen = asyncio.run(line.seen())
 
     presence = fuse(seen, None, seen.at, 5000)
@@ -103,7 +103,7 @@ def test_an_idle_thread_is_proven_idle_by_one_look(line: Line) -> None:
     ("scene", "state"), [("busy", PresenceState.ACTIVE), ("approval", PresenceState.WAITING_ON_APPROVAL)]
 )
 def test_a_running_turn_is_seen_with_its_id(line: Line, scene: str, state: PresenceState) -> None:
-    """DESIGN §5, §7: `active` and `waitingOnApproval` come with the id by which alone the turn may be added to."""
+    """`active` and `waitingOnApproval` come with the id by which alone the turn may be added to."""
     line.server.thread(THREAD, scene=scene)
 
     seen = asyncio.run(line.seen())
@@ -114,7 +114,7 @@ def test_a_running_turn_is_seen_with_its_id(line: Line, scene: str, state: Prese
 
 @pytest.mark.parametrize("scene", ["systemError", "notLoaded", "somethingNew"])
 def test_what_is_neither_idle_nor_active_is_unknown(line: Line, scene: str) -> None:
-    """DESIGN §5: anything unknown is `unknown` and holds; a thread that nobody has open says so."""
+    """Anything unknown is `unknown` and holds; a thread that nobody has open says so."""
     line.server.thread(THREAD, scene=scene)
 
     vote = single_vote(asyncio.run(line.seen()).evidence)
@@ -124,7 +124,7 @@ def test_what_is_neither_idle_nor_active_is_unknown(line: Line, scene: str) -> N
 
 
 def test_a_wake_begins_a_turn_and_is_acknowledged_by_its_echo(line: Line) -> None:
-    """Issue "native first": `clientUserMessageId` is our ULID, and its echo in the record is proof 3."""
+    """`clientUserMessageId` is our ULID, and its echo in the record is proof 3."""
     outcome = asyncio.run(line.delivers())
 
     assert isinstance(outcome, Delivered), outcome
@@ -134,7 +134,7 @@ def test_a_wake_begins_a_turn_and_is_acknowledged_by_its_echo(line: Line) -> Non
 
 
 def test_a_turn_that_began_meanwhile_is_added_to_and_the_evidence_says_so(line: Line) -> None:
-    """Issue "native first": `turn/start` on an active thread steers silently; that is accepted and told."""
+    """`turn/start` on an active thread steers silently; that is accepted and told."""
     line.server.breaks_next("turn/start", "busy_before")
 
     outcome = asyncio.run(line.delivers())
@@ -145,7 +145,7 @@ def test_a_turn_that_began_meanwhile_is_added_to_and_the_evidence_says_so(line: 
 
 
 def test_a_wrong_turn_id_is_read_once_more(line: Line) -> None:
-    """Issue "native first": `turn/steer` with `expectedTurnId`, a wrong id read once more."""
+    """`turn/steer` with `expectedTurnId`, a wrong id read once more."""
     line.server.thread(THREAD, scene="busy")
 
     outcome = asyncio.run(line.delivers(turn_id="01a220c9-0000-7000-8000-000000000000"))
@@ -157,7 +157,7 @@ def test_a_wrong_turn_id_is_read_once_more(line: Line) -> None:
 
 
 def test_a_turn_that_has_just_ended_gives_the_wake_back(line: Line) -> None:
-    """DESIGN §7: what the channel declined was not sent; the next look decides anew."""
+    """What the channel declined was not sent; the next look decides anew."""
     line.server.thread(THREAD, scene="busy")
     line.server.breaks_next("turn/steer", "no active turn to steer")
 
@@ -168,7 +168,7 @@ def test_a_turn_that_has_just_ended_gives_the_wake_back(line: Line) -> None:
 
 
 def test_behind_a_dialog_a_wake_waits_for_the_tools_end_and_is_not_sent_again(line: Line) -> None:
-    """Issue "native first": a dialog that came up meanwhile stays untouched; the echo comes when a person has answered."""
+    """A dialog that came up meanwhile stays untouched; the echo comes when a person has answered."""
     line.server.breaks_next("turn/start", "approval_before")
 
     first = asyncio.run(line.delivers())
@@ -185,7 +185,7 @@ def test_behind_a_dialog_a_wake_waits_for_the_tools_end_and_is_not_sent_again(li
 
 @pytest.mark.parametrize("fault", ["drop_after", "silent_after"])
 def test_a_lost_answer_is_made_up_by_the_echo(line: Line, fault: str) -> None:
-    """DESIGN §3: after the intent look for the mark; it was taken, and is not sent again."""
+    """After the intent look for the mark; it was taken, and is not sent again."""
     line.server.breaks_next("turn/start", fault)
 
     outcome = asyncio.run(line.delivers())
@@ -197,7 +197,7 @@ def test_a_lost_answer_is_made_up_by_the_echo(line: Line, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["drop_before", "silent_before"])
 def test_what_the_record_of_a_thread_at_rest_does_not_have_never_came_in(line: Line, fault: str) -> None:
-    """DESIGN §3, §7: provably absent by the control plane's own record is given back, and then sent for the first time."""
+    """Provably absent by the control plane's own record is given back, and then sent for the first time."""
     line.server.breaks_next("turn/start", fault)
 
     outcome = asyncio.run(line.delivers())
@@ -217,7 +217,7 @@ def test_what_the_record_of_a_thread_at_rest_does_not_have_never_came_in(line: L
 def test_a_server_that_dies_in_the_middle_of_a_wake_neither_loses_nor_doubles_it(
     line: Line, fault: str, is_absent: bool
 ) -> None:
-    """Issue "native first": kill the app-server in the middle of a wake; what its record has is not sent again."""
+    """Kill the app-server in the middle of a wake; what its record has is not sent again."""
     line.server.breaks_next("turn/start", fault)
     back = threading.Thread(target=_comes_back, args=(line.server,))
     back.start()
@@ -233,7 +233,7 @@ def test_a_server_that_dies_in_the_middle_of_a_wake_neither_loses_nor_doubles_it
 
 
 def test_a_wake_whose_turn_died_unanswered_is_answered_without_being_sent_again(line: Line) -> None:
-    """Issue "native first": the agent has it and was never let answer; a turn without a text makes up for that."""
+    """The agent has it and was never let answer; a turn without a text makes up for that."""
     line.server.breaks_next("turn/start", "die_recorded")
     back = threading.Thread(target=_comes_back, args=(line.server,))
     back.start()
@@ -247,7 +247,7 @@ def test_a_wake_whose_turn_died_unanswered_is_answered_without_being_sent_again(
 
 
 def test_a_turn_that_was_cut_short_is_not_begun_again_while_people_have_switched_waking_off(line: Line) -> None:
-    """DESIGN §3: pause and quiet hours hold back every turn of ours, also one that only makes up for another."""
+    """Pause and quiet hours hold back every turn of ours, also one that only makes up for another."""
     line.server.breaks_next("turn/start", "die_recorded")
     back = threading.Thread(target=_comes_back, args=(line.server,))
     back.start()
@@ -268,7 +268,7 @@ def _comes_back(server: FakeAppServer) -> None:
 
 
 def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line) -> None:
-    """DESIGN §3: a request that died with its server cannot come in any more, and is given back at once."""
+    """A request that died with its server cannot come in any more, and is given back at once."""
 
     async def scenario() -> AttemptOutcome:
         sent_to = await line.place()
@@ -289,7 +289,7 @@ def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line) -> 
 
 
 def test_a_thread_that_died_with_its_server_has_nothing_of_ours(line: Line) -> None:
-    """DESIGN §3: where nothing was said yet there is no record; what was sent there cannot come in any more."""
+    """Where nothing was said yet there is no record; what was sent there cannot come in any more."""
     line.server.breaks_next("turn/start", "die_before")
 
     async def scenario() -> AttemptOutcome:
@@ -306,7 +306,7 @@ def test_a_thread_that_died_with_its_server_has_nothing_of_ours(line: Line) -> N
 
 
 def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) -> None:
-    """DESIGN §3: which server may have taken it must be known after a crash, so the fence holds when it is sent."""
+    """Which server may have taken it must be known after a crash, so the fence holds when it is sent."""
 
     async def scenario() -> AttemptOutcome:
         place = await line.place()
@@ -331,7 +331,7 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
 
 
 def test_what_can_never_be_decided_becomes_unknown(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §3: what cannot be decided is never sent again, and a person is told."""
+    """What cannot be decided is never sent again, and a person is told."""
     monkeypatch.setattr("wake_bridge_adapters.codex.search.UNDECIDED_FOR", -1)
     monkeypatch.setattr("wake_bridge_adapters.codex.search._PATIENCE", 0.5)
     line.steps = [Step.INTENT_SUBMIT]
@@ -374,7 +374,7 @@ def test_a_server_that_answers_nothing_costs_one_time_out_and_no_byte(line: Line
 
 
 def test_a_round_of_looks_asks_nothing_and_notices_every_change(line: Line) -> None:
-    """Issue "native first": surveys come from what the server pushes; a thread that was busy in between has changed."""
+    """Surveys come from what the server pushes; a thread that was busy in between has changed."""
 
     async def scenario() -> None:
         place = await line.place()
@@ -402,7 +402,7 @@ def test_a_round_of_looks_asks_nothing_and_notices_every_change(line: Line) -> N
 
 
 def test_what_the_server_asks_its_clients_is_never_answered(line: Line) -> None:
-    """Issue "native first": an approval is the person's; we neither subscribe nor answer a server request."""
+    """An approval is the person's; we neither subscribe nor answer a server request."""
 
     async def scenario() -> None:
         place = await line.place()
@@ -417,7 +417,7 @@ def test_what_the_server_asks_its_clients_is_never_answered(line: Line) -> None:
 
 
 def test_an_unknown_version_is_left_to_the_screen_and_doctor_says_so(line: Line) -> None:
-    """Issue "native first": unknown version → bridge."""
+    """Unknown version → bridge."""
     line.server.plays("set", version="0.999.1")
 
     found = asyncio.run(line.adapter.resolve(line.address))
@@ -431,7 +431,7 @@ def test_an_unknown_version_is_left_to_the_screen_and_doctor_says_so(line: Line)
 
 
 def test_doctor_names_the_server_and_the_threads(line: Line) -> None:
-    """Issue "native first": what answers is probed."""
+    """What answers is probed."""
     server, threads = asyncio.run(line.adapter.probe())
 
     assert server[:2] == ("codex app-server", True)
@@ -440,7 +440,7 @@ def test_doctor_names_the_server_and_the_threads(line: Line) -> None:
 
 
 def test_without_its_package_the_adapter_says_so_and_harms_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §10: an extra is imported lazily; where it is missing everything else works."""
+    """An extra is imported lazily; where it is missing everything else works."""
     monkeypatch.setitem(sys.modules, "websockets", None)
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
     monkeypatch.setattr("wake_bridge_adapters.codex.adapter.find_spec", lambda _: None)
@@ -452,7 +452,7 @@ def test_without_its_package_the_adapter_says_so_and_harms_nothing(line: Line, m
     assert "wake-bridge with its extra" in CodexAdapter.unavailable({})
 
 
-# -- which thread: exactly one place, never a guess (DESIGN §6.1) -------------------------------------------------
+# -- which thread: exactly one place, never a guess -------------------------------------------------
 
 
 def by_directory(line: Line, directory: Path, **told: object) -> Place | Nowhere:
@@ -560,7 +560,7 @@ def test_a_session_that_is_open_is_preferred_to_a_newer_one_that_is_not(line: Li
 
 
 class TestNobodyHasItOpen:
-    """Issue "native first": not loaded → hold, or `codex queue` with authority."""
+    """Not loaded → hold, or `codex queue` with authority."""
 
     @pytest.fixture
     def closed(self, tmp_path: Path) -> Iterator[Line]:
@@ -644,7 +644,7 @@ class TestWhoseSocket:
 
 
 def test_the_clock_of_a_look_is_the_daemons(line: Line) -> None:
-    """DESIGN §5: older than `fresh_for` is not fresh, by the one clock."""
+    """Older than `fresh_for` is not fresh, by the one clock."""
     before = line.context.clock.now()
     seen = asyncio.run(line.seen())
 

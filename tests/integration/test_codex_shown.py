@@ -131,7 +131,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_a_thread_that_the_program_shows_is_woken(stage: Stage) -> None:
-    """Issue "promises kept", A2: what worked goes on."""
+    """What worked goes on."""
     stage.has_in_pane(stage.recorded)
 
     assert stage.thread() == stage.recorded
@@ -141,7 +141,7 @@ def test_a_thread_that_the_program_shows_is_woken(stage: Stage) -> None:
 
 
 def test_after_new_neither_is_certain_until_the_old_one_is_unloaded(stage: Stage) -> None:
-    """Issue "promises kept", A2: after `/new` the old thread stays loaded for a minute; then the new one is shown alone."""
+    """After `/new` the old thread stays loaded for a minute; then the new one is shown alone."""
     terminal = stage.has_in_pane(stage.recorded)
     new = stage.begins()
     terminal.opens(new)
@@ -163,7 +163,7 @@ def test_after_new_the_old_thread_is_not_certain_either_before_the_new_one_is_no
 
 
 def test_after_a_restart_the_new_thread_wins_over_the_recorded_one(stage: Stage) -> None:
-    """Issue "promises kept", A2: the server keeps the old one loaded for a minute after its terminal has quit."""
+    """The server keeps the old one loaded for a minute after its terminal has quit."""
     before = stage.has_in_pane()
     before.opens(stage.recorded, time.time() - A_MINUTE_AGO)
     before.ends()
@@ -201,7 +201,7 @@ def test_a_side_chat_leaves_it_open_which_of_the_two_is_shown(stage: Stage) -> N
 
 
 def test_once_the_program_has_quit_nothing_is_begun_in_its_thread(stage: Stage) -> None:
-    """Issue "promises kept", A2: nothing is started in a thread nobody sees, unless `may_start_thread` says so."""
+    """Nothing is started in a thread nobody sees, unless `may_start_thread` says so."""
     stage.has_in_pane(stage.recorded).ends()
     stage.pane.agent_pid = 0
 
@@ -216,7 +216,7 @@ def test_once_the_program_has_quit_nothing_is_begun_in_its_thread(stage: Stage) 
 
 
 def test_a_menu_on_the_screen_holds_the_wake(stage: Stage) -> None:
-    """Issue "promises kept", A2: with the `/new` menu open it ran in the thread about to be left."""
+    """With the `/new` menu open it ran in the thread about to be left."""
     stage.has_in_pane(stage.recorded)
     stage.pane.seen = (MENU,)
 
@@ -229,7 +229,7 @@ def test_a_menu_on_the_screen_holds_the_wake(stage: Stage) -> None:
 
 @pytest.mark.parametrize("beside", [DRAFT, COPY_MODE])
 def test_a_draft_and_copy_mode_are_in_nobodys_way(stage: Stage, beside: Evidence) -> None:
-    """DESIGN §5: a channel past the composer goes past them; the thread is there all the same."""
+    """A channel past the composer goes past them; the thread is there all the same."""
     stage.has_in_pane(stage.recorded)
     stage.pane.seen = (beside,)
 

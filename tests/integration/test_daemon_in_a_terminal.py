@@ -1,4 +1,4 @@
-"""A daemon in a terminal lives as long as the terminal, and SIGHUP from a person reads the configuration (DESIGN §9)."""
+"""A daemon in a terminal lives as long as the terminal, and SIGHUP from a person reads the configuration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def events(world: Playground) -> str:
 
 
 def test_a_daemon_ends_cleanly_with_the_terminal_it_was_started_in(world: Playground) -> None:
-    """Issue "A day with it": no daemon is left over that no terminal can stop with Ctrl-C."""
+    """No daemon is left over that no terminal can stop with Ctrl-C."""
     daemon = started_in_a_pane(world)
 
     world.tmux.run("kill-session", "-t", "=wake-bridge")
@@ -53,7 +53,7 @@ def test_a_daemon_ends_cleanly_with_the_terminal_it_was_started_in(world: Playgr
 
 
 def test_a_signal_in_a_terminal_that_is_there_reads_the_configuration_again(world: Playground) -> None:
-    """DESIGN §9: SIGHUP = reload."""
+    """SIGHUP = reload."""
     daemon = started_in_a_pane(world)
 
     os.kill(daemon.pid, signal.SIGHUP)

@@ -40,7 +40,7 @@ def _deliverer(ledger: LedgerStore) -> Deliverer:
 
 @pytest.mark.parametrize("turns", range(5))
 def test_a_stop_that_comes_together_with_a_change_is_not_lost(ledger: LedgerStore, turns: int) -> None:
-    """CONTRACT `run`: a clean stop within 5 s; `asyncio.wait_for` of 3.11 loses a cancellation that comes with a result."""
+    """`run`: a clean stop within 5 s; `asyncio.wait_for` of 3.11 loses a cancellation that comes with a result."""
     now = SteadyClock().now()
     open_delivery(ledger, sample_event(1, window=300, matched_at=now), new_id=counted_ids(), now=now)
 
@@ -62,7 +62,7 @@ def test_a_stop_that_comes_together_with_a_change_is_not_lost(ledger: LedgerStor
 
 
 def test_what_a_dead_daemon_has_left_locked_is_due_at_once(ledger: LedgerStore) -> None:
-    """DESIGN §3: one instance per ledger; whoever starts waits for no lease of its predecessor, and raises it."""
+    """One instance per ledger; whoever starts waits for no lease of its predecessor, and raises it."""
     now = SteadyClock().now()
     opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=counted_ids(), now=now)
     locked = lock_with_its_events(ledger, ledger.dispatch(opened, now), now)
@@ -77,7 +77,7 @@ def test_what_a_dead_daemon_has_left_locked_is_due_at_once(ledger: LedgerStore) 
 
 
 def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: LedgerStore) -> None:
-    """DESIGN §3: a window-0 event skips the refractory, a person's word ends a loop: neither waits for an old look."""
+    """A window-0 event skips the refractory, a person's word ends a loop: neither waits for an old look."""
     now = SteadyClock().now()
     new_id = counted_ids()
     opened = open_delivery(ledger, sample_event(1, window=0, matched_at=now), new_id=new_id, now=now)

@@ -78,7 +78,7 @@ def _type(tmux: PrivateTmux, pane: libtmux.Pane, text: str) -> None:
 def test_each_mode_is_what_its_profile_says_it_is(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane, mode: str, text: str, state: str, composer: str
 ) -> None:
-    """DESIGN §11: the fake harness plays every state; only idle, and idle behind a ghost, look idle."""
+    """The fake harness plays every state; only idle, and idle behind a ghost, look idle."""
     harness.shows("draft", "something else")
     tmux.waits_until(pane, lambda look: _read(look).composer == "draft")
 
@@ -91,7 +91,7 @@ def test_each_mode_is_what_its_profile_says_it_is(
 def test_a_paste_lands_framed_and_one_enter_submits_it_once(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane
 ) -> None:
-    """DESIGN §11: raw mode, bracketed paste, every byte recorded, one submit."""
+    """Raw mode, bracketed paste, every byte recorded, one submit."""
     tmux.paste(pane, DIGEST)
     tmux.waits_until(pane, lambda look: holds_only(_screen(look), PROFILE, DIGEST), what="the digest")
     assert harness.submits() == []
@@ -108,7 +108,7 @@ def test_a_paste_lands_framed_and_one_enter_submits_it_once(
 def test_the_log_tells_every_byte_with_its_time_and_what_it_met(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane
 ) -> None:
-    """DESIGN §11: it is the oracle for "0 keys", "one submit" and "draft byte-identical"."""
+    """It is the oracle for "0 keys", "one submit" and "draft byte-identical"."""
     _type(tmux, pane, "half ")
     tmux.waits_until(pane, lambda look: _read(look).composer_text == "half")
     _type(tmux, pane, "a thought")
@@ -141,7 +141,7 @@ def test_the_log_tells_every_byte_with_its_time_and_what_it_met(
 def test_a_person_can_edit_as_in_a_real_composer(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane, keys: list[str], text: str
 ) -> None:
-    """DESIGN §11: scripted typists need a composer that behaves."""
+    """Scripted typists need a composer that behaves."""
     for key in keys:
         _press(tmux, pane, key)
     tmux.waits_until(pane, lambda look: _read(look).composer_text == text, what=repr(text))
@@ -150,7 +150,7 @@ def test_a_person_can_edit_as_in_a_real_composer(
 
 
 def test_enter_on_an_approval_approves_and_is_told(tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane) -> None:
-    """DESIGN §6: Enter on an approval approves in eight harnesses; the oracle for "answered a dialog"."""
+    """Enter on an approval approves in eight harnesses; the oracle for "answered a dialog"."""
     harness.shows("draft", "kept")
     harness.shows("approval", keep=True)
     tmux.paste(pane, DIGEST)
@@ -170,7 +170,7 @@ def test_enter_on_an_approval_approves_and_is_told(tmux: PrivateTmux, harness: F
 def test_letters_answer_an_approval_at_once(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane, key: str, event: str
 ) -> None:
-    """DESIGN §6: why no key may be sent where a dialog may be."""
+    """Why no key may be sent where a dialog may be."""
     harness.shows("approval")
 
     _press(tmux, pane, key)
@@ -182,7 +182,7 @@ def test_letters_answer_an_approval_at_once(
 def test_a_menu_takes_the_keys_and_tells_what_was_chosen(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane
 ) -> None:
-    """DESIGN §11: it plays a choice menu."""
+    """It plays a choice menu."""
     harness.shows("menu")
 
     _press(tmux, pane, "Down", "Enter")
@@ -193,7 +193,7 @@ def test_a_menu_takes_the_keys_and_tells_what_was_chosen(
 def test_typing_and_pasting_replace_a_ghost_and_tab_takes_it_over(
     tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane
 ) -> None:
-    """DESIGN §5: a ghost suggestion is no draft until somebody takes it over."""
+    """A ghost suggestion is no draft until somebody takes it over."""
     harness.shows("ghost", "run the tests")
     _press(tmux, pane, "Enter")
     harness.waits_for("empty-enter")
@@ -209,7 +209,7 @@ def test_typing_and_pasting_replace_a_ghost_and_tab_takes_it_over(
 
 
 def test_an_exclamation_mark_at_the_start_goes_to_shell_mode(tmux: PrivateTmux, pane: libtmux.Pane) -> None:
-    """DESIGN §4: a leading `!` runs a shell in six harnesses; here it only shows that it would."""
+    """A leading `!` runs a shell in six harnesses; here it only shows that it would."""
     tmux.paste(pane, "!rm -rf build")
     tmux.waits_until(pane, lambda look: _read(look).rule == "shell-mode")
 
@@ -218,7 +218,7 @@ def test_an_exclamation_mark_at_the_start_goes_to_shell_mode(tmux: PrivateTmux, 
 
 
 def test_in_vim_normal_mode_letters_are_commands(tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane) -> None:
-    """DESIGN §5: vim normal mode is never idle."""
+    """Vim normal mode is never idle."""
     harness.shows("vim-normal")
 
     _type(tmux, pane, "x")
@@ -234,7 +234,7 @@ def test_in_vim_normal_mode_letters_are_commands(tmux: PrivateTmux, harness: Fak
 def test_a_long_text_wraps_grows_the_composer_and_scrolls_in_it(
     tmux: PrivateTmux, harness: FakeHarness, width: int, height: int
 ) -> None:
-    """DESIGN §6.5: small panes show only the end of a digest; it must still be known as ours."""
+    """Small panes show only the end of a digest; it must still be known as ours."""
     text = "\n".join([DIGEST, *(f"{number} and some words that need room 請看" for number in range(9)), "the end"])
     pane = tmux.new_pane(harness.command(), width=width, height=height)
     harness.state()
@@ -248,7 +248,7 @@ def test_a_long_text_wraps_grows_the_composer_and_scrolls_in_it(
 
 
 def test_a_resized_pane_is_drawn_anew(tmux: PrivateTmux, harness: FakeHarness, pane: libtmux.Pane) -> None:
-    """DESIGN §11: it runs in a real pane, which people resize."""
+    """It runs in a real pane, which people resize."""
     harness.shows("draft", "half a thought")
 
     tmux.run("resize-window", "-t", str(pane.pane_id), "-x", "60", "-y", "16")
@@ -261,7 +261,7 @@ def test_a_resized_pane_is_drawn_anew(tmux: PrivateTmux, harness: FakeHarness, p
 
 
 def test_after_a_crash_the_shell_has_the_pane_and_the_picture_stays(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §6.2: quitting to the shell leaves `pane_pid` as it was, and a dead program may leave its picture."""
+    """Quitting to the shell leaves `pane_pid` as it was, and a dead program may leave its picture."""
     pane = tmux.new_pane(harness.command_before_shell())
     harness.state()
     before = tmux.waits_until(pane, lambda look: _read(look).state == "idle")
@@ -281,7 +281,7 @@ def test_after_a_crash_the_shell_has_the_pane_and_the_picture_stays(tmux: Privat
 
 
 def test_leaving_gives_the_terminal_back(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §11: the same without the picture."""
+    """The same without the picture."""
     pane = tmux.new_pane(harness.command_before_shell())
     harness.state()
 
@@ -293,12 +293,12 @@ def test_leaving_gives_the_terminal_back(tmux: PrivateTmux, harness: FakeHarness
 
 
 def test_its_process_is_recognised_by_the_module_it_runs(harness: FakeHarness) -> None:
-    """DESIGN §5: the foreground process group's argv must be a known harness."""
+    """The foreground process group's argv must be a known harness."""
     assert recognise(harness.command(), PROFILES) == "fake"
 
 
 def test_without_a_terminal_it_says_so() -> None:
-    """CONTRACT: errors are `error: …` and `hint: …`, never a traceback."""
+    """Errors are `error: …` and `hint: …`, never a traceback."""
     answer = subprocess.run(
         [sys.executable, "-m", "wake_bridge.demo.fake_harness"],
         capture_output=True,
@@ -312,7 +312,7 @@ def test_without_a_terminal_it_says_so() -> None:
 
 
 def test_a_fifo_controls_it_too(tmux: PrivateTmux, tmp_path: Path) -> None:
-    """DESIGN §11: scriptable from a shell with `echo`."""
+    """Scriptable from a shell with `echo`."""
     fifo = tmp_path / "control"
     os.mkfifo(fifo)
     log = tmp_path / "log.jsonl"
@@ -331,6 +331,6 @@ def test_what_it_does_not_know_it_refuses(
     pane: libtmux.Pane,  # noqa: ARG001
     message: dict[str, Any],
 ) -> None:
-    """DESIGN §11: a typo in a test must not pass as a mode that was shown."""
+    """A typo in a test must not pass as a mode that was shown."""
     with pytest.raises(ValueError, match="there is no"):
         harness.control(**message)

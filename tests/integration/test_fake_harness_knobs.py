@@ -26,7 +26,7 @@ def _enter(tmux: PrivateTmux, pane: libtmux.Pane) -> None:
 
 
 def test_the_first_enters_are_swallowed_when_told_so(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §11: swallowed Enter."""
+    """Swallowed Enter."""
     pane = _start(tmux, harness, "--swallow-enter", "2")
     tmux.paste(pane, "hello")
 
@@ -41,7 +41,7 @@ def test_the_first_enters_are_swallowed_when_told_so(tmux: PrivateTmux, harness:
 def test_a_slow_paste_is_shown_later_and_an_enter_behind_it_waits_its_turn(
     tmux: PrivateTmux, harness: FakeHarness
 ) -> None:
-    """DESIGN §11: slow paste."""
+    """Slow paste."""
     pane = _start(tmux, harness, "--paste-delay", "400")
     tmux.paste(pane, "hello")
     _enter(tmux, pane)
@@ -53,7 +53,7 @@ def test_a_slow_paste_is_shown_later_and_an_enter_behind_it_waits_its_turn(
 
 
 def test_keys_are_shown_only_after_the_echo_delay(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §6.4: a key sent but not yet echoed leaves the cursor where it was."""
+    """A key sent but not yet echoed leaves the cursor where it was."""
     pane = _start(tmux, harness, "--echo-delay", "500")
     before = tmux.look(pane)
 
@@ -64,7 +64,7 @@ def test_keys_are_shown_only_after_the_echo_delay(tmux: PrivateTmux, harness: Fa
 
 
 def test_a_dialog_can_come_up_right_after_a_paste(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §6.5: a composer that vanished means that a dialog came up."""
+    """A composer that vanished means that a dialog came up."""
     pane = _start(tmux, harness, "--dialog-after-paste")
 
     tmux.paste(pane, "hello")
@@ -76,7 +76,7 @@ def test_a_dialog_can_come_up_right_after_a_paste(tmux: PrivateTmux, harness: Fa
 
 
 def test_long_pastes_fold_into_a_chip_and_are_submitted_whole(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §6.6: some harnesses fold pastes; what is submitted is the text."""
+    """Some harnesses fold pastes; what is submitted is the text."""
     pane = _start(tmux, harness, "--chip-lines", "3")
 
     tmux.paste(pane, "one\ntwo\nthree")
@@ -90,7 +90,7 @@ def test_long_pastes_fold_into_a_chip_and_are_submitted_whole(tmux: PrivateTmux,
 def test_after_a_submit_it_is_busy_and_runs_what_it_was_told_to(
     tmux: PrivateTmux, harness: FakeHarness, tmp_path: Path
 ) -> None:
-    """DESIGN §3: two agents that answer each other are played by a command that runs on every submit."""
+    """Two agents that answer each other are played by a command that runs on every submit."""
     note = tmp_path / "note"
     pane = _start(
         tmux,
@@ -114,7 +114,7 @@ def test_after_a_submit_it_is_busy_and_runs_what_it_was_told_to(
 
 
 def test_a_wake_makes_it_read_its_inbox(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §4: the digest is a doorbell; the agent then reads its mail, and nothing but a wake makes it do so."""
+    """The digest is a doorbell; the agent then reads its mail, and nothing but a wake makes it do so."""
     pane = _start(tmux, harness, "--inbox-command", "echo mail for you")
 
     tmux.paste(pane, "hello")
@@ -129,7 +129,7 @@ def test_a_wake_makes_it_read_its_inbox(tmux: PrivateTmux, harness: FakeHarness)
 
 
 def test_knobs_turn_while_it_runs(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §11: modes and knobs are switched by the test while the program runs."""
+    """Modes and knobs are switched by the test while the program runs."""
     pane = _start(tmux, harness)
     harness.turn(swallow_enter=1)
     tmux.paste(pane, "hello")
@@ -141,7 +141,7 @@ def test_knobs_turn_while_it_runs(tmux: PrivateTmux, harness: FakeHarness) -> No
 
 
 def test_a_typist_at_a_real_client_types_into_the_pane(tmux: PrivateTmux, harness: FakeHarness) -> None:
-    """DESIGN §11: a scripted typist presses keys on an attached client, at times of the test's choosing."""
+    """A scripted typist presses keys on an attached client, at times of the test's choosing."""
     pane = _start(tmux, harness)
     typist = tmux.attach()
     typist.waits_until_shown()
@@ -158,7 +158,7 @@ def test_the_private_server_and_its_clients_are_gone_afterwards(
     tmux_program: str,  # noqa: ARG001
     tmp_path: Path,
 ) -> None:
-    """DESIGN §11: own socket, and nothing is left running."""
+    """Own socket, and nothing is left running."""
     with PrivateTmux() as tmux:
         harness = FakeHarness(tmp_path)
         _start(tmux, harness)

@@ -1,4 +1,4 @@
-"""docs/from-neo.md: what it says of names is what the code does with them (issue "A day with it", part 8)."""
+"""docs/from-neo.md: what it says of names is what the code does with them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def settings_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: 
 
 
 def test_the_table_of_variables_names_every_alias_there_is() -> None:
-    """CONTRACT "Global": the aliases, no more and no fewer."""
+    """The aliases, no more and no fewer."""
     assert {name: text.strip("`") for name, text in ALIASED.items() if name != SESSION_VARIABLE} == {
         name: ".".join(key) for name, key in ALIASES.items()
     }
@@ -102,7 +102,7 @@ def subscription(**metadata: object) -> Subscription:
 
 
 def test_the_table_of_metadata_names_all_that_is_ignored() -> None:
-    """Issue, part 8: the metadata map; every ignored name is in it, and none that is read."""
+    """The metadata map; every ignored name is in it, and none that is read."""
     ignored = {name for name, text in METADATA.items() if text.startswith("ignored")}
 
     assert ignored == set(IGNORED_METADATA)
@@ -113,7 +113,7 @@ def test_the_table_of_metadata_names_all_that_is_ignored() -> None:
 
 
 def test_the_metadata_that_is_read_means_what_the_table_says() -> None:
-    """Issue, part 8: the metadata map, row by row."""
+    """The metadata map, row by row."""
     meant = {
         "tmuxSession": subscription(tmuxSession="work:api.0").pane == "work:api.0",
         "instanceAddress": subscription(instanceAddress="work:web.0", addressType="tmuxSession", tmuxSession="old").pane
@@ -153,7 +153,7 @@ def test_the_files_of_the_table_are_those_that_are_read(tmp_path: Path) -> None:
 
 
 def test_changing_over_goes_as_the_page_says(tmp_path: Path, program: tuple[str, ...]) -> None:
-    """Issue, part 8: the page's own commands on a graph that the real services wrote; the graph stays as it is."""
+    """The page's own commands on a graph that the real services wrote; the graph stays as it is."""
     sandbox = Sandbox(tmp_path, "", program)
     upstream = sandbox.home / "neo/wake-daemon"
     upstream.mkdir(parents=True)

@@ -124,7 +124,7 @@ async def _stages_and_stops(place: Place, wake: Wake, journal: Journal) -> Attem
 
 
 def test_an_idle_agent_is_woken_once_with_what_rides_along(rig: Rig) -> None:
-    """DESIGN §7: a `next_turn` event opens no delivery, but is in the next immediate digest."""
+    """A `next_turn` event opens no delivery, but is in the next immediate digest."""
     rig.arrives()
     delivery = rig.arrives(policy=WakePolicy.NEXT_TURN)
 
@@ -136,7 +136,7 @@ def test_an_idle_agent_is_woken_once_with_what_rides_along(rig: Rig) -> None:
 
 
 def test_where_an_at_reads_files_no_name_in_the_digest_has_one(rig: Rig) -> None:
-    """DESIGN §4: the name of an agent may be that of a file in its directory, and would be read into the turn."""
+    """The name of an agent may be that of a file in its directory, and would be read into the turn."""
     rig.agent.paper = Paper(at_reads_files=True)
 
     done = rig.takes(rig.arrives())
@@ -147,7 +147,7 @@ def test_where_an_at_reads_files_no_name_in_the_digest_has_one(rig: Rig) -> None
 
 
 def test_mail_that_was_read_settles_without_a_byte(rig: Rig) -> None:
-    """DESIGN §3: a set that was read meanwhile settles as DELIVERED/`read` with zero bytes."""
+    """A set that was read meanwhile settles as DELIVERED/`read` with zero bytes."""
     delivery = rig.arrives()
     (event,) = rig.ledger.events_of(delivery.id)
     rig.core.mark_read(event.subject_key)
@@ -159,7 +159,7 @@ def test_mail_that_was_read_settles_without_a_byte(rig: Rig) -> None:
 
 
 def test_text_that_is_staged_is_not_submitted_while_its_identity_is_paused(rig: Rig) -> None:
-    """CONTRACT `pause`: the off switch holds for what already stands in the composer, too."""
+    """`pause`: the off switch holds for what already stands in the composer, too."""
     rig.adapter.script = _stages_and_stops
     staged = rig.takes(rig.arrives())
     assert staged.hold is not None
@@ -181,7 +181,7 @@ def test_text_that_is_staged_is_not_submitted_while_its_identity_is_paused(rig: 
 
 
 def test_what_was_seen_submitted_before_a_stop_needs_no_place_any_more(rig: Rig) -> None:
-    """DESIGN §3: proof stands; the pane may be gone by the time the daemon is back."""
+    """Proof stands; the pane may be gone by the time the daemon is back."""
 
     async def submits_and_dies(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
         del place, wake
@@ -199,7 +199,7 @@ def test_what_was_seen_submitted_before_a_stop_needs_no_place_any_more(rig: Rig)
 
 
 def test_staged_text_waits_for_a_place_that_is_gone_for_the_moment(rig: Rig) -> None:
-    """DESIGN §3: once text was staged, the only next steps are to submit that text or to settle."""
+    """Once text was staged, the only next steps are to submit that text or to settle."""
     rig.adapter.script = _stages_and_stops
     staged = rig.takes(rig.arrives())
     agent = rig.adapter.agents.pop("one")
@@ -219,7 +219,7 @@ def test_staged_text_waits_for_a_place_that_is_gone_for_the_moment(rig: Rig) -> 
 def test_text_that_stands_in_a_pane_the_identity_has_left_is_told_of_there_and_gets_no_key(
     rig: Rig, becomes: str
 ) -> None:
-    """Issue 12 A3: after `bind` to another pane a person is told of the text where it stands, until it is sent or cleared."""
+    """After `bind` to another pane a person is told of the text where it stands, until it is sent or cleared."""
     rig.adapter.script = _stages_and_stops
     staged = rig.takes(rig.arrives())
     rig.agent.composer = staged.digest
@@ -242,7 +242,7 @@ def test_text_that_stands_in_a_pane_the_identity_has_left_is_told_of_there_and_g
 
 
 def test_an_adapter_that_keeps_failing_ends_in_failed(rig: Rig) -> None:
-    """DESIGN §3: `max_attempts` counts failures of the adapters, never holds."""
+    """`max_attempts` counts failures of the adapters, never holds."""
 
     async def fails(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
         del place, wake, journal
@@ -259,7 +259,7 @@ def test_an_adapter_that_keeps_failing_ends_in_failed(rig: Rig) -> None:
 
 
 def test_an_adapter_that_raises_after_the_intent_to_submit_is_not_trusted_again_with_the_text(rig: Rig) -> None:
-    """DESIGN §3: a crash after `intent_submit` is uncertain; what it typed, only a look can tell."""
+    """A crash after `intent_submit` is uncertain; what it typed, only a look can tell."""
 
     async def breaks(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
         del place, wake
@@ -280,7 +280,7 @@ def test_an_adapter_that_raises_after_the_intent_to_submit_is_not_trusted_again_
 
 
 def test_an_attempt_that_hangs_ends_before_its_lease_and_keeps_what_it_staged(rig: Rig) -> None:
-    """DESIGN §3: nobody else may take the delivery while an attempt runs, and no attempt runs for ever."""
+    """Nobody else may take the delivery while an attempt runs, and no attempt runs for ever."""
 
     async def hangs(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
         del place, wake
@@ -306,7 +306,7 @@ def test_an_attempt_that_hangs_ends_before_its_lease_and_keeps_what_it_staged(ri
 
 
 def test_a_failure_after_the_paste_keeps_the_digest_locked(rig: Rig) -> None:
-    """DESIGN §3: once text may stand there it is that text or none; a failure is no way back to another digest."""
+    """Once text may stand there it is that text or none; a failure is no way back to another digest."""
 
     async def breaks(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
         del place, wake
@@ -322,7 +322,7 @@ def test_a_failure_after_the_paste_keeps_the_digest_locked(rig: Rig) -> None:
 
 
 def test_a_disk_that_fills_at_the_paste_is_not_the_adapters_fault(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 12, D3: the step that cannot be written down ends the attempt as what it is; with room again it is made anew."""
+    """The step that cannot be written down ends the attempt as what it is; with room again it is made anew."""
     delivery = rig.arrives()
 
     def is_full(*_: object) -> None:
@@ -363,7 +363,7 @@ def test_text_that_goes_on_standing_there_is_told_once_and_looked_at_again(rig: 
 
 
 def test_mail_that_turns_out_to_be_for_others_settles_without_a_byte(rig: Rig) -> None:
-    """DESIGN §2: a broadcast is matched before its audience is written; who is not among it is not woken."""
+    """A broadcast is matched before its audience is written; who is not among it is not woken."""
     delivery = rig.arrives("@twin", as_of=AGENT)
 
     after = rig.takes(delivery)
@@ -373,7 +373,7 @@ def test_mail_that_turns_out_to_be_for_others_settles_without_a_byte(rig: Rig) -
 
 
 def test_identities_that_share_a_pane_share_its_storm_guard(rig: Rig) -> None:
-    """DESIGN §6.1: two identities may share a pane: limits are counted per pane."""
+    """Two identities may share a pane: limits are counted per pane."""
     rig.current.settings = EngineSettings(targets=rig.current.settings.targets, limits=Limits(refractory=0, storm=2))
     for identity in (AGENT, "@twin"):
         assert rig.takes(rig.arrives(identity)).outcome is Outcome.SUBMITTED
@@ -386,7 +386,7 @@ def test_identities_that_share_a_pane_share_its_storm_guard(rig: Rig) -> None:
 
 
 def test_a_dry_run_types_nothing_and_goes_on_with_nothing(rig: Rig) -> None:
-    """CONTRACT `run --dry-run`: decides and logs, types nothing."""
+    """`run --dry-run`: decides and logs, types nothing."""
     dry = rig.new_gate(dry_run=True)
     held = rig.takes(rig.arrives(), dry)
     assert held.hold is not None
@@ -412,7 +412,7 @@ def test_a_dry_run_types_nothing_and_goes_on_with_nothing(rig: Rig) -> None:
     ],
 )
 def test_a_moment_that_is_not_proven_safe_holds(rig: Rig, state: PresenceState, reason: HoldReason) -> None:
-    """DESIGN §7: immediate means live if provably safe, else hold and look again."""
+    """Immediate means live if provably safe, else hold and look again."""
     rig.agent.state = state
 
     held = rig.takes(rig.arrives())

@@ -1,4 +1,4 @@
-"""CONTRACT "Graph commands": init, agent, subscribe, unsubscribe, update, list; the installed program on real files."""
+"""Init, agent, subscribe, unsubscribe, update, list; the installed program on real files."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def ledger_cursor(bridge: Bridge) -> int:
 
 
 def test_init_makes_configuration_and_graph_once(bridge: Bridge) -> None:
-    """CONTRACT, `init`: `{"config","graph","created":bool}`; safe to repeat; both files are private."""
+    """`init`: `{"config","graph","created":bool}`; safe to repeat; both files are private."""
     first = bridge.json("init")
     assert first == {"config": str(bridge.config), "graph": str(bridge.graph), "created": True}
     assert {stat.S_IMODE(file.stat().st_mode) for file in (bridge.config, bridge.graph)} == {0o600}
@@ -136,7 +136,7 @@ def test_init_makes_configuration_and_graph_once(bridge: Bridge) -> None:
 
 
 def test_the_installed_program_does_the_same_without_a_terminal(bridge: Bridge) -> None:
-    """CONTRACT: everything works without a terminal, with HOME and XDG_* pointing anywhere."""
+    """Everything works without a terminal, with HOME and XDG_* pointing anywhere."""
     done = bridge.process("--json", "init")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["created"] is True
@@ -148,7 +148,7 @@ def test_the_installed_program_does_the_same_without_a_terminal(bridge: Bridge) 
 
 
 def test_init_writes_the_chosen_graph_into_the_configuration(bridge: Bridge, tmp_path: Path) -> None:
-    """CONTRACT, `init --graph FILE`: the configuration it makes names the file, whatever characters are in it."""
+    """`init --graph FILE`: the configuration it makes names the file, whatever characters are in it."""
     chosen = tmp_path / 'a "b" é/g.sqlite'
     answer = bridge.json("init", "--graph", str(chosen))
     assert answer == {"config": str(bridge.config), "graph": str(chosen), "created": True}
@@ -166,7 +166,7 @@ def test_init_with_another_graph_says_that_the_configuration_still_names_the_fir
 
 
 def test_init_makes_the_file_that_config_names(bridge: Bridge, tmp_path: Path) -> None:
-    """CONTRACT: `--config FILE` before `init` says where the configuration goes; elsewhere a missing file is exit 3."""
+    """`--config FILE` before `init` says where the configuration goes; elsewhere a missing file is exit 3."""
     file = tmp_path / "mine/config.toml"
     assert bridge.run("--config", str(file), "list").exit_code == 3
     assert bridge.json("--config", str(file), "init")["config"] == str(file)
@@ -174,7 +174,7 @@ def test_init_makes_the_file_that_config_names(bridge: Bridge, tmp_path: Path) -
 
 
 def test_init_uses_a_foreign_graph_and_never_changes_it(foreign: Bridge) -> None:
-    """CONTRACT, `init`: never touches a file that is not ours."""
+    """`init`: never touches a file that is not ours."""
     before = foreign.graph.read_bytes()
     result = foreign.run("init")
     assert result.exit_code == 0
@@ -183,7 +183,7 @@ def test_init_uses_a_foreign_graph_and_never_changes_it(foreign: Bridge) -> None
 
 
 def test_init_refuses_a_file_that_is_no_graph_and_leaves_nothing(bridge: Bridge, tmp_path: Path) -> None:
-    """CONTRACT: exit 4, clear; the file stays, and no configuration points at it."""
+    """Exit 4, clear; the file stays, and no configuration points at it."""
     notes = tmp_path / "notes.txt"
     notes.write_text("mine\n" * 500)
     result = bridge.run("init", "--graph", str(notes))
@@ -203,7 +203,7 @@ def test_init_says_when_it_may_not_write(bridge: Bridge, tmp_path: Path) -> None
 
 
 def test_a_mistake_in_the_configuration_stops_every_command_and_all_are_shown(ready: Bridge) -> None:
-    """CONTRACT: exit 3, with every mistake."""
+    """Exit 3, with every mistake."""
     ready.config.write_text("[graph]\nwatch = 1\n[coalesc]\nwindow = 1\n")
     result = ready.run("list")
     assert result.exit_code == 3
@@ -216,7 +216,7 @@ def test_a_mistake_in_the_configuration_stops_every_command_and_all_are_shown(re
 
 
 def test_init_goes_on_where_an_upstream_daemon_stopped(foreign: Bridge, tmp_path: Path) -> None:
-    """DESIGN §2: `init --from-neo DIR` takes over lastSyncId and woken-watermark.json, once."""
+    """`init --from-neo DIR` takes over lastSyncId and woken-watermark.json, once."""
     upstream = tmp_path / "wake-daemon"
     upstream.mkdir()
     (upstream / "lastSyncId").write_text("60\n")
@@ -232,7 +232,7 @@ def test_init_goes_on_where_an_upstream_daemon_stopped(foreign: Bridge, tmp_path
 
 
 def test_init_from_a_directory_that_says_nothing_starts_at_the_tip_and_says_so(foreign: Bridge, tmp_path: Path) -> None:
-    """DESIGN §2: missing, empty or corrupt → tip; never from 0, never silent. No directory at all is an error."""
+    """Missing, empty or corrupt → tip; never from 0, never silent. No directory at all is an error."""
     assert foreign.run("init", "--from-neo", str(tmp_path / "nowhere")).exit_code == 1
     upstream = tmp_path / "wake-daemon"
     upstream.mkdir()
@@ -243,7 +243,7 @@ def test_init_from_a_directory_that_says_nothing_starts_at_the_tip_and_says_so(f
 
 
 def test_init_takes_nothing_over_from_under_a_running_daemon(foreign: Bridge, tmp_path: Path) -> None:
-    """CONTRACT: 5 is another instance running."""
+    """5 is another instance running."""
     state = foreign.home / "state/wake-bridge"
     state.mkdir(parents=True)
     with InstanceLock(state):
@@ -254,7 +254,7 @@ def test_init_takes_nothing_over_from_under_a_running_daemon(foreign: Bridge, tm
 
 
 def test_agents_are_added_named_and_listed(ready: Bridge) -> None:
-    """CONTRACT: `agent add` answers `{"agentIdentity"}`, `agent list` lines."""
+    """`agent add` answers `{"agentIdentity"}`, `agent list` lines."""
     assert ready.json("agent", "add", "@tobi", "--human", "--display-name", "Tobi") == {"agentIdentity": "@tobi"}
     assert ready.lines("agent", "list") == [
         {"agentIdentity": "@ada", "displayName": "ada", "accountType": "agent", "participationStatus": "active"},
@@ -265,7 +265,7 @@ def test_agents_are_added_named_and_listed(ready: Bridge) -> None:
 
 
 def test_without_the_daemon_status_counts_whom_the_heartbeat_nudges(ready: Bridge) -> None:
-    """CONTRACT `status`: who is left to the heartbeat can be woken, also when the ledger alone is asked."""
+    """`status`: who is left to the heartbeat can be woken, also when the ledger alone is asked."""
     assert "nobody can be woken" in ready.run("status").stdout
     ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--harness-target", "disabled")
     told = ready.run("status").stdout
@@ -277,7 +277,7 @@ def test_without_the_daemon_status_counts_whom_the_heartbeat_nudges(ready: Bridg
 
 @pytest.mark.parametrize("name", ["ada", "@", "@a b", "@-x", "@" + "a" * 65])
 def test_what_is_no_identity_is_a_usage_mistake(ready: Bridge, name: str) -> None:
-    """DESIGN §4: identities match `@[A-Za-z0-9][A-Za-z0-9_.-]{0,63}`."""
+    """Identities match `@[A-Za-z0-9][A-Za-z0-9_.-]{0,63}`."""
     result = ready.run("agent", "add", "--", name)
     assert result.exit_code == 2
     assert "is not an identity such as @neo-gpt" in result.stderr
@@ -287,7 +287,7 @@ def test_what_is_no_identity_is_a_usage_mistake(ready: Bridge, name: str) -> Non
 
 
 def test_subscribing_with_tmux_writes_what_the_contract_says(ready: Bridge) -> None:
-    """CONTRACT: `--tmux P` writes bridge-daemon and adapter, tmuxSession, coalesceWindow; filters as given."""
+    """`--tmux P` writes bridge-daemon and adapter, tmuxSession, coalesceWindow; filters as given."""
     answer = ready.json(
         *("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "agents:1.0", "--window", "0"),
         *("--policy", "immediate", "--priority", "high", "--sender", "@bob", "--sender", "@cyd", "--tag", "concept:x"),
@@ -307,7 +307,7 @@ def test_subscribing_with_tmux_writes_what_the_contract_says(ready: Bridge) -> N
 
 
 def test_subscribing_needs_somewhere_to_live(ready: Bridge) -> None:
-    """CONTRACT: without `--tmux`, `--harness-target` or a `[targets]` entry `subscribe` is exit 2 with a hint."""
+    """Without `--tmux`, `--harness-target` or a `[targets]` entry `subscribe` is exit 2 with a hint."""
     bare = ready.run("subscribe", "@ada", "--trigger", "SENT_TO_ME")
     assert (bare.exit_code, bare.stdout) == (2, "")
     assert "hint: add --tmux PANE or --harness-target, or a [targets] entry" in bare.stderr
@@ -319,7 +319,7 @@ def test_subscribing_needs_somewhere_to_live(ready: Bridge) -> None:
 
 
 def test_a_subscription_of_nobody_is_not_found(ready: Bridge) -> None:
-    """CONTRACT: `@ID` must exist (8)."""
+    """`@ID` must exist (8)."""
     result = ready.run("subscribe", "@nobody", "--trigger", "SENT_TO_ME", "--tmux", "a")
     assert result.exit_code == 8
     assert "hint: add it: `wake-bridge agent add @nobody`" in result.stderr
@@ -341,7 +341,7 @@ def test_a_subscription_of_nobody_is_not_found(ready: Bridge) -> None:
     ],
 )
 def test_flags_that_cannot_be_meant_are_usage_mistakes(ready: Bridge, flags: tuple[str, ...]) -> None:
-    """CONTRACT: 2 is usage; nothing is written."""
+    """2 is usage; nothing is written."""
     result = ready.run("subscribe", "@ada", "--trigger", "SENT_TO_ME", *flags)
     assert result.exit_code == 2, result.output
     assert ready.json("list") == {"subscriptions": []}
@@ -358,7 +358,7 @@ def test_subscribing_again_updates_and_says_so(ready: Bridge) -> None:
 
 
 def test_updating_answers_the_state_and_unsubscribing_removes_it(ready: Bridge) -> None:
-    """CONTRACT: `{"subscriptionId","currentState"}` and `{"subscriptionId","status":"removed"}`; unknown ones are 8."""
+    """`{"subscriptionId","currentState"}` and `{"subscriptionId","status":"removed"}`; unknown ones are 8."""
     made = ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "a")["subscriptionId"]
     changed = ready.json("update", made, "--tmux", "b", "--trigger", "TASK_STATE_CHANGED", "--sender", "")
     assert changed.keys() == {"subscriptionId", "currentState"}
@@ -371,7 +371,7 @@ def test_updating_answers_the_state_and_unsubscribing_removes_it(ready: Bridge) 
 
 
 def test_the_list_says_for_each_whether_it_can_be_delivered(ready: Bridge) -> None:
-    """CONTRACT, `list`: deliverable is false if someone must change something, and says what."""
+    """`list`: deliverable is false if someone must change something, and says what."""
     subscribe = ("subscribe", "@ada", "--trigger")
     good = ready.json(*subscribe, "SENT_TO_ME", "--tmux", "a")["subscriptionId"]
     alien = ready.json(*subscribe, "SENT_TO_ME", "--harness-target", "bridge-daemon", "--adapter", "carrier-pigeon")
@@ -389,7 +389,7 @@ def test_the_list_says_for_each_whether_it_can_be_delivered(ready: Bridge) -> No
 
 
 def test_an_adapter_that_is_switched_off_delivers_nothing(ready: Bridge) -> None:
-    """CONTRACT: `[adapters.tmux] enabled`."""
+    """`[adapters.tmux] enabled`."""
     ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "a")
     ready.environment["WAKE_BRIDGE_ADAPTERS_TMUX_ENABLED"] = "false"
     (one,) = ready.json("list")["subscriptions"]
@@ -397,7 +397,7 @@ def test_an_adapter_that_is_switched_off_delivers_nothing(ready: Bridge) -> None
 
 
 def test_a_retired_subscription_is_undeliverable_until_it_is_recovered(ready: Bridge) -> None:
-    """CONTRACT, `update --recover`: the status stands in the way, and the list says how to put it right."""
+    """`update --recover`: the status stands in the way, and the list says how to put it right."""
     made = ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "a")["subscriptionId"]
     with contextlib.closing(sqlite3.connect(ready.graph)) as connection, connection:
         connection.execute(
@@ -411,14 +411,14 @@ def test_a_retired_subscription_is_undeliverable_until_it_is_recovered(ready: Br
 
 
 def test_the_target_itself_is_asked_last(ready: Bridge) -> None:
-    """CONTRACT: an absent or ambiguous target makes it undeliverable; whoever wires the adapters asks them."""
+    """An absent or ambiguous target makes it undeliverable; whoever wires the adapters asks them."""
     ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "a")
     (verdict,) = judged(ready, lambda one: f"there is no pane named {one.pane}").values()
     assert verdict == (False, "there is no pane named a")
 
 
 def test_the_list_asks_tmux_for_the_pane_itself(ready: Bridge) -> None:
-    """CONTRACT, `list`: target absent or ambiguous is undeliverable; one that is there is not."""
+    """`list`: target absent or ambiguous is undeliverable; one that is there is not."""
     if shutil.which("tmux") is None:
         assert not os.environ.get("CI"), "tmux is missing"
         pytest.skip("tmux is missing")
@@ -436,7 +436,7 @@ def test_the_list_asks_tmux_for_the_pane_itself(ready: Bridge) -> None:
 
 
 def test_a_foreign_graph_is_listed_truly_and_its_keys_are_withheld(foreign: Bridge) -> None:
-    """DESIGN §2: on a foreign graph only bridge-daemon rows are ours; its own server serves the rest (`list` says so)."""
+    """On a foreign graph only bridge-daemon rows are ours; its own server serves the rest (`list` says so)."""
     rows = foreign.json("list")["subscriptions"]
     text = json.dumps(rows)
     assert len(rows) == 7
@@ -458,7 +458,7 @@ def test_a_foreign_graph_is_listed_truly_and_its_keys_are_withheld(foreign: Brid
     ],
 )
 def test_writing_a_foreign_graph_needs_to_be_said(foreign: Bridge, command: tuple[str, ...]) -> None:
-    """CONTRACT: a foreign graph needs `--foreign`, else exit 7."""
+    """A foreign graph needs `--foreign`, else exit 7."""
     before = foreign.graph.read_bytes()
     refused = foreign.run(*command)
     assert refused.exit_code == 7

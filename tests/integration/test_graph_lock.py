@@ -1,4 +1,4 @@
-"""One daemon per graph, whatever its environment and state directory: an OS lock beside all of them (DESIGN §9)."""
+"""One daemon per graph, whatever its environment and state directory: an OS lock beside all of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def another_daemon(graph: Path, locks: Path) -> Iterator[subprocess.Popen[bytes]
 
 
 def test_the_place_of_the_locks_depends_on_the_user_alone() -> None:
-    """Issue 12, C3: a directory that does not depend on the environment; tests use it too, for each graph has its own key."""
+    """A directory that does not depend on the environment; tests use it too, for each graph has its own key."""
     asked = "from wake_bridge.control.graph_lock import LOCK_DIRECTORY; print(LOCK_DIRECTORY)"
     odd = {"HOME": "/", "TMPDIR": "/var/tmp", "XDG_RUNTIME_DIR": "/nowhere", "XDG_STATE_HOME": "/nowhere"}
     for environment in ({}, odd):
@@ -69,7 +69,7 @@ def test_the_place_of_the_locks_depends_on_the_user_alone() -> None:
 
 @pytest.mark.parametrize("way", ["the same path", "a link", "a hard link"])
 def test_a_second_daemon_is_refused_whatever_path_leads_to_the_graph(graph: Path, locks: Path, way: str) -> None:
-    """Issue 12, C3: the lock is the graph's, by device and inode; the error names pid and state directory, exit 5."""
+    """The lock is the graph's, by device and inode; the error names pid and state directory, exit 5."""
     other = graph.with_name("other.sqlite")
     if way == "a link":
         other.symlink_to(graph)
@@ -94,7 +94,7 @@ def test_a_second_daemon_is_refused_whatever_path_leads_to_the_graph(graph: Path
 
 
 def test_a_lock_is_private_and_leaves_nothing_behind(graph: Path, locks: Path) -> None:
-    """Issue 12, C3: 0700 and 0600; files do not pile up."""
+    """0700 and 0600; files do not pile up."""
     before = os.umask(0)
     try:
         with GraphLock(graph, Path("/srv/first"), locks):
@@ -106,7 +106,7 @@ def test_a_lock_is_private_and_leaves_nothing_behind(graph: Path, locks: Path) -
 
 
 def test_after_a_kill_the_next_daemon_starts_at_once_and_sweeps_what_others_left(graph: Path, locks: Path) -> None:
-    """Issue 12, C3: the kernel drops the lock with its process; a stale file is harmless."""
+    """The kernel drops the lock with its process; a stale file is harmless."""
     gone = graph.with_name("gone.sqlite")
     gone.write_bytes(b"")
     with another_daemon(graph, locks) as first, another_daemon(gone, locks) as second:
@@ -119,7 +119,7 @@ def test_after_a_kill_the_next_daemon_starts_at_once_and_sweeps_what_others_left
 
 
 def test_a_sweep_leaves_a_lock_that_is_held(graph: Path, locks: Path) -> None:
-    """Issue 12, C3: two daemons for two graphs are welcome."""
+    """Two daemons for two graphs are welcome."""
     other = graph.with_name("other.sqlite")
     other.write_bytes(b"")
     with another_daemon(other, locks) as process, GraphLock(graph, Path("/srv/second"), locks):
@@ -129,7 +129,7 @@ def test_a_sweep_leaves_a_lock_that_is_held(graph: Path, locks: Path) -> None:
 
 
 def test_a_replaced_graph_is_locked_again_and_the_old_one_given_up(graph: Path, locks: Path) -> None:
-    """Issue 12, C3: locked again when the inode changes."""
+    """Locked again when the inode changes."""
     with GraphLock(graph, Path("/srv/first"), locks) as lock:
         shutil.copy(graph, graph.with_name("new.sqlite"))
         graph.with_name("new.sqlite").replace(graph)
@@ -140,7 +140,7 @@ def test_a_replaced_graph_is_locked_again_and_the_old_one_given_up(graph: Path, 
 
 
 def test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends(graph: Path, locks: Path) -> None:
-    """Issue 12, C3: two drivers never serve one graph, however they came to it."""
+    """Two drivers never serve one graph, however they came to it."""
     with GraphLock(graph, Path("/srv/first"), locks) as lock:
         shutil.copy(graph, graph.with_name("new.sqlite"))
         graph.with_name("new.sqlite").replace(graph)
@@ -164,7 +164,7 @@ def test_whoever_was_refused_is_told_so_again_without_waiting(
 
 
 def test_a_lock_that_was_cleaned_away_is_taken_again(graph: Path, locks: Path) -> None:
-    """Issue 12, C3: systems remove old files from /tmp."""
+    """Systems remove old files from /tmp."""
     with GraphLock(graph, Path("/srv/first"), locks) as lock:
         lock.stay()
         shutil.rmtree(locks)
@@ -174,7 +174,7 @@ def test_a_lock_that_was_cleaned_away_is_taken_again(graph: Path, locks: Path) -
 
 
 def test_a_graph_that_comes_later_is_locked_when_it_does(tmp_path: Path, locks: Path) -> None:
-    """Issue 12, C3: what is not there cannot be locked, and need not be."""
+    """What is not there cannot be locked, and need not be."""
     graph = tmp_path / "later.sqlite"
     with GraphLock(graph, Path("/srv/first"), locks) as lock:
         assert lock.rival() == ""
@@ -219,7 +219,7 @@ def test_a_link_at_the_name_of_a_lock_leads_nowhere(graph: Path, locks: Path) ->
 
 
 def test_where_nothing_can_be_locked_it_says_so(graph: Path, locks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 12, C3: on a file system without locks no daemon starts, for it could be the second one."""
+    """On a file system without locks no daemon starts, for it could be the second one."""
 
     def none_here(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

@@ -1,4 +1,4 @@
-"""A day of the heartbeat on a turned clock: a real graph, a real ledger, imagined agents (DESIGN §7)."""
+"""A day of the heartbeat on a turned clock: a real graph, a real ledger, imagined agents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def nudges(office: Office, name: str) -> list[str]:
 
 
 def test_over_a_day_exactly_those_whom_nothing_else_wakes_are_nudged(tmp_path: Path) -> None:
-    """DESIGN §7, seed rules E55, E56: not the push-capable, not one with an open delivery, not the unbound."""
+    """Not the push-capable, not one with an open delivery, not the unbound."""
 
     async def story(office: Office) -> None:
         office.subscribe("@push", "a2a-webhook", pane="push")
@@ -106,7 +106,7 @@ def test_over_a_day_exactly_those_whom_nothing_else_wakes_are_nudged(tmp_path: P
 
 
 def test_a_nudge_is_a_delivery_like_every_other(tmp_path: Path) -> None:
-    """DESIGN §7: through the same gate, ledger and budget, with a journal of its own; never a second way to type."""
+    """Through the same gate, ledger and budget, with a journal of its own; never a second way to type."""
 
     async def story(office: Office) -> None:
         office.subscribe("@disabled", "disabled", pane="disabled")
@@ -141,7 +141,7 @@ def test_a_nudge_is_a_delivery_like_every_other(tmp_path: Path) -> None:
 
 
 def test_a_nudge_that_waits_for_hours_is_one_delivery_and_the_rest_begins_at_its_end(tmp_path: Path) -> None:
-    """DESIGN §7: skips whoever has an open delivery; a night at a dialog is not a night's worth of nudges."""
+    """Skips whoever has an open delivery; a night at a dialog is not a night's worth of nudges."""
 
     async def story(office: Office) -> None:
         office.subscribe("@disabled", "disabled", pane="disabled")
@@ -164,7 +164,7 @@ def test_a_nudge_that_waits_for_hours_is_one_delivery_and_the_rest_begins_at_its
 
 
 def test_whoever_is_degraded_while_a_wake_is_held_is_not_nudged_besides(tmp_path: Path) -> None:
-    """Seed rule E56: never both for one identity; the wake that was begun is told, once."""
+    """Never both for one identity; the wake that was begun is told, once."""
 
     async def story(office: Office) -> None:
         subscription = office.subscribe("@bridge", pane="bridge")
@@ -192,7 +192,7 @@ def test_whoever_is_degraded_while_a_wake_is_held_is_not_nudged_besides(tmp_path
 
 
 def test_mail_that_is_read_silences_the_heartbeat_also_when_a_nudge_already_waits(tmp_path: Path) -> None:
-    """DESIGN §3: a set that was read meanwhile settles as `read` with zero bytes; nothing unread is no nudge."""
+    """A set that was read meanwhile settles as `read` with zero bytes; nothing unread is no nudge."""
 
     async def story(office: Office) -> None:
         office.subscribe("@disabled", "disabled", pane="disabled")
@@ -224,7 +224,7 @@ def test_mail_that_is_read_silences_the_heartbeat_also_when_a_nudge_already_wait
     "said", [{"wakePolicy": "silent"}, {"wakePolicy": "next_turn"}, {"wakeSuppressed": True}], ids=str
 )
 def test_silent_and_next_turn_mail_is_never_nudged(tmp_path: Path, said: dict[str, Any]) -> None:
-    """DESIGN §7: `silent`: no heartbeat either; `next_turn` waits for the turn; for the bound without subscription, too."""
+    """`silent`: no heartbeat either; `next_turn` waits for the turn; for the bound without subscription, too."""
 
     async def story(office: Office) -> None:
         office.subscribe("@disabled", "disabled", pane="disabled")
@@ -247,7 +247,7 @@ def test_silent_and_next_turn_mail_is_never_nudged(tmp_path: Path, said: dict[st
 
 
 def test_new_mail_resets_the_cooldown_and_a_restart_does_not(tmp_path: Path) -> None:
-    """DESIGN §7: a persisted cooldown, doubled while nothing changes, reset by new mail."""
+    """A persisted cooldown, doubled while nothing changes, reset by new mail."""
 
     async def story(office: Office) -> None:
         office.subscribe("@disabled", "disabled", pane="disabled")
@@ -273,7 +273,7 @@ def test_new_mail_resets_the_cooldown_and_a_restart_does_not(tmp_path: Path) -> 
 
 
 def test_no_mail_is_announced_by_two_drivers(tmp_path: Path) -> None:
-    """Seed rules E56, E65: what one driver told, the other does not tell, in whichever order they serve."""
+    """What one driver told, the other does not tell, in whichever order they serve."""
 
     async def story(office: Office) -> None:
         subscription = office.subscribe("@disabled", "disabled", pane="disabled")
@@ -310,7 +310,7 @@ def test_no_mail_is_announced_by_two_drivers(tmp_path: Path) -> None:
 
 
 def test_what_was_stored_and_then_rode_along_with_the_bridge_is_not_nudged(tmp_path: Path) -> None:
-    """Seed rules E56, E65: whoever told it first has told it."""
+    """Whoever told it first has told it."""
 
     async def story(office: Office) -> None:
         subscription = office.subscribe("@disabled", "disabled", pane="disabled")
@@ -334,7 +334,7 @@ def test_what_was_stored_and_then_rode_along_with_the_bridge_is_not_nudged(tmp_p
 
 
 def test_what_a_waiting_nudge_counted_and_the_bridge_then_told_is_not_nudged(tmp_path: Path) -> None:
-    """Seed rule E56: a nudge that is overtaken by its identity's own driver has told nothing."""
+    """A nudge that is overtaken by its identity's own driver has told nothing."""
 
     async def story(office: Office) -> None:
         subscription = office.subscribe("@disabled", "disabled", pane="disabled")
@@ -364,7 +364,7 @@ def test_what_a_waiting_nudge_counted_and_the_bridge_then_told_is_not_nudged(tmp
 
 
 def test_mail_that_the_inbox_showed_is_not_nudged_again(tmp_path: Path) -> None:
-    """CONTRACT `inbox`: printing counts as announced, also for what a nudge has counted before."""
+    """`inbox`: printing counts as announced, also for what a nudge has counted before."""
 
     async def story(office: Office) -> None:
         await office.reads()
@@ -379,7 +379,7 @@ def test_mail_that_the_inbox_showed_is_not_nudged_again(tmp_path: Path) -> None:
 
 
 def test_ticks_missed_in_the_night_are_one_nudge_in_the_morning(tmp_path: Path) -> None:
-    """DESIGN §10: a machine that slept makes up for nothing."""
+    """A machine that slept makes up for nothing."""
 
     async def story(office: Office) -> None:
         await office.reads()
@@ -393,7 +393,7 @@ def test_ticks_missed_in_the_night_are_one_nudge_in_the_morning(tmp_path: Path) 
 
 
 def test_a_pane_bound_by_hand_counts_as_a_target(tmp_path: Path) -> None:
-    """DESIGN §7: unread immediate mail, no subscription, and a bound target."""
+    """Unread immediate mail, no subscription, and a bound target."""
 
     async def story(office: Office) -> None:
         office.core.identity("@elsewhere")

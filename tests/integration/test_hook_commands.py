@@ -28,7 +28,7 @@ def found(sandbox: Sandbox, check: str) -> dict[str, Any]:
 
 
 def test_doctor_says_whether_installed_hooks_call_in(sandbox: Sandbox) -> None:
-    """Issue: `doctor` tells whether installed hooks have called in lately, and for whom."""
+    """`doctor` tells whether installed hooks have called in lately, and for whom."""
     assert not any(one.get("check") == "hooks of codex" for one in sandbox.lines("doctor", expect=None))
     sandbox.run("hook", "install", "codex")
     assert "does not answer" in found(sandbox, "hooks of codex")["detail"]

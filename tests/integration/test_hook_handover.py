@@ -57,7 +57,7 @@ def steps(sandbox: Sandbox) -> list[str]:
 
 
 def test_what_waits_is_handed_over_at_a_tool_boundary_once(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §7: a held one is also offered to hooks; after that it is announced."""
+    """A held one is also offered to hooks; after that it is announced."""
     assert hook.prints("PostToolUse") == ""
     message = sandbox.send("@agent", "Review request")
     held(sandbox)
@@ -74,7 +74,7 @@ def test_what_waits_is_handed_over_at_a_tool_boundary_once(sandbox: Sandbox, hoo
 
 
 def test_mail_that_is_read_acknowledges_what_a_hook_printed(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §3, proof 3: mail read."""
+    """Mail read."""
     sandbox.send("@agent", "Review request")
     held(sandbox)
     assert hook.waits_for_block("PostToolUse")
@@ -83,7 +83,7 @@ def test_mail_that_is_read_acknowledges_what_a_hook_printed(sandbox: Sandbox, ho
 
 
 def test_a_next_turn_message_waits_for_the_prompt_and_begins_no_turn(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §7: next_turn is picked up at the turn's start; it prolongs none."""
+    """`next_turn` is picked up at the turn's start; it prolongs none."""
     sandbox.send("@agent", "Whenever you like", "--policy", "next_turn")
     sandbox.waits_for(lambda: sandbox.daemons[0].entries("event_matched"))
     assert hook.prints("Stop", {"stop_hook_active": False}) == ""
@@ -104,7 +104,7 @@ def test_a_turn_is_prolonged_once_for_what_is_to_be_told_at_once(sandbox: Sandbo
 
 
 def test_ten_are_shown_the_most_important_first_and_the_rest_stays_pending(sandbox: Sandbox, hook: HookCaller) -> None:
-    """Seed B6 to B8: a cap with both counts, highest priority first, the newest among equals, nothing is lost."""
+    """A cap with both counts, highest priority first, the newest among equals, nothing is lost."""
     for number in range(MOST_SHOWN + 2):
         sandbox.send("@agent", f"number {number:02}")
     sandbox.send("@agent", "urgent", "--priority", "high")
@@ -128,7 +128,7 @@ def test_ten_are_shown_the_most_important_first_and_the_rest_stays_pending(sandb
 
 
 def test_what_was_read_meanwhile_is_not_shown(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §3, guards before a lock: read."""
+    """Guards before a lock: read."""
     sandbox.send("@agent", "old news")
     held(sandbox)
     sandbox.run("inbox", "@agent", "--consume")
@@ -136,7 +136,7 @@ def test_what_was_read_meanwhile_is_not_shown(sandbox: Sandbox, hook: HookCaller
 
 
 def test_a_window_that_is_open_is_not_cut_short(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §3: windows are fixed from the first event; a hook takes what is held, not what is still gathered."""
+    """Windows are fixed from the first event; a hook takes what is held, not what is still gathered."""
     sandbox.run("update", sandbox.ask("list")["subscriptions"][0]["subscriptionId"], "--window", "60")
     sandbox.waits_for(lambda: sandbox.daemons[0].entries("subscriptions_read"))
     sandbox.send("@agent", "wait for more")
@@ -151,7 +151,7 @@ def test_a_window_that_is_open_is_not_cut_short(sandbox: Sandbox, hook: HookCall
 
 @pytest.mark.parametrize("switch", ["paused", "benched", "quiet"])
 def test_what_people_have_switched_off_holds_a_hand_over_back(sandbox: Sandbox, hook: HookCaller, switch: str) -> None:
-    """DESIGN §3: paused, benched and quiet hours hold every driver."""
+    """Paused, benched and quiet hours hold every driver."""
     sandbox.send("@agent", "not now")
     held(sandbox)
     if switch == "paused":
@@ -209,7 +209,7 @@ def test_a_spent_budget_prolongs_no_turn_and_costs_nothing_within_one(sandbox: S
 
 
 def test_a_sub_agent_is_handed_nothing(sandbox: Sandbox, hook: HookCaller) -> None:
-    """Seed B13: in the seed's own program whichever agent's tool finishes first drains what is the primary's."""
+    """In the seed's own program whichever agent's tool finishes first drains what is the primary's."""
     sandbox.send("@agent", "for the main one")
     held(sandbox)
     assert hook.prints("PostToolUse", {"agent_id": "a1", "agent_type": "explorer"}) == ""
@@ -226,7 +226,7 @@ def test_another_conversation_is_handed_nothing(sandbox: Sandbox) -> None:
 
 
 def test_a_prompt_with_our_mark_acknowledges_its_delivery(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §3, proof 3: a hook carrying our mark."""
+    """A hook carrying our mark."""
     sandbox.send("@agent", "hello")
     held(sandbox)
     mark = MARK.search(hook.waits_for_block("Stop"))[1]  # type: ignore[index]
@@ -251,7 +251,7 @@ def test_a_hook_that_dies_before_it_takes_leaves_the_delivery_to_others(sandbox:
 
 
 def test_a_hook_that_dies_between_taking_and_printed_leaves_it_unknown(sandbox: Sandbox, hook: HookCaller) -> None:
-    """DESIGN §3: a crash after `intent_submit` is uncertain, and never handed over again."""
+    """A crash after `intent_submit` is uncertain, and never handed over again."""
     sandbox.send("@agent", "hello")
     held(sandbox)
     reading, writing = os.pipe()

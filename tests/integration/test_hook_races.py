@@ -26,7 +26,7 @@ UNLIMITED = "limits.storm = 1000\nlimits.wakes_per_hour = 1000\nlimits.wakes_per
 
 
 def test_hooks_and_the_screen_race_and_each_message_arrives_once(playground: Playground) -> None:
-    """DESIGN §7: whoever takes the lease first delivers; two hooks and a pane at rest, 0 lost and 0 double."""
+    """Whoever takes the lease first delivers; two hooks and a pane at rest, 0 lost and 0 double."""
     sandbox = playground.sandbox
     sandbox.configure(QUICK + UNLIMITED)
     sandbox.run("init")
@@ -87,7 +87,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 def test_a_daemon_that_dies_while_a_hook_calls_loses_and_doubles_nothing(
     sandbox: Sandbox, point: str, prints_first: bool, ends: str
 ) -> None:
-    """DESIGN §3: the journal tells what can have happened; what cannot be decided is unknown and never handed again."""
+    """The journal tells what can have happened; what cannot be decided is unknown and never handed again."""
     dying = sandbox.daemon(environment={CRASH: point})
     hook = HookCaller(sandbox)
     sandbox.send("@agent", "hello")

@@ -1,4 +1,4 @@
-"""Chores: on the loop's own thread, again after they failed, once after they were missed (DESIGN §§8, 10)."""
+"""Chores: on the loop's own thread, again after they failed, once after they were missed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def _run(chore: Chore, until: Callable[[], bool]) -> None:
 
 
 def test_a_chore_runs_on_the_thread_of_the_loop() -> None:
-    """DESIGN §3: the ledger belongs to the thread that opened it; retention and notices use it."""
+    """The ledger belongs to the thread that opened it; retention and notices use it."""
     threads: list[int] = []
     asyncio.run(_run(lambda: threads.append(threading.get_ident()), lambda: len(threads) > 1))
     assert set(threads) == {threading.get_ident()}
 
 
 def test_a_chore_may_be_a_coroutine_and_never_overlaps_itself() -> None:
-    """DESIGN §10: max_instances=1: a slow tick is not doubled."""
+    """`max_instances`=1: a slow tick is not doubled."""
     running, most, ended = 0, 0, 0
 
     async def slow() -> None:
@@ -52,7 +52,7 @@ def test_a_chore_may_be_a_coroutine_and_never_overlaps_itself() -> None:
 
 
 def test_a_chore_that_raises_is_logged_and_comes_again() -> None:
-    """DESIGN §10: an error listener; one failure ends no chore."""
+    """An error listener; one failure ends no chore."""
     calls = 0
 
     def breaks() -> None:
@@ -67,7 +67,7 @@ def test_a_chore_that_raises_is_logged_and_comes_again() -> None:
 
 
 def test_chores_that_were_missed_collapse_into_one() -> None:
-    """DESIGN §10: coalesce: a loop that stood still makes up for nothing."""
+    """Coalesce: a loop that stood still makes up for nothing."""
     at: list[float] = []
 
     def chore() -> None:
@@ -80,7 +80,7 @@ def test_chores_that_were_missed_collapse_into_one() -> None:
 
 
 def test_the_clock_is_watched_on_after_what_follows_from_it_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 12, D1 and D3: a clock that is set while the disk is full, and set again when it is not."""
+    """A clock that is set while the disk is full, and set again when it is not."""
     ahead = [0.0]
     monkeypatch.setattr(service, "WATCHED_EVERY", OFTEN)
     monkeypatch.setattr(service, "_ahead", lambda: ahead[0])

@@ -1,4 +1,4 @@
-"""DESIGN §9: one instance by an OS lock held for life; a second says who holds it and exits; it kills nobody."""
+"""One instance by an OS lock held for life; a second says who holds it and exits; it kills nobody."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sys.stdin.read()
 
 
 def test_a_second_instance_names_the_first_and_leaves_it_alone(tmp_path: Path) -> None:
-    """DESIGN §9: the error names pid and host, exit 5."""
+    """The error names pid and host, exit 5."""
     with InstanceLock(tmp_path):
         with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()} on {socket.gethostname()} since ") as caught:
             InstanceLock(tmp_path).acquire()
@@ -36,7 +36,7 @@ def test_a_second_instance_names_the_first_and_leaves_it_alone(tmp_path: Path) -
 
 
 def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
-    """DESIGN §9: after SIGKILL the next instance starts; a stale name in the file stops nobody."""
+    """After SIGKILL the next instance starts; a stale name in the file stops nobody."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -55,7 +55,7 @@ def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> Non
 
 
 def test_an_empty_lock_file_stops_nobody(tmp_path: Path) -> None:
-    """DESIGN §9: an OS lock held for life; a crash while the file was written leaves only a name."""
+    """An OS lock held for life; a crash while the file was written leaves only a name."""
     (tmp_path / "daemon.lock").touch()
 
     assert liveness(tmp_path) == "no"
@@ -75,7 +75,7 @@ def test_asking_who_holds_it_never_takes_it(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_was_deleted_is_taken_anew_as_soon_as_it_can_be(tmp_path: Path) -> None:
-    """Issue 12, D2: one refusal is not the last word."""
+    """One refusal is not the last word."""
     with InstanceLock(tmp_path) as lock:
         (tmp_path / "daemon.lock").unlink()
         with InstanceLock(tmp_path), pytest.raises(AlreadyRunning):
@@ -87,7 +87,7 @@ def test_a_lock_whose_file_was_deleted_is_taken_anew_as_soon_as_it_can_be(tmp_pa
 
 
 def test_the_lock_file_is_private(tmp_path: Path) -> None:
-    """CONTRACT "State directory": 0600, under any umask."""
+    """0600, under any umask."""
     old = os.umask(0)
     try:
         with InstanceLock(tmp_path):
@@ -97,7 +97,7 @@ def test_the_lock_file_is_private(tmp_path: Path) -> None:
 
 
 def test_a_state_directory_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
-    """Issue part 10: an unwritable state directory is told, with what to do."""
+    """An unwritable state directory is told, with what to do."""
     file = tmp_path / "not-a-directory"
     file.write_text("")
     with pytest.raises(LedgerUnwritable, match="cannot be written"):
@@ -105,7 +105,7 @@ def test_a_state_directory_that_cannot_be_written_is_a_clear_error(tmp_path: Pat
 
 
 def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
-    """CONTRACT, `status`: running is yes, no or cannot_tell."""
+    """`status`: running is yes, no or cannot_tell."""
     (tmp_path / "daemon.lock").symlink_to("daemon.lock")
     assert liveness(tmp_path) == "cannot_tell"
     assert not daemon_is_running(tmp_path)

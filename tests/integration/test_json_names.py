@@ -50,7 +50,7 @@ def records(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Issue D7: an identity is `agentIdentity`, and names are written in one way; every command that prints JSON is run."""
+    """An identity is `agentIdentity`, and names are written in one way; every command that prints JSON is run."""
 
     def run(line: str) -> list[Any]:
         capsys.readouterr()
@@ -122,7 +122,7 @@ def _fields_of_commands(printed: Mapping[str, list[Any]]) -> dict[str, list[str]
 
 
 def test_old_names_stay_beside_the_new_ones() -> None:
-    """Issue D7: for one release both are said, alike at every depth; words that are not ours stay as they are."""
+    """For one release both are said, alike at every depth; words that are not ours stay as they are."""
     was = {"paused": "*", "waiting": [{"target": "@a", "hold_reason": None}], "detail": {"session_id": "s"}}
 
     assert with_new_names(was) == {

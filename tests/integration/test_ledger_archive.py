@@ -53,7 +53,7 @@ def test_a_task_is_found_with_its_moves_and_not_with_those_of_its_namesakes(ledg
 
 
 def test_what_was_set_aside_is_found_by_row_and_by_entity(ledger: LedgerStore) -> None:
-    """DESIGN §2: a quarantined row is counted, logged, and can be asked about."""
+    """A quarantined row is counted, logged, and can be asked about."""
     broken = Quarantined(LogId(5), "MESSAGE:broken", "its JSON is broken")
     ledger.advance(Harvest(Position(Epoch(1), LogId(5)), quarantined=[broken]), START)
 
@@ -82,7 +82,7 @@ def test_outcomes_and_last_wakes_are_counted_from_an_instant_on(ledger: LedgerSt
 
 
 def test_the_overview_has_a_row_for_everybody_known_and_everybody_waited_for(ledger: LedgerStore) -> None:
-    """Issue, `status --watch`: presence, since, held for, next look, last wake and the budget of its pane."""
+    """`status --watch`: presence, since, held for, next look, last wake and the budget of its pane."""
     new_id = counted_ids()
     first = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START)
     locked = lock_with_its_events(ledger, first, START)

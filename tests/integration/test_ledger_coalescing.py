@@ -45,7 +45,7 @@ def later(milliseconds: int) -> Instant:
 def test_the_first_event_opens_a_delivery_that_is_due_when_its_window_closes(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §3: windows are fixed from the first event."""
+    """Windows are fixed from the first event."""
     delivery = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)
 
     assert (delivery.state, delivery.created_at, delivery.due_at) == (DeliveryState.PENDING, START, later(30_000))
@@ -56,7 +56,7 @@ def test_the_first_event_opens_a_delivery_that_is_due_when_its_window_closes(
 def test_an_event_that_joins_brings_the_window_forward_but_never_postpones_it(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §3: due is the earliest (matched time + window) of the members."""
+    """Due is the earliest (matched time + window) of the members."""
     first = open_delivery(ledger, sample_event(1, window=30), new_id=new_id)
 
     late = open_delivery(ledger, sample_event(2, window=30, matched_at=later(10_000)), new_id=new_id)
@@ -69,7 +69,7 @@ def test_an_event_that_joins_brings_the_window_forward_but_never_postpones_it(
 
 
 def test_each_identity_gathers_for_itself(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: one unfrozen delivery per target."""
+    """One unfrozen delivery per target."""
     advance(ledger, sample_event(1, "@a"), sample_event(2, "@b"), sample_event(3, "@a"))
 
     deliveries = ledger.gather(START, new_id)
@@ -79,7 +79,7 @@ def test_each_identity_gathers_for_itself(ledger: LedgerStore, new_id: NewId) ->
 
 
 def test_only_open_immediate_events_gather(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §7: `next_turn` lives outside deliveries until it rides along; closed events need none."""
+    """`next_turn` lives outside deliveries until it rides along; closed events need none."""
     rider, closed = sample_event(1, policy=WakePolicy.NEXT_TURN), sample_event(2)
     advance(ledger, rider, closed)
     ledger.mark([closed.id], EventStatus.READ, "read", START)
@@ -91,7 +91,7 @@ def test_only_open_immediate_events_gather(ledger: LedgerStore, new_id: NewId) -
 
 
 def test_an_event_joins_a_held_delivery_and_its_next_look_stays(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: events that arrive while a delivery is held join it."""
+    """Events that arrive while a delivery is held join it."""
     delivery = open_delivery(ledger, sample_event(1), new_id=new_id)
     held = ledger.hold(ledger.dispatch(delivery, later(30_000)), busy(later(35_000)), later(30_000))
 
@@ -103,7 +103,7 @@ def test_an_event_joins_a_held_delivery_and_its_next_look_stays(ledger: LedgerSt
 
 
 def test_a_frozen_delivery_takes_no_more_so_a_second_one_opens(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: one *unfrozen* delivery per target; the digest of a locked one stands."""
+    """One *unfrozen* delivery per target; the digest of a locked one stands."""
     delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), later(30_000))
     locked = lock_with_its_events(ledger, delivery, later(30_000))
 
@@ -115,7 +115,7 @@ def test_a_frozen_delivery_takes_no_more_so_a_second_one_opens(ledger: LedgerSto
 
 
 def test_a_pending_delivery_is_due_when_its_window_closes(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: what is due is a pure function of ledger and now."""
+    """What is due is a pure function of ledger and now."""
     delivery = open_delivery(ledger, sample_event(1), new_id=new_id)
 
     assert ledger.next_deadline() == later(30_000)
@@ -126,7 +126,7 @@ def test_a_pending_delivery_is_due_when_its_window_closes(ledger: LedgerStore, n
 def test_a_dispatched_delivery_is_due_at_once_and_a_held_one_at_its_next_look(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §1: a hold has a next look; one that was merely dispatched when the daemon died has none to wait for."""
+    """A hold has a next look; one that was merely dispatched when the daemon died has none to wait for."""
     dispatched = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), later(30_000))
     assert ledger.due(later(30_000)) == [dispatched]
 
@@ -138,7 +138,7 @@ def test_a_dispatched_delivery_is_due_at_once_and_a_held_one_at_its_next_look(
 def test_a_locked_delivery_is_due_when_its_lease_ends_or_its_staged_text_is_to_be_looked_at(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §3: a dead owner's lease runs out; staged text stays LOCKED and is looked at again."""
+    """A dead owner's lease runs out; staged text stays LOCKED and is looked at again."""
     delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), later(30_000))
     locked = lock_with_its_events(ledger, delivery, later(30_000))
     assert ledger.next_deadline() == later(90_000)
@@ -153,7 +153,7 @@ def test_a_locked_delivery_is_due_when_its_lease_ends_or_its_staged_text_is_to_b
 
 
 def test_due_deliveries_come_oldest_first(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: the one that waits longest is served first."""
+    """The one that waits longest is served first."""
     for row, (identity, window) in enumerate([("@a", 60), ("@b", 0), ("@c", 30)], start=1):
         open_delivery(ledger, sample_event(row, identity, window=window), new_id=new_id, now=later(row))
 
@@ -161,7 +161,7 @@ def test_due_deliveries_come_oldest_first(ledger: LedgerStore, new_id: NewId) ->
 
 
 def test_a_look_can_be_brought_forward_but_not_put_off(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §5: when a pane changes, or a person asks, what waits for it is looked at at once."""
+    """When a pane changes, or a person asks, what waits for it is looked at at once."""
     for row, identity in enumerate(["@a", "@b", "@c"], start=1):
         delivery = open_delivery(ledger, sample_event(row, identity, window=0), new_id=new_id)
         ledger.hold(ledger.dispatch(delivery, START), busy(later(20_000)), START)
@@ -178,7 +178,7 @@ def test_a_look_can_be_brought_forward_but_not_put_off(ledger: LedgerStore, new_
 
 
 def test_a_look_at_staged_text_can_be_brought_forward(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: staged text waits for its composer; the lease is no look."""
+    """Staged text waits for its composer; the lease is no look."""
     delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START)
     locked = lock_with_its_events(ledger, delivery, START)
     ledger.look_at_once(AGENT, later(1_000))
@@ -214,7 +214,7 @@ def end_some(ledger: LedgerStore, new_id: NewId, rows: range) -> None:
 
 
 def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: thousands of closed events and deliveries must not slow down what goes on."""
+    """Thousands of closed events and deliveries must not slow down what goes on."""
     rows = count(100_000)
 
     def look_around() -> None:
@@ -245,7 +245,7 @@ def test_what_has_ended_costs_nothing_any_more(ledger: LedgerStore, new_id: NewI
 
 
 def test_what_was_told_within_a_day_is_read_once(ledger: LedgerStore, new_id: NewId) -> None:
-    """Issue "Prove the promise", Load: a guard asks for a day of wakes before each; a flood told thousands of events."""
+    """A guard asks for a day of wakes before each; a flood told thousands of events."""
     for first in range(0, 2000, 100):
         opened = open_delivery(ledger, *(sample_event(first + at, thread=f"T{at}") for at in range(100)), new_id=new_id)
         frozen = lock_with_its_events(ledger, ledger.dispatch(opened, START), START)
@@ -260,7 +260,7 @@ def test_what_was_told_within_a_day_is_read_once(ledger: LedgerStore, new_id: Ne
 
 
 def test_pruning_costs_as_much_as_there_is_to_prune(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: a year's ledger is pruned like a week's, only longer."""
+    """A year's ledger is pruned like a week's, only longer."""
     end_some(ledger, new_id, range(100, 400))
     once = cost_of(ledger, lambda: ledger.prune(later(1), 10_000))
     end_some(ledger, new_id, range(1000, 1900))
@@ -270,7 +270,7 @@ def test_pruning_costs_as_much_as_there_is_to_prune(ledger: LedgerStore, new_id:
 
 
 def test_each_subscription_counts_the_events_that_joined_a_wake(ledger: LedgerStore, new_id: NewId) -> None:
-    """Issue "whose is it": what a window has gathered, by subscription; the event that began the wake is none of it."""
+    """What a window has gathered, by subscription; the event that began the wake is none of it."""
     both = replace(sample_event(3), other_subscriptions=("WAKE_SUB:2",))
     assert dict(ledger.window_hits()) == {}
 

@@ -64,7 +64,7 @@ def fill(directory: Path, events: int = 200) -> None:
 
 @pytest.mark.usefixtures("wide_open_umask")
 def test_the_ledger_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
-    """DESIGN §3: 0700/0600, the log and the shared memory file included."""
+    """0700/0600, the log and the shared memory file included."""
     directory = tmp_path / "made" / "state"
     with fresh_ledger(directory) as ledger:
         advance(ledger, sample_event(1))
@@ -77,7 +77,7 @@ def test_the_ledger_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) ->
 
 
 def test_a_directory_and_a_file_that_stood_open_are_closed(tmp_path: Path) -> None:
-    """DESIGN §3: 0700/0600 also for what was there before."""
+    """0700/0600 also for what was there before."""
     fill(tmp_path)
     tmp_path.chmod(0o755)
     (tmp_path / "state.sqlite").chmod(0o644)
@@ -88,7 +88,7 @@ def test_a_directory_and_a_file_that_stood_open_are_closed(tmp_path: Path) -> No
 
 
 def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
-    """DESIGN §3: WAL, synchronous FULL, foreign keys, a busy time-out, a version from the first commit."""
+    """WAL, synchronous FULL, foreign keys, a busy time-out, a version from the first commit."""
     with fresh_ledger(tmp_path) as ledger:
         as_port(ledger)
         settings = {
@@ -106,7 +106,7 @@ def test_every_commit_is_flushed_to_disk(tmp_path: Path) -> None:
 
 
 def test_what_was_written_is_there_after_opening_again(tmp_path: Path) -> None:
-    """DESIGN §3: the ledger is durable."""
+    """The ledger is durable."""
     fill(tmp_path, events=3)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
@@ -117,7 +117,7 @@ def test_what_was_written_is_there_after_opening_again(tmp_path: Path) -> None:
 
 
 def test_processes_that_open_a_new_ledger_at_the_same_moment_all_succeed(tmp_path: Path) -> None:
-    """DESIGN §3: daemon and commands use one file at once, from its first instant on."""
+    """Daemon and commands use one file at once, from its first instant on."""
     script = """
         import sys
         from pathlib import Path
@@ -160,7 +160,7 @@ def test_processes_that_open_a_new_ledger_at_the_same_moment_all_succeed(tmp_pat
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_ledger_of_a_later_version_is_refused_untouched(tmp_path: Path, read_only: bool) -> None:
-    """DESIGN §3: newer than ours is a clear error."""
+    """Newer than ours is a clear error."""
     fill(tmp_path)
     with closing(sqlite3.connect(tmp_path / "state.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -188,7 +188,7 @@ def scribble_into_the_middle(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [overwrite_all, cut_in_half, scribble_into_the_middle])
 def test_a_damaged_ledger_is_set_aside_and_a_new_one_begun(tmp_path: Path, damage: object) -> None:
-    """DESIGN §3: corrupt means set aside, start anew, and one warning (the caller is told where it went)."""
+    """Corrupt means set aside, start anew, and one warning (the caller is told where it went)."""
     fill(tmp_path, events=2000)
     path = tmp_path / "state.sqlite"
     assert callable(damage)
@@ -209,7 +209,7 @@ def test_a_damaged_ledger_is_set_aside_and_a_new_one_begun(tmp_path: Path, damag
 
 
 def test_the_log_of_a_damaged_ledger_never_meets_the_new_one(tmp_path: Path) -> None:
-    """DESIGN §3: a write-ahead log left beside a new file would be played into it."""
+    """A write-ahead log left beside a new file would be played into it."""
     died = run_python(
         """
         import os, signal, sys
@@ -235,7 +235,7 @@ def test_the_log_of_a_damaged_ledger_never_meets_the_new_one(tmp_path: Path) -> 
 
 
 def test_a_damaged_ledger_that_another_process_has_open_stays_where_it_is(tmp_path: Path) -> None:
-    """DESIGN §3: a command must not pull the file away under a running daemon, which would go on writing into it."""
+    """A command must not pull the file away under a running daemon, which would go on writing into it."""
     fill(tmp_path)
     path = tmp_path / "state.sqlite"
     script = """
@@ -274,7 +274,7 @@ def test_a_damaged_ledger_that_another_process_has_open_stays_where_it_is(tmp_pa
 
 
 def test_a_state_directory_that_cannot_be_made_says_what_where_and_what_to_do(tmp_path: Path) -> None:
-    """DESIGN §8: an error says what failed, where, and what to do now."""
+    """An error says what failed, where, and what to do now."""
     (tmp_path / "file").write_text("")
 
     with pytest.raises(LedgerUnwritable) as refusal:
@@ -291,7 +291,7 @@ def test_a_state_directory_that_cannot_be_made_says_what_where_and_what_to_do(tm
 def test_a_state_directory_without_the_right_to_write_is_refused(
     what: str, directory_mode: int, file_mode: int
 ) -> None:
-    """DESIGN §3: nothing is begun that could not be written down, and no right is taken that was not given."""
+    """Nothing is begun that could not be written down, and no right is taken that was not given."""
     script = """
         import os, sys
         from pathlib import Path
@@ -331,7 +331,7 @@ def test_a_state_directory_without_the_right_to_write_is_refused(
 
 @pytest.mark.parametrize("lost", ["the directory", "state.sqlite", "state.sqlite-wal"])
 def test_nothing_is_written_into_a_ledger_that_is_gone_from_its_place(tmp_path: Path, lost: str) -> None:
-    """Issue 12, D2: what is written into a deleted file is lost with its process; put back, it knows all it knew."""
+    """What is written into a deleted file is lost with its process; put back, it knows all it knew."""
     directory = tmp_path / "state"
     with fresh_ledger(directory) as ledger:
         advance(ledger, sample_event(1))
@@ -353,7 +353,7 @@ def test_nothing_is_written_into_a_ledger_that_is_gone_from_its_place(tmp_path: 
 
 
 def test_another_ledger_in_its_place_is_never_replaced(tmp_path: Path) -> None:
-    """Issue 12, D2: it may know what the open one does not; a person chooses."""
+    """It may know what the open one does not; a person chooses."""
     directory, other = tmp_path / "state", tmp_path / "other"
     with fresh_ledger(other) as one:
         advance(one, sample_event(7))
@@ -369,7 +369,7 @@ def test_another_ledger_in_its_place_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_earlier_state_intact(tmp_path: Path) -> None:
-    """DESIGN §3: all of a transaction or nothing, and a clear error."""
+    """All of a transaction or nothing, and a clear error."""
     with fresh_ledger(tmp_path) as ledger:
         advance(ledger, sample_event(1))
         ledger._db.connection.execute(f"PRAGMA max_page_count = {ledger._db.value('PRAGMA page_count')}")
@@ -385,7 +385,7 @@ def test_a_full_disk_leaves_the_earlier_state_intact(tmp_path: Path) -> None:
 
 
 def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_path: Path) -> None:
-    """DESIGN §3: the same with a real limit of the system, met at a different operation each time."""
+    """The same with a real limit of the system, met at a different operation each time."""
     fill(tmp_path, events=10)
     script = """
         import os, resource, sys
@@ -422,7 +422,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_pa
 
 
 def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §3: another writer is waited for, but not for ever."""
+    """Another writer is waited for, but not for ever."""
     monkeypatch.setattr("wake_bridge.storage.ledger.files.BUSY_PATIENCE", 0.05)
     assert database.BUSY_PATIENCE == 5.0
     with fresh_ledger(tmp_path) as ledger, closing(sqlite3.connect(tmp_path / "state.sqlite")) as other:
@@ -438,7 +438,7 @@ def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypa
 
 
 def test_a_ledger_is_opened_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §3: creating, migrating and setting aside are not covered by SQLite's own locks."""
+    """Creating, migrating and setting aside are not covered by SQLite's own locks."""
     monkeypatch.setattr("wake_bridge.storage.ledger.files.BUSY_PATIENCE", 0.05)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -455,7 +455,7 @@ def test_a_ledger_is_opened_by_one_process_at_a_time(tmp_path: Path, monkeypatch
 
 
 def test_looking_at_a_ledger_that_does_not_exist_yet_creates_nothing(tmp_path: Path) -> None:
-    """CONTRACT `status`: works before the first start; a look leaves no trace."""
+    """`status`: works before the first start; a look leaves no trace."""
     directory = tmp_path / "state"
 
     with closing(LedgerStore.open(directory, read_only=True)) as ledger:
@@ -467,7 +467,7 @@ def test_looking_at_a_ledger_that_does_not_exist_yet_creates_nothing(tmp_path: P
 
 
 def test_a_look_sees_what_a_running_daemon_commits(tmp_path: Path) -> None:
-    """CONTRACT `status`: commands read while the daemon writes."""
+    """`status`: commands read while the daemon writes."""
     with fresh_ledger(tmp_path) as daemon, closing(LedgerStore.open(tmp_path, read_only=True)) as look:
         advance(daemon, sample_event(1))
         assert look.position() == Position(Epoch(1), LogId(1))
@@ -476,7 +476,7 @@ def test_a_look_sees_what_a_running_daemon_commits(tmp_path: Path) -> None:
 
 
 def test_a_look_works_after_a_clean_stop_and_after_a_kill(tmp_path: Path) -> None:
-    """CONTRACT `status`: also with no daemon, whatever way it went."""
+    """`status`: also with no daemon, whatever way it went."""
     fill(tmp_path, events=1)
     with closing(LedgerStore.open(tmp_path, read_only=True)) as look:
         assert look.position() == Position(Epoch(1), LogId(1))
@@ -499,7 +499,7 @@ def test_a_look_works_after_a_clean_stop_and_after_a_kill(tmp_path: Path) -> Non
 
 
 def test_nothing_can_be_changed_through_a_look(tmp_path: Path) -> None:
-    """CONTRACT `status`: a look is a look."""
+    """`status`: a look is a look."""
     fill(tmp_path, events=1)
 
     for directory in (tmp_path, tmp_path / "none"):
@@ -510,7 +510,7 @@ def test_nothing_can_be_changed_through_a_look(tmp_path: Path) -> None:
 
 
 def test_a_look_at_a_damaged_ledger_says_so_and_moves_nothing(tmp_path: Path) -> None:
-    """DESIGN §3: only who writes sets aside."""
+    """Only who writes sets aside."""
     fill(tmp_path)
     overwrite_all(tmp_path / "state.sqlite")
 
@@ -521,7 +521,7 @@ def test_a_look_at_a_damaged_ledger_says_so_and_moves_nothing(tmp_path: Path) ->
 
 
 def test_text_that_no_database_can_hold_stops_nothing(tmp_path: Path) -> None:
-    """DESIGN §4: lone surrogates come out of the graph's JSON; the tail goes on, and knows the subject again."""
+    """Lone surrogates come out of the graph's JSON; the tail goes on, and knows the subject again."""
     subject = "MESSAGE:\ud800 half a pair"
     with fresh_ledger(tmp_path) as ledger:
         event = sample_event(1, subject_key=subject, thread="\udfff")

@@ -70,7 +70,7 @@ def riders(ledger: LedgerStore, *numbers: int) -> list[WakeEvent]:
 
 
 def test_a_held_delivery_is_locked_with_exactly_what_is_shown(ledger: LedgerStore, new_id: NewId) -> None:
-    """Seed B8: what is not shown stays pending and is gathered anew; what waits for the next turn rides along."""
+    """What is not shown stays pending and is gathered anew; what waits for the next turn rides along."""
     delivery = ledger.dispatch(open_delivery(ledger, sample_event(1), sample_event(2), new_id=new_id), later(30_000))
     first, second = ledger.events_of(delivery.id)
     (rider,) = riders(ledger, 3)

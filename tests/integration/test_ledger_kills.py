@@ -103,7 +103,7 @@ def check(directory: Path, reports: list[list[str]]) -> int:
 
 
 def test_a_kill_at_any_moment_loses_nothing_that_was_committed(tmp_path: Path) -> None:
-    """DESIGN §3: cursor and events are one transaction, on disk when the call returns; the journal likewise."""
+    """Cursor and events are one transaction, on disk when the call returns; the journal likewise."""
     with fresh_ledger(tmp_path):
         pass
 

@@ -56,7 +56,7 @@ def with_one_drawer(directory: Path) -> Path:
 
 
 def test_a_ledger_goes_from_version_to_version_after_a_backup_copy(tmp_path: Path) -> None:
-    """DESIGN §3: user_version and forward migrations, after a backup copy."""
+    """`user_version` and forward migrations, after a backup copy."""
     path = with_one_drawer(tmp_path)
     assert content(path) == (1, [("kept",)])
     assert list(tmp_path.glob("*before*")) == []
@@ -71,7 +71,7 @@ def test_a_ledger_goes_from_version_to_version_after_a_backup_copy(tmp_path: Pat
 
 
 def test_a_new_ledger_takes_all_the_steps_and_needs_no_copy(tmp_path: Path) -> None:
-    """DESIGN §3: an empty file is version 0."""
+    """An empty file is version 0."""
     LedgerStore.open(tmp_path, migrations=[make_drawers, number_drawers]).close()
 
     assert content(tmp_path / "state.sqlite") == (2, [])
@@ -79,7 +79,7 @@ def test_a_new_ledger_takes_all_the_steps_and_needs_no_copy(tmp_path: Path) -> N
 
 
 def test_a_migration_that_fails_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
-    """DESIGN §3: all the steps happen or none."""
+    """All the steps happen or none."""
     path = with_one_drawer(tmp_path)
 
     with pytest.raises(LedgerError, match="nothing_of_that_name"):
@@ -91,7 +91,7 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(tmp_path: Path) -> N
 
 
 def test_a_look_at_an_earlier_ledger_migrates_a_copy_and_not_the_file(tmp_path: Path) -> None:
-    """DESIGN §3: a command that only looks changes nothing, also between two versions."""
+    """A command that only looks changes nothing, also between two versions."""
     path = with_one_drawer(tmp_path)
 
     with closing(LedgerStore.open(tmp_path, read_only=True, migrations=[make_drawers, number_drawers])) as look:
@@ -101,7 +101,7 @@ def test_a_look_at_an_earlier_ledger_migrates_a_copy_and_not_the_file(tmp_path: 
 
 
 def test_a_statement_ends_where_sqlite_says_so() -> None:
-    """DESIGN §3: a trigger's inner semicolons end no statement."""
+    """A trigger's inner semicolons end no statement."""
     script = "-- a; comment\nCREATE TABLE a (b);\nCREATE TRIGGER t BEFORE DELETE ON a\nBEGIN\n  SELECT 1;\nEND;\n"
 
     assert [statement.split()[-1] for statement in statements_of(script)] == ["(b);", "END;"]
@@ -127,14 +127,14 @@ def schema(path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
 def test_the_schema_of_a_version_is_what_it_was_when_it_was_released(tmp_path: Path, version: int) -> None:
-    """DESIGN §3: a released migration is never changed, another is appended."""
+    """A released migration is never changed, another is appended."""
     LedgerStore.open(tmp_path / "new", migrations=MIGRATIONS[:version]).close()
 
     assert schema(tmp_path / "new" / "state.sqlite") == schema(restored(tmp_path, version))
 
 
 def test_a_ledger_of_version_2_opens_with_what_is_left_to_the_heartbeat_and_what_was_told(tmp_path: Path) -> None:
-    """DESIGN §§3, 7: cooldowns and notices outlive an update, so that nobody is told twice."""
+    """Cooldowns and notices outlive an update, so that nobody is told twice."""
     restored(tmp_path, 2)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
@@ -155,7 +155,7 @@ def test_a_ledger_of_version_2_opens_with_what_is_left_to_the_heartbeat_and_what
 
 
 def test_a_ledger_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
-    """DESIGN §3: whoever updates wake-bridge goes on where the earlier version stopped."""
+    """Whoever updates wake-bridge goes on where the earlier version stopped."""
     restored(tmp_path, 1)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
@@ -196,13 +196,13 @@ def test_a_ledger_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
 
 
 def test_every_released_schema_has_a_ledger_to_try_updates_on() -> None:
-    """Issue "A day with it" 4: whoever adds a migration leaves a ledger of its version, with something in every table."""
+    """Whoever adds a migration leaves a ledger of its version, with something in every table."""
     assert [file.name for file in sorted(FIXTURES.glob("ledger-v*.sql"))] == [f"ledger-v{one}.sql" for one in RELEASED]
 
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_an_update_from_any_released_schema_keeps_all_that_was_recorded(tmp_path: Path, version: int) -> None:
-    """Issue "A day with it" 4: upgrade keeps state; what comes of it is what a new ledger is, with every row."""
+    """Upgrade keeps state; what comes of it is what a new ledger is, with every row."""
     path = restored(tmp_path, version)
     before = rows_of(path)
     assert all(before.values()), before
@@ -225,7 +225,7 @@ def test_an_update_from_any_released_schema_keeps_all_that_was_recorded(tmp_path
 def test_a_ledger_of_a_later_version_is_refused_in_words_and_left_alone(
     tmp_path: Path, program: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
-    """DESIGN §3: newer than ours = clear error; CONTRACT: what failed, where, and what to do, never a traceback."""
+    """Newer than ours = clear error; what failed, where, and what to do, never a traceback."""
     with Sandbox(tmp_path, command=program) as sandbox:
         sandbox.run("init")
         LedgerStore.open(sandbox.state_dir).close()
@@ -245,7 +245,7 @@ def test_a_ledger_of_a_later_version_is_refused_in_words_and_left_alone(
 
 
 def test_a_ledger_of_version_3_opens_with_whose_each_conversation_is(tmp_path: Path) -> None:
-    """DESIGN §§3, 7: which thread is an agent's outlives an update."""
+    """Which thread is an agent's outlives an update."""
     restored(tmp_path, 3)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
@@ -271,7 +271,7 @@ def test_a_ledger_of_version_3_opens_with_whose_each_conversation_is(tmp_path: P
 
 
 def test_a_ledger_of_version_4_opens_with_where_each_identity_was_found(tmp_path: Path) -> None:
-    """Issue 12 A1: the pane that counts outlives an update."""
+    """The pane that counts outlives an update."""
     restored(tmp_path, 4)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
@@ -283,7 +283,7 @@ def test_a_ledger_of_version_4_opens_with_where_each_identity_was_found(tmp_path
 def test_a_subscription_that_is_written_is_no_failure_because_the_ledger_cannot_be_read(
     tmp_path: Path, program: tuple[str, ...]
 ) -> None:
-    """CONTRACT exit codes: 0 is done; what cannot be looked at besides is said."""
+    """Exit codes: 0 is done; what cannot be looked at besides is said."""
     with Sandbox(tmp_path, command=program) as sandbox:
         sandbox.run("init")
         sandbox.run("agent", "add", "@ada")

@@ -69,7 +69,7 @@ def open_events(ledger: LedgerStore, delivery: Delivery) -> list[int]:
 
 
 def test_a_delivery_goes_from_its_window_to_its_proof(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: PENDING → DISPATCHED → LOCKED → DELIVERED, each step written down."""
+    """PENDING → DISPATCHED → LOCKED → DELIVERED, each step written down."""
     delivery = locked(ledger, new_id)
     assert delivery.state is DeliveryState.LOCKED
     assert delivery.lease_until == later(90_000)
@@ -117,7 +117,7 @@ def test_a_delivery_goes_from_its_window_to_its_proof(ledger: LedgerStore, new_i
 def test_what_becomes_of_the_events_depends_on_whether_the_text_may_stand_there(
     ledger: LedgerStore, new_id: NewId, outcome: Outcome, state: DeliveryState, status: EventStatus
 ) -> None:
-    """DESIGN §3: submitted and unknown announce; a failed one waits for `retry` with its events open."""
+    """Submitted and unknown announce; a failed one waits for `retry` with its events open."""
     settled = ledger.settle(locked(ledger, new_id), outcome, Proof.NONE, {}, later(31_000))
 
     assert (settled.state, settled.outcome) == (state, outcome)
@@ -130,7 +130,7 @@ def test_what_becomes_of_the_events_depends_on_whether_the_text_may_stand_there(
 def test_a_set_that_was_read_meanwhile_settles_through_the_legal_chain_with_no_byte(
     ledger: LedgerStore, new_id: NewId, outcome: Outcome, bring: Callable[..., Delivery]
 ) -> None:
-    """DESIGN §3: it settles through LOCKED as DELIVERED/`read` with zero bytes."""
+    """It settles through LOCKED as DELIVERED/`read` with zero bytes."""
     event = sample_event(1)
     delivery = bring(ledger, event, new_id=new_id) if bring is open_delivery else bring(ledger, new_id, event)
     ledger.mark([event.id], EventStatus.READ, "read meanwhile", later(31_000))
@@ -145,7 +145,7 @@ def test_a_set_that_was_read_meanwhile_settles_through_the_legal_chain_with_no_b
 
 
 def test_an_event_that_is_still_open_leaves_a_delivery_that_ends_read(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §0: never lost; it joined between the look and the settling, so it is gathered anew."""
+    """Never lost; it joined between the look and the settling, so it is gathered anew."""
     read, news = sample_event(1), sample_event(2)
     delivery = dispatched(ledger, new_id, read, news)
     ledger.mark([read.id], EventStatus.READ, "read meanwhile", later(31_000))
@@ -162,7 +162,7 @@ def test_an_event_that_is_still_open_leaves_a_delivery_that_ends_read(ledger: Le
 def test_what_was_never_attempted_cannot_have_been_submitted(
     ledger: LedgerStore, new_id: NewId, outcome: Outcome, bring: Callable[..., Delivery]
 ) -> None:
-    """DESIGN §3: submitted and unknown speak of an attempt, and an attempt needs a lock."""
+    """Submitted and unknown speak of an attempt, and an attempt needs a lock."""
     event = sample_event(1)
     delivery = bring(ledger, event, new_id=new_id) if bring is open_delivery else bring(ledger, new_id, event)
 
@@ -173,7 +173,7 @@ def test_what_was_never_attempted_cannot_have_been_submitted(
 
 
 def test_a_failure_counts_as_an_attempt_only_where_one_was_made(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: `max_attempts` counts failures of the adapters."""
+    """`max_attempts` counts failures of the adapters."""
     made = ledger.settle(locked(ledger, new_id), Outcome.FAILED, Proof.NONE, {}, later(31_000))
     spared = ledger.settle(
         dispatched(ledger, new_id, sample_event(2, "@other")), Outcome.FAILED, Proof.NONE, {}, later(31_000)
@@ -186,7 +186,7 @@ def test_a_failure_counts_as_an_attempt_only_where_one_was_made(ledger: LedgerSt
 
 
 def test_a_hold_is_journalled_when_its_reason_changes_and_not_at_every_look(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §9: a hold logs when its reason changes."""
+    """A hold logs when its reason changes."""
     delivery = dispatched(ledger, new_id)
     for look in range(3):
         delivery = ledger.hold(delivery, busy(later(35_000 + look)), later(30_000 + look))
@@ -204,7 +204,7 @@ def test_a_hold_is_journalled_when_its_reason_changes_and_not_at_every_look(ledg
 def test_staged_text_keeps_its_delivery_locked_and_a_takeover_raises_the_lease(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §3: once text was staged the delivery stays LOCKED; the lease rises with every change of owner."""
+    """Once text was staged the delivery stays LOCKED; the lease rises with every change of owner."""
     owner = locked(ledger, new_id)
     staged = Hold(HoldReason.STAGED, "userTyping", "agents:1.0", later(35_000))
 
@@ -222,7 +222,7 @@ def test_staged_text_keeps_its_delivery_locked_and_a_takeover_raises_the_lease(
 
 
 def test_a_lock_freezes_exactly_the_events_the_digest_speaks_of(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3 and §7: others leave and are gathered anew; `next_turn` events ride along."""
+    """Others leave and are gathered anew; `next_turn` events ride along."""
     told, joined_late = sample_event(1), sample_event(2)
     rider = sample_event(3, policy=WakePolicy.NEXT_TURN)
     delivery = dispatched(ledger, new_id, told, joined_late)
@@ -250,7 +250,7 @@ def test_a_lock_freezes_exactly_the_events_the_digest_speaks_of(ledger: LedgerSt
 
 
 def test_a_digest_that_is_no_longer_true_cannot_be_locked(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §4, truth: counts are of unread subjects; a command may have shown them since the digest was composed."""
+    """Truth: counts are of unread subjects; a command may have shown them since the digest was composed."""
     first, second = sample_event(1), sample_event(2)
     delivery = dispatched(ledger, new_id, first, second)
     ledger.announce(AGENT, [second.subject_key], "inbox", later(30_000))
@@ -263,7 +263,7 @@ def test_a_digest_that_is_no_longer_true_cannot_be_locked(ledger: LedgerStore, n
 
 
 def test_an_event_of_another_delivery_cannot_be_taken_along(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §0: never knowingly submitted twice, so no event stands in two digests at once."""
+    """Never knowingly submitted twice, so no event stands in two digests at once."""
     first = locked(ledger, new_id)
     second = dispatched(ledger, new_id, sample_event(2))
 
@@ -272,7 +272,7 @@ def test_an_event_of_another_delivery_cannot_be_taken_along(ledger: LedgerStore,
 
 
 def test_a_digest_of_nothing_cannot_be_locked(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §4: a digest speaks of something."""
+    """A digest speaks of something."""
     delivery = dispatched(ledger, new_id)
     with pytest.raises(IllegalTransition, match="no events"):
         ledger.lock(
@@ -286,7 +286,7 @@ def test_a_digest_of_nothing_cannot_be_locked(ledger: LedgerStore, new_id: NewId
 def test_a_release_thaws_the_digest_and_counts_only_the_adapters_own_failures(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §3: a hold or a refused paste is no attempt."""
+    """A hold or a refused paste is no attempt."""
     rider = sample_event(2, policy=WakePolicy.NEXT_TURN)
     delivery = dispatched(ledger, new_id)
     advance(ledger, rider)
@@ -318,7 +318,7 @@ def test_a_release_thaws_the_digest_and_counts_only_the_adapters_own_failures(
 def test_once_text_may_stand_there_a_delivery_cannot_go_back(
     ledger: LedgerStore, new_id: NewId, steps: list[Step]
 ) -> None:
-    """DESIGN §3: L→D only while nothing can have been typed, or the route is idempotent."""
+    """L→D only while nothing can have been typed, or the route is idempotent."""
     frozen = locked(ledger, new_id)
     for step in steps:
         ledger.append(frozen, step, {}, later(30_010))
@@ -335,7 +335,7 @@ def test_once_text_may_stand_there_a_delivery_cannot_go_back(
 def test_a_released_delivery_takes_in_the_younger_one_that_opened_meanwhile(
     ledger: LedgerStore, new_id: NewId, is_dispatched: bool
 ) -> None:
-    """DESIGN §3: one unfrozen delivery per target; the emptied one ends by the legal chain, and says where it went."""
+    """One unfrozen delivery per target; the emptied one ends by the legal chain, and says where it went."""
     older = locked(ledger, new_id)
     younger = open_delivery(ledger, sample_event(2, window=0), sample_event(3), new_id=new_id)
     if is_dispatched:
@@ -389,7 +389,7 @@ def everything(ledger: LedgerStore) -> list[list[tuple[object, ...]]]:
 
 @pytest.mark.parametrize("name", MOVES)
 def test_an_actor_whose_knowledge_is_old_changes_nothing(ledger: LedgerStore, new_id: NewId, name: str) -> None:
-    """DESIGN §3: compare-and-swap on (id, from-state, owner_lease); a stale actor changes nothing."""
+    """Compare-and-swap on (id, from-state, owner_lease); a stale actor changes nothing."""
     state, move = MOVES[name]
     bring = {DeliveryState.PENDING: None, DeliveryState.DISPATCHED: dispatched, DeliveryState.LOCKED: locked}[state]
     known = open_delivery(ledger, sample_event(1), new_id=new_id) if bring is None else bring(ledger, new_id)
@@ -404,7 +404,7 @@ def test_an_actor_whose_knowledge_is_old_changes_nothing(ledger: LedgerStore, ne
 
 @pytest.mark.parametrize("name", ["renew", "release", "settle", "append"])
 def test_an_owner_whose_lease_was_taken_over_changes_nothing(ledger: LedgerStore, new_id: NewId, name: str) -> None:
-    """DESIGN §3: the same when the state is as it was and only the lease has risen."""
+    """The same when the state is as it was and only the lease has risen."""
     owner = locked(ledger, new_id)
     ledger.renew(owner, later(200_000), None, later(100_000))
     before = everything(ledger)
@@ -419,7 +419,7 @@ def test_an_owner_whose_lease_was_taken_over_changes_nothing(ledger: LedgerStore
 def test_what_was_known_before_an_attempt_is_old_though_the_state_is_the_same_again(
     ledger: LedgerStore, new_id: NewId, name: str
 ) -> None:
-    """DESIGN §3: DISPATCHED, LOCKED, DISPATCHED: only the lease tells the first from the last."""
+    """DISPATCHED, LOCKED, DISPATCHED: only the lease tells the first from the last."""
     known = dispatched(ledger, new_id)
     ledger.release(
         lock_with_its_events(ledger, known, later(30_000)), busy(later(35_000)), later(30_001), is_attempt=False
@@ -444,7 +444,7 @@ FROM_ELSEWHERE = [
 def test_a_move_from_a_state_it_does_not_start_from_is_illegal(
     ledger: LedgerStore, new_id: NewId, name: str, state: DeliveryState
 ) -> None:
-    """DESIGN §3: a move belongs to its from-state, whatever the caller believes."""
+    """A move belongs to its from-state, whatever the caller believes."""
     delivery = replace(open_delivery(ledger, sample_event(1), new_id=new_id), state=state)
     before = everything(ledger)
 
@@ -455,7 +455,7 @@ def test_a_move_from_a_state_it_does_not_start_from_is_illegal(
 
 
 def test_a_command_and_the_daemon_cannot_both_take_a_delivery(tmp_path: Path, new_id: NewId) -> None:
-    """DESIGN §7: whoever takes the lease first delivers."""
+    """Whoever takes the lease first delivers."""
     with fresh_ledger(tmp_path) as daemon, closing(LedgerStore.open(tmp_path)) as command:
         delivery = dispatched(daemon, new_id)
         seen_by_command = command.delivery(delivery.id)
@@ -470,7 +470,7 @@ def test_a_command_and_the_daemon_cannot_both_take_a_delivery(tmp_path: Path, ne
 
 
 def test_proof_rises_after_the_end_and_never_falls(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: a terminal row's proof may rise (`acked`)."""
+    """A terminal row's proof may rise (`acked`)."""
     settled = ledger.settle(locked(ledger, new_id), Outcome.UNKNOWN, Proof.NONE, {}, later(31_000))
 
     raised = ledger.raise_proof(settled.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, later(40_000))
@@ -484,7 +484,7 @@ def test_proof_rises_after_the_end_and_never_falls(ledger: LedgerStore, new_id: 
 
 
 def test_proof_that_came_before_the_end_is_kept(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: a hook may acknowledge before the screen shows the submit."""
+    """A hook may acknowledge before the screen shows the submit."""
     frozen = locked(ledger, new_id)
     ledger.raise_proof(frozen.id, Proof.ACKNOWLEDGED, {"by": "hook"}, later(30_500))
 
@@ -494,7 +494,7 @@ def test_proof_that_came_before_the_end_is_kept(ledger: LedgerStore, new_id: New
 
 
 def test_recent_deliveries_without_an_acknowledgement_are_found(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3, proof: what was submitted, or may have been, is watched for being read."""
+    """Proof: what was submitted, or may have been, is watched for being read."""
     outcomes = [Outcome.SUBMITTED, Outcome.UNKNOWN, Outcome.FAILED, Outcome.READ, Outcome.ACKNOWLEDGED]
     for row, outcome in enumerate(outcomes, start=1):
         event = sample_event(row, f"@{outcome}")
@@ -509,7 +509,7 @@ def test_recent_deliveries_without_an_acknowledgement_are_found(ledger: LedgerSt
 
 
 def test_a_failed_delivery_can_be_retried_once(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: then FAILED, listed, `deliveries retry`."""
+    """Then FAILED, listed, `deliveries retry`."""
     failed = ledger.settle(locked(ledger, new_id), Outcome.FAILED, Proof.NONE, {}, later(31_000))
 
     again = ledger.retry(failed.id, new_id, later(50_000))
@@ -526,7 +526,7 @@ def test_a_failed_delivery_can_be_retried_once(ledger: LedgerStore, new_id: NewI
 
 
 def test_an_unknown_delivery_is_retried_only_by_somebody_who_looked(ledger: LedgerStore, new_id: NewId) -> None:
-    """CONTRACT `deliveries retry`: unknown only with `--i-looked`; it may stand there already."""
+    """`deliveries retry`: unknown only with `--i-looked`; it may stand there already."""
     unknown = ledger.settle(locked(ledger, new_id), Outcome.UNKNOWN, Proof.NONE, {}, later(31_000))
 
     with pytest.raises(RefusedForSafety) as refusal:
@@ -540,7 +540,7 @@ def test_an_unknown_delivery_is_retried_only_by_somebody_who_looked(ledger: Ledg
 
 
 def test_only_a_failed_delivery_can_be_retried(ledger: LedgerStore, new_id: NewId) -> None:
-    """CONTRACT `deliveries retry`: FAILED."""
+    """`deliveries retry`: FAILED."""
     delivered = ledger.settle(locked(ledger, new_id), Outcome.SUBMITTED, Proof.SUBMITTED, {}, later(31_000))
 
     with pytest.raises(IllegalTransition, match="only a failed delivery"):
@@ -553,7 +553,7 @@ def test_only_a_failed_delivery_can_be_retried(ledger: LedgerStore, new_id: NewI
 def test_a_retry_leaves_out_what_was_read_or_shown_meanwhile(
     ledger: LedgerStore, new_id: NewId, outcome: Outcome
 ) -> None:
-    """DESIGN §4, truth: nothing is announced that its reader knows."""
+    """Truth: nothing is announced that its reader knows."""
     events = [sample_event(row) for row in (1, 2, 3)]
     failed = ledger.settle(locked(ledger, new_id, *events), outcome, Proof.NONE, {}, later(31_000))
     ledger.announce(AGENT, [events[0].subject_key], "inbox", later(40_000))
@@ -573,7 +573,7 @@ def test_a_retry_leaves_out_what_was_read_or_shown_meanwhile(
 def test_a_retry_joins_the_delivery_that_is_open_already(
     ledger: LedgerStore, new_id: NewId, is_dispatched: bool
 ) -> None:
-    """DESIGN §3: one unfrozen delivery per target, due at once by a person's wish."""
+    """One unfrozen delivery per target, due at once by a person's wish."""
     failed = ledger.settle(locked(ledger, new_id), Outcome.FAILED, Proof.NONE, {}, later(31_000))
     waiting = open_delivery(ledger, sample_event(2, window=300), new_id=new_id)
     if is_dispatched:
@@ -591,7 +591,7 @@ def test_a_retry_joins_the_delivery_that_is_open_already(
 def test_a_rider_of_a_failed_delivery_is_free_to_ride_again(
     ledger: LedgerStore, new_id: NewId, outcome: Outcome
 ) -> None:
-    """DESIGN §7: `next_turn` never wakes by itself; it rides along in the next immediate digest."""
+    """`next_turn` never wakes by itself; it rides along in the next immediate digest."""
     rider = sample_event(2, policy=WakePolicy.NEXT_TURN)
     delivery = dispatched(ledger, new_id)
     advance(ledger, rider)
@@ -703,7 +703,7 @@ def test_what_is_the_heartbeats_is_left_to_it(ledger: LedgerStore, new_id: NewId
 
 
 def test_a_delivery_is_found_by_an_unambiguous_beginning(ledger: LedgerStore) -> None:
-    """CONTRACT `deliveries show ID`: nobody types 26 characters."""
+    """`deliveries show ID`: nobody types 26 characters."""
     names = iter(["01AB", "01AC", "02"])
     for row, identity in enumerate(["@a", "@b", "@c"], start=1):
         open_delivery(ledger, sample_event(row, identity), new_id=lambda: next(names))
@@ -719,7 +719,7 @@ def test_a_delivery_is_found_by_an_unambiguous_beginning(ledger: LedgerStore) ->
 
 
 def test_deliveries_are_listed_newest_first_by_state_and_identity(ledger: LedgerStore, new_id: NewId) -> None:
-    """CONTRACT `deliveries`: newest first, filtered, limited."""
+    """`deliveries`: newest first, filtered, limited."""
     for row, identity in enumerate(["@a", "@b", "@a"], start=1):
         ledger.settle(
             locked(ledger, new_id, sample_event(row, identity)), Outcome.FAILED, Proof.NONE, {}, later(31_000)

@@ -99,7 +99,7 @@ def _size_of(ledger: LedgerStore, directory: Path) -> int:
 
 
 def test_only_open_events_can_be_closed_and_the_first_reason_stands(ledger: LedgerStore) -> None:
-    """DESIGN §3: facts are recorded with the reason; they answer `why`."""
+    """Facts are recorded with the reason; they answer `why`."""
     event, other = sample_event(1), sample_event(2)
     advance(ledger, event, other)
 
@@ -111,7 +111,7 @@ def test_only_open_events_can_be_closed_and_the_first_reason_stands(ledger: Ledg
 
 
 def test_what_inbox_shows_is_remembered_and_closes_its_event(ledger: LedgerStore, new_id: NewId) -> None:
-    """CONTRACT `inbox`: printing counts as announced, event or not."""
+    """`inbox`: printing counts as announced, event or not."""
     event = sample_event(1)
     delivery = open_delivery(ledger, event, new_id=new_id)
 
@@ -125,7 +125,7 @@ def test_what_inbox_shows_is_remembered_and_closes_its_event(ledger: LedgerStore
 
 
 def test_events_are_found_by_subject_and_by_row(ledger: LedgerStore) -> None:
-    """CONTRACT `why MESSAGE|TASK|LOGID`."""
+    """A reference is a message, a task or a log id: `why MESSAGE|TASK|LOGID`."""
     events = [sample_event(1, "@a"), sample_event(1, "@b"), sample_event(2, "@a")]
     advance(ledger, *events)
 
@@ -138,7 +138,7 @@ def test_events_are_found_by_subject_and_by_row(ledger: LedgerStore) -> None:
 
 
 def test_a_wake_counts_from_its_intent_with_its_pane_and_its_threads(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: budget and loop brake count submits that were begun, and who caused them."""
+    """Budget and loop brake count submits that were begun, and who caused them."""
     pulse = replace(sample_event(4), kind=EventKind.PULSE, subject_key="PULSE:1", detail=PulseDetail("PULSE:1"))
     submitted(
         ledger,
@@ -159,7 +159,7 @@ def test_a_wake_counts_from_its_intent_with_its_pane_and_its_threads(ledger: Led
 
 
 def test_a_submit_that_was_given_back_with_nothing_sent_is_no_wake(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §7: what a channel refused before sending must not keep the next route waiting for a rest."""
+    """What a channel refused before sending must not keep the next route waiting for a rest."""
     frozen = lock_with_its_events(
         ledger, ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START), START
     )
@@ -176,7 +176,7 @@ def test_a_submit_that_was_given_back_with_nothing_sent_is_no_wake(ledger: Ledge
 
 
 def test_an_enter_that_is_repeated_is_one_wake(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §6.6: Enter again (≤ 3) is still the same wake; one that was never begun is none."""
+    """Enter again (≤ 3) is still the same wake; one that was never begun is none."""
     frozen = lock_with_its_events(
         ledger, ledger.dispatch(open_delivery(ledger, sample_event(1), new_id=new_id), START), START
     )
@@ -190,7 +190,7 @@ def test_an_enter_that_is_repeated_is_one_wake(ledger: LedgerStore, new_id: NewI
 
 
 def test_resume_lifts_the_limits_of_one_or_of_all(ledger: LedgerStore) -> None:
-    """DESIGN §3: held with reason `budget` or `loop`; `resume` clears it."""
+    """Held with reason `budget` or `loop`; `resume` clears it."""
     assert ledger.limits_lifted_at(AGENT) == EPOCH_START
 
     ledger.resume(AGENT, later(5))
@@ -202,7 +202,7 @@ def test_resume_lifts_the_limits_of_one_or_of_all(ledger: LedgerStore) -> None:
 
 
 def test_a_pause_ends_by_itself_or_by_resume(ledger: LedgerStore) -> None:
-    """CONTRACT `pause @ID|--all [--for 1h]`, `resume @ID|--all`."""
+    """`pause @ID|--all [--for 1h]` stops wakes, `resume @ID|--all` ends it."""
     ledger.pause("@a", later(HOUR), START)
     ledger.pause("@b", None, START)
     ledger.pause("*", later(5), START)
@@ -218,7 +218,7 @@ def test_a_pause_ends_by_itself_or_by_resume(ledger: LedgerStore) -> None:
 
 
 def test_an_identity_is_bound_to_one_place_at_a_time(ledger: LedgerStore) -> None:
-    """DESIGN §1: a target; one at a time per identity."""
+    """A target; one at a time per identity."""
     assert ledger.binding(AGENT) is None
     ledger.bind(AGENT, FENCE, START)
     ledger.bind(AGENT, replace(FENCE, pane_id="%9"), later(1))
@@ -228,7 +228,7 @@ def test_an_identity_is_bound_to_one_place_at_a_time(ledger: LedgerStore) -> Non
 
 
 def test_a_remembered_pane_is_replaced_only_by_who_knows_it(ledger: LedgerStore) -> None:
-    """Issue 12 A1: what is found meanwhile does not overwrite a person's word; who was there before is a former agent."""
+    """What is found meanwhile does not overwrite a person's word; who was there before is a former agent."""
     first = RememberedPane("work:0.0", "", FENCE, START, START)
     second = replace(first, fence=replace(FENCE, agent_pid=301), since=later(5), seen_at=later(5))
     renamed = replace(second, name="team:0.0")
@@ -251,7 +251,7 @@ def test_a_remembered_pane_is_replaced_only_by_who_knows_it(ledger: LedgerStore)
 
 
 def test_when_an_agent_was_seen_last_is_written_down_and_never_earlier(ledger: LedgerStore) -> None:
-    """Issue 12 A1: who was there beside it, before a restart too, is not the one that comes after it."""
+    """Who was there beside it, before a restart too, is not the one that comes after it."""
     ledger.remember(AGENT, RememberedPane("work", "", FENCE, START, later(5)), None)
 
     ledger.seen_there(AGENT, later(9))
@@ -268,7 +268,7 @@ def test_when_an_agent_was_seen_last_is_written_down_and_never_earlier(ledger: L
 def test_a_run_that_was_killed_may_have_seen_an_agent_after_it_wrote_it_down(
     ledger: LedgerStore, lived_until: int, seen_at: int
 ) -> None:
-    """Issue 12 A1: a neighbour that was started meanwhile is not the new agent; what this run sees is exact."""
+    """A neighbour that was started meanwhile is not the new agent; what this run sees is exact."""
     found = RememberedPane("work", "", FENCE, START, START)
     ledger.remember(AGENT, found, None)
     memory = Memory(ledger, later(lived_until))
@@ -283,7 +283,7 @@ def test_a_run_that_was_killed_may_have_seen_an_agent_after_it_wrote_it_down(
 def test_a_pane_of_another_boot_is_another_one_though_server_and_pane_have_the_same_ids(
     ledger: LedgerStore, pane_started: str, since: int
 ) -> None:
-    """Issue 12 A1: else its server would count as ended for ever, and whoever lives beside it as new."""
+    """Else its server would count as ended for ever, and whoever lives beside it as new."""
     ledger.remember(AGENT, RememberedPane("work", "", FENCE, START, START), None)
     memory = Memory(ledger, START)
     there = replace(FENCE, pane_started=pane_started, agent_pid=FENCE.agent_pid + 1)
@@ -297,7 +297,7 @@ def test_a_pane_of_another_boot_is_another_one_though_server_and_pane_have_the_s
 
 
 def test_an_agent_that_was_seen_in_the_future_counts_as_seen_now(ledger: LedgerStore) -> None:
-    """Issue 12 D1: after the clock was set back no stored instant lies ahead."""
+    """After the clock was set back no stored instant lies ahead."""
     ledger.remember(AGENT, RememberedPane("work", "", FENCE, later(HOUR), later(2 * HOUR)), None)
 
     ledger.rebase(START)
@@ -306,7 +306,7 @@ def test_an_agent_that_was_seen_in_the_future_counts_as_seen_now(ledger: LedgerS
 
 
 def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:
-    """DESIGN §7: a degraded route falls to the next."""
+    """A degraded route falls to the next."""
     ledger.degrade(AGENT, "codex", "refused", START)
     ledger.degrade(AGENT, "codex", "refused again", START)
     ledger.degrade(AGENT, "webhook", "410", START)
@@ -322,7 +322,7 @@ def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:
 
 
 def test_the_tally_tells_open_held_failed_and_unknown_apart(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: unknown is FAILED/`unknown` and counted apart."""
+    """Unknown is FAILED/`unknown` and counted apart."""
     assert ledger.tally() == Tally()
     ends = [Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.UNKNOWN]
     for row, outcome in enumerate(ends, start=1):
@@ -339,7 +339,7 @@ def test_the_tally_tells_open_held_failed_and_unknown_apart(ledger: LedgerStore,
 
 
 def test_pruning_takes_what_has_ended_and_nothing_else(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §0: never lost; what is open, or failed with its events untold, stays however old it is."""
+    """Never lost; what is open, or failed with its events untold, stays however old it is."""
     old = submitted(ledger, new_id, sample_event(1), at=START)
     failed = ledger.settle(
         open_delivery(ledger, sample_event(2, "@failed"), new_id=new_id), Outcome.FAILED, Proof.NONE, {}, START
@@ -367,7 +367,7 @@ def test_pruning_takes_what_has_ended_and_nothing_else(ledger: LedgerStore, new_
 def test_after_the_clock_was_set_back_windows_looks_and_leases_keep_their_nominal_length(
     ledger: LedgerStore, new_id: NewId
 ) -> None:
-    """DESIGN §3: a loaded remainder longer than its nominal length is clamped to it."""
+    """A loaded remainder longer than its nominal length is clamped to it."""
     pending = open_delivery(
         ledger, sample_event(1, "@pending", window=30), sample_event(2, "@pending", window=300), new_id=new_id
     )
@@ -403,7 +403,7 @@ def test_after_the_clock_was_set_back_windows_looks_and_leases_keep_their_nomina
 
 
 def test_a_clock_that_was_not_set_back_changes_nothing(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: an ordinary restart keeps every window and look as it was."""
+    """An ordinary restart keeps every window and look as it was."""
     pending = open_delivery(ledger, sample_event(1, window=300), new_id=new_id)
     held = ledger.dispatch(open_delivery(ledger, sample_event(2, "@held", window=0), new_id=new_id), START)
     held = ledger.hold(held, busy(later(40_000)), START)
@@ -417,7 +417,7 @@ def test_a_clock_that_was_not_set_back_changes_nothing(ledger: LedgerStore, new_
 
 
 def test_wakes_recorded_in_the_future_count_as_of_now_and_only_once(ledger: LedgerStore, new_id: NewId) -> None:
-    """DESIGN §3: a budget must neither be forgotten nor held for a year because the clock had run ahead."""
+    """A budget must neither be forgotten nor held for a year because the clock had run ahead."""
     year = 365 * 24 * HOUR
     submitted(ledger, new_id, sample_event(1), at=later(year))
     ledger.rebase(START)

@@ -62,7 +62,7 @@ def insert_event(connection: sqlite3.Connection, status: str, delivery_id: str |
 def test_of_all_36_pairs_of_states_only_the_eight_legal_moves_happen(
     database: sqlite3.Connection, origin: DeliveryState, destination: DeliveryState
 ) -> None:
-    """DESIGN §3: eight legal pairs; the other 28 are refused by the database itself."""
+    """Eight legal pairs; the other 28 are refused by the database itself."""
     bring_to(database, origin)
     before = row_of(database)
 
@@ -79,7 +79,7 @@ def test_of_all_36_pairs_of_states_only_the_eight_legal_moves_happen(
 def test_a_delivery_cannot_be_born_in_the_middle_of_its_life(
     database: sqlite3.Connection, state: DeliveryState
 ) -> None:
-    """DESIGN §3: the lifecycle begins with PENDING."""
+    """The lifecycle begins with PENDING."""
     with pytest.raises(sqlite3.IntegrityError, match="begins PENDING"):
         database.execute(
             "INSERT INTO delivery (id, identity, state, created_at, due_at, next_look_at, lease_until)"
@@ -89,7 +89,7 @@ def test_a_delivery_cannot_be_born_in_the_middle_of_its_life(
 
 
 def test_a_delivery_cannot_be_put_in_place_of_another(database: sqlite3.Connection) -> None:
-    """DESIGN §3: REPLACE, which asks no delete trigger, is no way round the lifecycle."""
+    """REPLACE, which asks no delete trigger, is no way round the lifecycle."""
     bring_to(database, DeliveryState.DELIVERED)
     before = row_of(database)
 
@@ -120,7 +120,7 @@ def test_a_delivery_cannot_be_put_in_place_of_another(database: sqlite3.Connecti
 def test_of_a_terminal_delivery_nothing_changes(
     database: sqlite3.Connection, state: DeliveryState, change: str
 ) -> None:
-    """DESIGN §3: state, outcome and digest of a terminal row never change."""
+    """State, outcome and digest of a terminal row never change."""
     bring_to(database, state)
     before = row_of(database)
 
@@ -132,7 +132,7 @@ def test_of_a_terminal_delivery_nothing_changes(
 
 @pytest.mark.parametrize("state", DeliveryState)
 def test_proof_rises_and_never_falls(database: sqlite3.Connection, state: DeliveryState) -> None:
-    """DESIGN §3: the proof level of a row, terminal or not, may rise."""
+    """The proof level of a row, terminal or not, may rise."""
     bring_to(database, state)
 
     database.execute("UPDATE delivery SET proof = 3")
@@ -146,7 +146,7 @@ def test_proof_rises_and_never_falls(database: sqlite3.Connection, state: Delive
 def test_a_change_of_owner_without_a_higher_lease_is_refused(
     database: sqlite3.Connection, origin: DeliveryState
 ) -> None:
-    """DESIGN §3: the lease rises with every change of owner."""
+    """The lease rises with every change of owner."""
     bring_to(database, origin)
     destination = "LOCKED" if origin is DeliveryState.DISPATCHED else "DISPATCHED"
 
@@ -157,14 +157,14 @@ def test_a_change_of_owner_without_a_higher_lease_is_refused(
 
 
 def test_joining_cannot_postpone_a_delivery(database: sqlite3.Connection) -> None:
-    """DESIGN §3: due is the earliest of the members; joining never postpones."""
+    """Due is the earliest of the members; joining never postpones."""
     database.execute("UPDATE delivery SET due_at = 50")
     with pytest.raises(sqlite3.IntegrityError, match="earlier"):
         database.execute("UPDATE delivery SET due_at = 51")
 
 
 def test_a_frozen_digest_changes_only_by_thawing(database: sqlite3.Connection) -> None:
-    """DESIGN §3: LOCKED means that the digest is frozen."""
+    """LOCKED means that the digest is frozen."""
     bring_to(database, DeliveryState.LOCKED)
 
     with pytest.raises(sqlite3.IntegrityError, match="frozen"):
@@ -174,7 +174,7 @@ def test_a_frozen_digest_changes_only_by_thawing(database: sqlite3.Connection) -
 
 
 def test_a_second_unfrozen_delivery_of_an_identity_is_refused(database: sqlite3.Connection) -> None:
-    """DESIGN §3: one unfrozen delivery per target; once it is frozen a second one may open."""
+    """One unfrozen delivery per target; once it is frozen a second one may open."""
     another = "INSERT INTO delivery (id, identity, created_at, due_at) VALUES ('D2', '@agent', 0, 0)"
     for state in (DeliveryState.PENDING, DeliveryState.DISPATCHED):
         if state is not DeliveryState.PENDING:
@@ -203,7 +203,7 @@ def test_a_second_unfrozen_delivery_of_an_identity_is_refused(database: sqlite3.
 def test_an_outcome_that_does_not_belong_to_the_state_is_refused(
     database: sqlite3.Connection, state: str, outcome: str | None
 ) -> None:
-    """DESIGN §3: unknown is FAILED/unknown, read is DELIVERED/read; an open delivery has no outcome."""
+    """Unknown is FAILED/unknown, read is DELIVERED/read; an open delivery has no outcome."""
     bring_to(database, DeliveryState.LOCKED)
     settled_at = None if state == "ESCALATED" else 1
 
@@ -215,7 +215,7 @@ def test_an_outcome_that_does_not_belong_to_the_state_is_refused(
 def test_only_a_terminal_delivery_can_be_deleted_and_its_journal_goes_with_it(
     database: sqlite3.Connection, state: DeliveryState
 ) -> None:
-    """DESIGN §3: the journal is append-only, but for the pruning of a whole delivery."""
+    """The journal is append-only, but for the pruning of a whole delivery."""
     database.execute("INSERT INTO journal (delivery_id, at, step, lease, detail) VALUES ('D', 0, 'opened', 0, '{}')")
     bring_to(database, state)
 
@@ -240,7 +240,7 @@ def test_only_a_terminal_delivery_can_be_deleted_and_its_journal_goes_with_it(
 def test_an_open_event_can_neither_be_deleted_nor_go_under_in_a_delivered_delivery(
     database: sqlite3.Connection,
 ) -> None:
-    """DESIGN §0: a matched event is never lost from the ledger."""
+    """A matched event is never lost from the ledger."""
     insert_event(database, "open", "D")
     bring_to(database, DeliveryState.LOCKED)
 

@@ -36,7 +36,7 @@ def at(cursor: int, epoch: int = 1, fingerprint: str = "") -> Position:
 
 
 def test_a_new_ledger_has_no_position(tmp_path: Path) -> None:
-    """DESIGN §2: the cursor rules begin with a missing cursor, which is not row 0."""
+    """The cursor rules begin with a missing cursor, which is not row 0."""
     ledger = LedgerStore.open(tmp_path)
     try:
         assert ledger.position() is None
@@ -48,7 +48,7 @@ def test_a_new_ledger_has_no_position(tmp_path: Path) -> None:
 
 
 def test_cursor_and_events_and_all_else_of_a_page_are_one_transaction(ledger: LedgerStore) -> None:
-    """DESIGN §3: advancing the cursor and inserting the events is one transaction."""
+    """Advancing the cursor and inserting the events is one transaction."""
     taken = sample_event(1)
     advance(ledger, taken)
     impossible = replace(sample_event(3), id=taken.id)
@@ -75,7 +75,7 @@ def test_cursor_and_events_and_all_else_of_a_page_are_one_transaction(ledger: Le
 
 
 def test_the_cursor_never_goes_back_inside_an_epoch(ledger: LedgerStore) -> None:
-    """DESIGN §2: ids only grow inside one life of the source; what is found meanwhile still counts."""
+    """Ids only grow inside one life of the source; what is found meanwhile still counts."""
     ledger.advance(Harvest(at(10, fingerprint="nodes:N")), START)
 
     assert len(ledger.advance(Harvest(at(4, fingerprint="nodes:M"), [sample_event(4)]), START)) == 1
@@ -84,7 +84,7 @@ def test_the_cursor_never_goes_back_inside_an_epoch(ledger: LedgerStore) -> None
 
 
 def test_one_message_makes_one_event_however_many_rows_mention_it(ledger: LedgerStore) -> None:
-    """DESIGN §3: unique (identity, subject key); every upsert writes a row."""
+    """Unique (identity, subject key); every upsert writes a row."""
     first = sample_event(1, subject_key="MESSAGE:m")
     assert advance(ledger, first) == [first]
 
@@ -96,7 +96,7 @@ def test_one_message_makes_one_event_however_many_rows_mention_it(ledger: Ledger
 
 
 def test_one_row_makes_one_event_for_one_identity(ledger: LedgerStore) -> None:
-    """DESIGN §3: unique (epoch, log_id, identity); a page may be read twice after a restart."""
+    """Unique (epoch, log_id, identity); a page may be read twice after a restart."""
     first = sample_event(1)
     advance(ledger, first)
 
@@ -108,7 +108,7 @@ def test_one_row_makes_one_event_for_one_identity(ledger: LedgerStore) -> None:
 
 
 def test_facts_without_a_row_are_told_apart_by_their_subject(ledger: LedgerStore) -> None:
-    """DESIGN §2: a look-back finds mail whose rows were pruned; intake keys never had one."""
+    """A look-back finds mail whose rows were pruned; intake keys never had one."""
     found = [sample_event(0, subject_key="MESSAGE:a"), sample_event(0, subject_key="MESSAGE:b")]
 
     assert advance(ledger, *found) == found
@@ -118,7 +118,7 @@ def test_facts_without_a_row_are_told_apart_by_their_subject(ledger: LedgerStore
 
 @pytest.mark.parametrize("word", ["filter", "self", "silent", "suppressed", "read", "age"])
 def test_a_refused_fact_is_kept_and_stays_refused(ledger: LedgerStore, word: str) -> None:
-    """DESIGN §3: facts that matched but were refused answer `why`; a message wakes an identity at most once."""
+    """Facts that matched but were refused answer `why`; a message wakes an identity at most once."""
     refused = replace(
         sample_event(1, subject_key="MESSAGE:m"),
         status=EventStatus.REFUSED,
@@ -136,7 +136,7 @@ def test_a_refused_fact_is_kept_and_stays_refused(ledger: LedgerStore, word: str
 
 @pytest.mark.parametrize("status", [EventStatus.SUPERSEDED, EventStatus.REFUSED])
 def test_an_event_closed_before_its_audience_was_written_opens_again(ledger: LedgerStore, status: EventStatus) -> None:
-    """DESIGN §2: SENT_TO commits before its DELIVERED_TO edges; an edge that comes late must still wake."""
+    """SENT_TO commits before its DELIVERED_TO edges; an edge that comes late must still wake."""
     early = sample_event(1, subject_key="MESSAGE:m")
     advance(ledger, early)
     ledger.mark([early.id], status, NOT_ADDRESSED, START)
@@ -153,7 +153,7 @@ def test_an_event_closed_before_its_audience_was_written_opens_again(ledger: Led
 
 
 def test_an_event_opens_again_also_when_a_delivery_had_ended_empty_over_it(ledger: LedgerStore) -> None:
-    """DESIGN §2: the same when the guards had already settled its delivery."""
+    """The same when the guards had already settled its delivery."""
     early = sample_event(1, subject_key="MESSAGE:m")
     delivery = open_delivery(ledger, early, new_id=counted_ids())
     ledger.mark([early.id], EventStatus.SUPERSEDED, NOT_ADDRESSED, START)
@@ -165,7 +165,7 @@ def test_an_event_opens_again_also_when_a_delivery_had_ended_empty_over_it(ledge
 
 
 def test_what_was_shown_before_it_was_matched_is_kept_as_announced(ledger: LedgerStore) -> None:
-    """DESIGN §2: our own record of what was announced counts as read."""
+    """Our own record of what was announced counts as read."""
     ledger.announce(AGENT, ["MESSAGE:m"], "inbox", START)
 
     (event,) = advance(ledger, sample_event(1, subject_key="MESSAGE:m"))
@@ -177,7 +177,7 @@ def test_what_was_shown_before_it_was_matched_is_kept_as_announced(ledger: Ledge
 
 
 def test_known_subjects_are_those_met_or_shown(ledger: LedgerStore) -> None:
-    """DESIGN §2: a look-back must not bring back what the ledger knows."""
+    """A look-back must not bring back what the ledger knows."""
     advance(ledger, sample_event(1))
     ledger.announce(AGENT, ["MESSAGE:shown"], "inbox", START)
     keys = ["MESSAGE:1", "MESSAGE:shown", "MESSAGE:2"]
@@ -187,7 +187,7 @@ def test_known_subjects_are_those_met_or_shown(ledger: LedgerStore) -> None:
 
 
 def test_a_new_epoch_copies_all_task_states_and_its_look_back_with_the_cursor(ledger: LedgerStore) -> None:
-    """DESIGN §2: at a new epoch every task's state is copied in the same transaction as the cursor."""
+    """At a new epoch every task's state is copied in the same transaction as the cursor."""
     ledger.advance(Harvest(at(1), [sample_event(1)], [TaskState("TASK:old", "Working")]), START)
     found = replace(sample_event(0, subject_key="MESSAGE:unread"), epoch=Epoch(2))
 
@@ -203,7 +203,7 @@ def test_a_new_epoch_copies_all_task_states_and_its_look_back_with_the_cursor(le
 
 
 def test_an_epoch_follows_an_earlier_one_only(ledger: LedgerStore) -> None:
-    """DESIGN §1: ids compare only inside one epoch, so an old one cannot come back."""
+    """Ids compare only inside one epoch, so an old one cannot come back."""
     for epoch in (0, 1):
         with pytest.raises(LedgerError, match="cannot follow"):
             ledger.begin_epoch(at(5, epoch=epoch), [], "again", START)
@@ -214,7 +214,7 @@ def test_an_epoch_follows_an_earlier_one_only(ledger: LedgerStore) -> None:
 
 
 def test_a_task_state_is_the_last_one_told(ledger: LedgerStore) -> None:
-    """DESIGN §2: transitions are derived by comparing with the last state in our ledger."""
+    """Transitions are derived by comparing with the last state in our ledger."""
     ledger.advance(Harvest(at(1), tasks=[TaskState("TASK:1", "Submitted", None, "t1")]), START)
     ledger.advance(Harvest(at(2), tasks=[TaskState("TASK:1", "Working", "@a", "t2")]), START)
 
@@ -222,7 +222,7 @@ def test_a_task_state_is_the_last_one_told(ledger: LedgerStore) -> None:
 
 
 def test_a_replay_brings_back_what_was_told_but_doubles_nothing_that_is_open(ledger: LedgerStore) -> None:
-    """DESIGN §3: `resync` adds a suffix to the subject key, so that the same rows count once more."""
+    """`resync` adds a suffix to the subject key, so that the same rows count once more."""
     told, still_open = sample_event(1), sample_event(2)
     advance(ledger, told, still_open)
     ledger.announce(AGENT, [told.subject_key], "inbox", START)
@@ -242,7 +242,7 @@ def test_a_replay_brings_back_what_was_told_but_doubles_nothing_that_is_open(led
 
 
 def test_a_thousand_events_of_a_page_are_inserted_once(ledger: LedgerStore) -> None:
-    """DESIGN §2: pages hold up to 1000 rows; one may come twice after a restart."""
+    """Pages hold up to 1000 rows; one may come twice after a restart."""
     page = [sample_event(row, f"@agent{row % 7}") for row in range(1, 1001)]
 
     assert advance(ledger, *page) == page

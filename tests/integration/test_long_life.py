@@ -1,4 +1,4 @@
-"""DESIGN §§3, 9: what becomes of a daemon that is stopped, suspended, or whose clock is set: one catch-up, no storm."""
+"""What becomes of a daemon that is stopped, suspended, or whose clock is set: one catch-up, no storm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def used_to_it(engine: WholeEngine) -> None:
 
 
 def test_the_turned_clock_passes_only_where_nothing_is_left_to_do() -> None:
-    """DESIGN §8 testing: a hand-turned clock; a suspend stops the timers, a stop makes them late."""
+    """A hand-turned clock; a suspend stops the timers, a stop makes them late."""
     clock = TurnedClock(MONDAY)
 
     async def story() -> None:
@@ -58,7 +58,7 @@ def test_the_turned_clock_passes_only_where_nothing_is_left_to_do() -> None:
 
 @pytest.mark.parametrize("pause", ["stopped for ten minutes", "suspended over night"])
 def test_what_came_while_the_daemon_could_not_run_is_one_digest(tmp_path: Path, pause: str) -> None:
-    """Issue "A day with it" 6: SIGSTOP 10 min, a suspend: one catch-up digest, no storm."""
+    """SIGSTOP 10 min, a suspend: one catch-up digest, no storm."""
     clock = TurnedClock(MONDAY)
 
     async def story() -> None:
@@ -81,7 +81,7 @@ def test_what_came_while_the_daemon_could_not_run_is_one_digest(tmp_path: Path, 
 
 
 def test_a_hold_that_ended_during_a_suspend_is_looked_at_soon_after(tmp_path: Path) -> None:
-    """DESIGN §3, quiet hours end at 07:00: the timers of a process stand still while the machine sleeps, the hold must not."""
+    """Quiet hours end at 07:00: the timers of a process stand still while the machine sleeps, the hold must not."""
     clock = TurnedClock(Instant(MONDAY + 14 * HOUR * 1000))
 
     async def story() -> None:
@@ -101,7 +101,7 @@ def test_a_hold_that_ended_during_a_suspend_is_looked_at_soon_after(tmp_path: Pa
 
 @pytest.mark.parametrize("days", [1, -1])
 def test_a_clock_that_is_set_by_a_day_loses_nothing_and_storms_nobody(tmp_path: Path, days: int) -> None:
-    """Issue "A day with it" 6: ± 1 day of clock: what waited and what comes is told once."""
+    """± 1 day of clock: what waited and what comes is told once."""
     clock = TurnedClock(MONDAY)
 
     async def story() -> None:
@@ -131,7 +131,7 @@ def test_a_clock_that_is_set_by_a_day_loses_nothing_and_storms_nobody(tmp_path: 
 
 
 def test_a_way_that_another_program_changes_is_taken_at_once(tmp_path: Path) -> None:
-    """DESIGN §3: a foreign graph's server pokes nobody; what is held is looked at all the same when the way changes."""
+    """A foreign graph's server pokes nobody; what is held is looked at all the same when the way changes."""
     clock = TurnedClock(MONDAY)
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""CONTRACT "Graph commands": send, wake, task, grant, inbox, read; the installed program on real files."""
+"""Send, wake, task, grant, inbox, read; the installed program on real files."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def post(tmp_path: Path) -> Post:
 
 
 def test_a_message_is_sent_with_all_that_was_said(post: Post) -> None:
-    """CONTRACT, `send`: body from stdin, priority, tags, reply, policy."""
+    """`send`: body from stdin, priority, tags, reply, policy."""
     first = post.send("@bob", "--subject", "Review", "--body", "Please.")
     answer = post.json(
         *("send", "@ada", "--from", "@bob", "--subject", "Re: Review", "--body", "-", "--priority", "high"),
@@ -118,7 +118,7 @@ def test_bytes_that_are_no_text_are_taken_as_they_come(post: Post) -> None:
 
 
 def test_the_recipient_must_exist_and_the_sender_is_made(post: Post) -> None:
-    """CONTRACT: TO must exist (8); `--from` identities are created if absent, and not for nothing."""
+    """TO must exist (8); `--from` identities are created if absent, and not for nothing."""
     lost = post.run("send", "@nobody", "--from", "@new", "--subject", "x")
     assert lost.exit_code == 8
     assert post.all("SELECT count(*) FROM Nodes WHERE id = '@new'") == [(0,)]
@@ -144,7 +144,7 @@ def test_the_recipient_must_exist_and_the_sender_is_made(post: Post) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_mistake(post: Post, arguments: tuple[str, ...]) -> None:
-    """CONTRACT: 2 is usage."""
+    """2 is usage."""
     assert post.run(*arguments).exit_code == 2
 
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_meant_is_a_usage_mistake(post: Post, arguments: tuple[st
     ],
 )
 def test_sending_says_what_will_happen(post: Post, recipient: str, flags: tuple[str, ...], said: str) -> None:
-    """CONTRACT: `send` says on stderr due when, or "no subscription", or "daemon not running"."""
+    """`send` says on stderr due when, or "no subscription", or "daemon not running"."""
     result = post.run("send", recipient, "--from", "@ada", "--subject", "x", *flags, "--json")
     json.loads(result.stdout)
     lines = result.stderr.splitlines()
@@ -176,7 +176,7 @@ def test_sending_to_nobody_says_so(post: Post) -> None:
 
 
 def test_a_running_daemon_is_told_at_once_and_not_missed(post: Post) -> None:
-    """DESIGN §3: commands that change something poke the daemon's socket; a deaf one delays nobody."""
+    """Commands that change something poke the daemon's socket; a deaf one delays nobody."""
     post.state.mkdir(parents=True)
     with InstanceLock(post.state), contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         silent = post.run("send", "@bob", "--from", "@ada", "--subject", "x")
@@ -202,7 +202,7 @@ def test_a_running_daemon_is_told_at_once_and_not_missed(post: Post) -> None:
 
 
 def test_wake_is_a_message_from_the_operator_without_a_window(post: Post) -> None:
-    """CONTRACT, `wake`: `send` from the operator, policy immediate, window 0."""
+    """`wake`: `send` from the operator, policy immediate, window 0."""
     result = post.run("wake", "@bob", "Look at the build\nIt is red.", "--json")
     answer = json.loads(result.stdout)
     assert result.stderr.startswith("@bob is due at once\n")
@@ -217,7 +217,7 @@ def test_wake_is_a_message_from_the_operator_without_a_window(post: Post) -> Non
 
 
 def test_a_task_moves_by_right(post: Post) -> None:
-    """CONTRACT, `task`: `{"taskId","previousState","newState"}`; a move without the right is 1, an unknown task 8."""
+    """`task`: `{"taskId","previousState","newState"}`; a move without the right is 1, an unknown task 8."""
     task = post.send("@bob", "--subject", "Fix", "--task")
     assert post.json("task", task, "working", "--as", "@bob") == {
         "taskId": task,
@@ -235,7 +235,7 @@ def test_a_task_moves_by_right(post: Post) -> None:
 
 
 def test_a_grant_runs_from_grantee_to_granter(post: Post) -> None:
-    """CONTRACT, `grant`: `{"edgeId"}`; the grantee must exist (8), the granter is made."""
+    """`grant`: `{"edgeId"}`; the grantee must exist (8), the granter is made."""
     answer = post.json("grant", "CAN_REPLY_TO", "--to", "@ada", "--as", "@carl")
     edge = post.all("SELECT source, target, type FROM Edges WHERE id = ?", answer["edgeId"])
     assert edge == [("@ada", "@carl", "CAN_REPLY_TO")]
@@ -246,7 +246,7 @@ def test_a_grant_runs_from_grantee_to_granter(post: Post) -> None:
 
 
 def test_an_identity_may_be_written_as_a_digest_writes_it(post: Post) -> None:
-    """DESIGN §4: where `@` would read a file the digest says `＠bob`, and that is what an agent copies."""
+    """Where `@` would read a file the digest says `＠bob`, and that is what an agent copies."""
     sent = post.send("@bob", "--subject", "One")
 
     assert [line["messageId"] for line in post.inbox("＠bob")] == [sent]
@@ -254,7 +254,7 @@ def test_an_identity_may_be_written_as_a_digest_writes_it(post: Post) -> None:
 
 
 def test_the_inbox_has_the_contracts_lines_in_order(post: Post) -> None:
-    """CONTRACT, `inbox`: lines of unread mail; bodies only when asked for."""
+    """`inbox`: lines of unread mail; bodies only when asked for."""
     first = post.send("@bob", "--subject", "One", "--body", "B1", "--tag", "t", "--priority", "high")
     task = post.send("@bob", "--subject", "Two", "--task", "--reply-to", first)
     lines = post.inbox("@bob")
@@ -276,7 +276,7 @@ def test_the_inbox_has_the_contracts_lines_in_order(post: Post) -> None:
 
 
 def test_the_floor_says_how_insistent_mail_must_be(post: Post) -> None:
-    """CONTRACT: now = immediate, next adds next_turn, later adds silent; default next."""
+    """Now = immediate, next adds next_turn, later adds silent; default next."""
     now = post.send("@bob", "--subject", "now")
     turn = post.send("@bob", "--subject", "turn", "--policy", "next_turn")
     silent = post.send("@bob", "--subject", "silent", "--suppress-wake")
@@ -296,7 +296,7 @@ def test_the_floor_says_how_insistent_mail_must_be(post: Post) -> None:
 
 
 def test_the_policy_without_a_subscription_follows_the_configuration(post: Post) -> None:
-    """DESIGN §7: `auto` is immediate for an identity with a target, else next_turn; self-mail is next_turn."""
+    """`auto` is immediate for an identity with a target, else next_turn; self-mail is next_turn."""
     post.send("@ada", "--subject", "x", sender="@bob")
     post.send("@bob", "--subject", "note to self", sender="@bob")
     assert [line["policy"] for line in post.inbox("@ada")] == ["next_turn"]
@@ -309,7 +309,7 @@ def test_the_policy_without_a_subscription_follows_the_configuration(post: Post)
 
 
 def test_what_is_printed_counts_as_announced_and_no_more(post: Post) -> None:
-    """CONTRACT: printing counts as announced; DESIGN §3: our own record of it, in the ledger."""
+    """Printing counts as announced; our own record of it, in the ledger."""
     sent = [post.send("@bob", "--subject", str(number)) for number in range(3)]
     assert [line["messageId"] for line in post.inbox("@bob", "--limit", "2")] == sent[:2]
     assert post.announced("@bob", *sent) == set(sent[:2])
@@ -318,7 +318,7 @@ def test_what_is_printed_counts_as_announced_and_no_more(post: Post) -> None:
 
 
 def test_the_limit_is_told(post: Post) -> None:
-    """CONTRACT: 10, at most 50; whoever reads less than there is knows it."""
+    """10, at most 50; whoever reads less than there is knows it."""
     for number in range(12):
         post.send("@bob", "--subject", str(number))
     result = post.run("inbox", "@bob", "--json")
@@ -328,7 +328,7 @@ def test_the_limit_is_told(post: Post) -> None:
 
 
 def test_consuming_marks_read_where_the_read_state_lies(post: Post) -> None:
-    """CONTRACT: `--consume` marks read; DESIGN §2: a broadcast on the recipient's edge, else on the message."""
+    """`--consume` marks read; a broadcast on the recipient's edge, else on the message."""
     direct = post.send("@bob", "--subject", "direct")
     everyone = post.send("AGENT:*", "--subject", "everyone")
     assert [line["messageId"] for line in post.inbox("@bob", "--consume")] == [direct, everyone]
@@ -341,7 +341,7 @@ def test_consuming_marks_read_where_the_read_state_lies(post: Post) -> None:
 
 
 def test_reading_shows_the_body_and_marks_read_unless_kept(post: Post) -> None:
-    """CONTRACT, `read`: same lines with body; `--keep` leaves them unread; not in this mailbox is 8."""
+    """`read`: same lines with body; `--keep` leaves them unread; not in this mailbox is 8."""
     message = post.send("@bob", "--subject", "One", "--body", "B1")
     kept = post.run("read", "@bob", message, message, "--keep", "--json")
     assert [json.loads(line)["body"] for line in kept.stdout.splitlines()] == ["B1"]
@@ -387,7 +387,7 @@ def test_mail_that_nobody_saw_is_not_marked_read(post: Post) -> None:
 
 
 def test_the_installed_program_reads_mail_without_a_terminal(post: Post) -> None:
-    """CONTRACT: everything works without a terminal; an agent's tool call has none."""
+    """Everything works without a terminal; an agent's tool call has none."""
     message = post.send("@bob", "--subject", "Ünicode ✓", "--body", "B")
     environment = post.environment | {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     done = subprocess.run(
@@ -418,7 +418,7 @@ def foreign(tmp_path: Path) -> Post:
 
 
 def test_a_foreign_mailbox_is_shown_and_not_consumed_unless_it_is_said(foreign: Post) -> None:
-    """CONTRACT: only writing a foreign graph needs `--foreign` (7)."""
+    """Only writing a foreign graph needs `--foreign` (7)."""
     before = foreign.graph.read_bytes()
     assert len(foreign.inbox("@neo-gpt", "--floor", "later")) == 4
     assert foreign.run("inbox", "@neo-gpt", "--consume").exit_code == 7
@@ -428,7 +428,7 @@ def test_a_foreign_mailbox_is_shown_and_not_consumed_unless_it_is_said(foreign: 
 
 
 def test_nobody_is_made_in_a_foreign_graph(foreign: Post) -> None:
-    """CONTRACT: identities are created if absent in the embedded graph only."""
+    """Identities are created if absent in the embedded graph only."""
     flags = ("--subject", "x", "--foreign")
     assert foreign.run("send", "@neo-gpt", "--from", "@new", *flags).exit_code == 8
     assert foreign.run("wake", "@neo-gpt", "x", "--foreign").exit_code == 8
@@ -437,7 +437,7 @@ def test_nobody_is_made_in_a_foreign_graph(foreign: Post) -> None:
 
 
 def test_an_inbox_names_the_rows_it_sets_aside_and_shows_the_rest(post: Post) -> None:
-    """Issue 12 C1: which row, why, and what to do; it counts as told, so that no wake sends the agent there again."""
+    """Which row, why, and what to do; it counts as told, so that no wake sends the agent there again."""
     post.send("@bob", "--subject", "first")
     with contextlib.closing(sqlite3.connect(post.graph)) as graph, graph:
         graph.execute("INSERT INTO Nodes(id, data) VALUES ('MESSAGE:bad', '[]')")

@@ -1,4 +1,4 @@
-"""What a delivery of thousands of events must not do to the others (issue "Prove the promise", Load)."""
+"""What a delivery of thousands of events must not do to the others."""
 
 from __future__ import annotations
 

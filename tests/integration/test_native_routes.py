@@ -109,7 +109,7 @@ def assert_held(delivery: Delivery, reason: HoldReason) -> None:
 
 
 def test_who_can_be_woken_natively_is_and_no_screen_is_looked_at(tmp_path: Path) -> None:
-    """DESIGN §§5, 7: presence is then proof: one look, no composer; and nothing had to be configured for it."""
+    """Presence is then proof: one look, no composer; and nothing had to be configured for it."""
 
     async def story(desk: Desk) -> None:
         desk.send()
@@ -128,7 +128,7 @@ def test_who_can_be_woken_natively_is_and_no_screen_is_looked_at(tmp_path: Path)
 
 
 def test_a_draft_in_the_pane_does_not_keep_a_native_wake_back(tmp_path: Path) -> None:
-    """DESIGN §5: `userTyping` blocks only screen channels; the draft stands as it was."""
+    """`userTyping` blocks only screen channels; the draft stands as it was."""
 
     async def story(desk: Desk) -> None:
         desk.pane.composer = "half a thought"
@@ -141,7 +141,7 @@ def test_a_draft_in_the_pane_does_not_keep_a_native_wake_back(tmp_path: Path) ->
 
 
 def test_without_its_line_the_agent_is_woken_in_its_pane(tmp_path: Path) -> None:
-    """DESIGN §7: no socket, no session: the next route, through the full gate with its two looks."""
+    """No socket, no session: the next route, through the full gate with its two looks."""
 
     async def story(desk: Desk) -> None:
         desk.line.is_open = False
@@ -158,7 +158,7 @@ def test_without_its_line_the_agent_is_woken_in_its_pane(tmp_path: Path) -> None
 def test_a_pane_that_looks_idle_is_not_typed_into_while_its_agent_says_it_is_busy(
     tmp_path: Path, state: PresenceState
 ) -> None:
-    """DESIGN §7: a running turn or a dialog holds on every route."""
+    """A running turn or a dialog holds on every route."""
 
     async def story(desk: Desk) -> None:
         desk.line.agent.state = state
@@ -177,7 +177,7 @@ def test_a_pane_that_looks_idle_is_not_typed_into_while_its_agent_says_it_is_bus
 
 
 def test_what_is_only_seen_natively_is_woken_in_its_pane_by_the_panes_own_vetoes(tmp_path: Path) -> None:
-    """DESIGN §7: what can say that the agent is idle and cannot wake it leaves the rest to the next route."""
+    """What can say that the agent is idle and cannot wake it leaves the rest to the next route."""
 
     async def story(desk: Desk) -> None:
         desk.line.only_seen = True
@@ -194,7 +194,7 @@ def test_what_is_only_seen_natively_is_woken_in_its_pane_by_the_panes_own_vetoes
 
 
 def test_what_a_line_gives_back_unsent_takes_the_next_route_at_once(tmp_path: Path) -> None:
-    """DESIGN §7: refused before sending falls to the next through the full gate; the refused submit costs no rest."""
+    """Refused before sending falls to the next through the full gate; the refused submit costs no rest."""
 
     async def story(desk: Desk) -> None:
         desk.line.answers = "refuses"
@@ -212,7 +212,7 @@ def test_what_a_line_gives_back_unsent_takes_the_next_route_at_once(tmp_path: Pa
 
 
 def test_a_line_that_fails_is_set_aside_and_no_wake_is_counted_against(tmp_path: Path) -> None:
-    """DESIGN §7: degraded falls to the next; its failures do not use up `max_attempts`."""
+    """Degraded falls to the next; its failures do not use up `max_attempts`."""
 
     async def story(desk: Desk) -> None:
         desk.line.answers = "fails"
@@ -234,7 +234,7 @@ def test_a_line_that_fails_is_set_aside_and_no_wake_is_counted_against(tmp_path:
 def test_a_route_that_is_set_aside_is_asked_with_growing_patience_and_taken_back_when_it_answers(
     tmp_path: Path,
 ) -> None:
-    """DESIGN §7: the way back."""
+    """The way back."""
 
     async def story(desk: Desk) -> None:
         office = desk.office
@@ -270,7 +270,7 @@ def test_a_route_that_is_set_aside_is_asked_with_growing_patience_and_taken_back
 
 
 def test_what_was_set_aside_before_a_restart_is_asked_at_once(tmp_path: Path) -> None:
-    """DESIGN §7: also at the daemon's start."""
+    """Also at the daemon's start."""
 
     async def story(desk: Desk) -> None:
         desk.line.answers = "fails"
@@ -287,7 +287,7 @@ def test_what_was_set_aside_before_a_restart_is_asked_at_once(tmp_path: Path) ->
 
 
 def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue "Prove the promise", Speed: what costs an idle daemon something is done for a reason."""
+    """What costs an idle daemon something is done for a reason."""
     monkeypatch.setattr(way_back, "ROUND", 0)
 
     async def story(desk: Desk) -> None:
@@ -318,7 +318,7 @@ def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatc
 
 
 def test_an_adapter_that_is_not_there_any_more_is_forgotten(tmp_path: Path) -> None:
-    """DESIGN §7: what is not installed cannot be set aside."""
+    """What is not installed cannot be set aside."""
 
     async def story(desk: Desk) -> None:
         desk.office.ledger.degrade(ADA, "pigeon", "the bird is lost", desk.office.clock.now())
@@ -329,7 +329,7 @@ def test_an_adapter_that_is_not_there_any_more_is_forgotten(tmp_path: Path) -> N
 
 
 def test_the_only_route_there_is_fails_by_the_count(tmp_path: Path) -> None:
-    """DESIGN §3: without another route `max_attempts` ends what keeps failing, and a person is told."""
+    """Without another route `max_attempts` ends what keeps failing, and a person is told."""
 
     async def story(desk: Desk) -> None:
         desk.allow(adapter="channel", pane="")
@@ -346,7 +346,7 @@ def test_the_only_route_there_is_fails_by_the_count(tmp_path: Path) -> None:
 
 
 def test_nothing_falls_back_once_bytes_may_have_been_accepted(tmp_path: Path) -> None:
-    """DESIGN §7: a failed push never licenses typing for the same delivery; what came in is found by its echo."""
+    """A failed push never licenses typing for the same delivery; what came in is found by its echo."""
 
     async def story(desk: Desk) -> None:
         desk.line.answers = "takes it and falls silent"
@@ -367,7 +367,7 @@ def test_nothing_falls_back_once_bytes_may_have_been_accepted(tmp_path: Path) ->
 
 
 def test_what_the_agents_own_record_proves_absent_is_given_another_way(tmp_path: Path) -> None:
-    """DESIGN §7: only that proof takes an intent back after the fact; then it goes out once."""
+    """Only that proof takes an intent back after the fact; then it goes out once."""
 
     async def story(desk: Desk) -> None:
         desk.line.answers = "falls silent"
@@ -385,7 +385,7 @@ def test_what_the_agents_own_record_proves_absent_is_given_another_way(tmp_path:
 
 
 def test_what_may_have_been_sent_over_a_line_that_is_gone_ends_unknown_and_is_never_typed(tmp_path: Path) -> None:
-    """DESIGN §3: what cannot be known is reported as unknown; the pane is idle all the while."""
+    """What cannot be known is reported as unknown; the pane is idle all the while."""
 
     async def story(desk: Desk) -> None:
         desk.line.answers = "falls silent"
@@ -435,7 +435,7 @@ def test_an_agent_that_has_ended_since_is_still_asked_for_what_it_was_sent(tmp_p
 
 
 def test_text_that_stands_in_a_pane_is_submitted_there_though_a_line_has_opened(tmp_path: Path) -> None:
-    """DESIGN §7: resume goes on with the adapter that began; another would find no trace and send it again."""
+    """Resume goes on with the adapter that began; another would find no trace and send it again."""
 
     async def story(desk: Desk) -> None:
         office = desk.office
@@ -464,7 +464,7 @@ def test_text_that_stands_in_a_pane_is_submitted_there_though_a_line_has_opened(
 
 
 def test_what_another_program_began_and_no_adapter_knows_is_never_sent_again(tmp_path: Path) -> None:
-    """DESIGN §3: an adapter that is gone leaves what it may have submitted `unknown`."""
+    """An adapter that is gone leaves what it may have submitted `unknown`."""
 
     async def story(desk: Desk) -> None:
         office = desk.office
@@ -494,7 +494,7 @@ def test_what_another_program_began_and_no_adapter_knows_is_never_sent_again(tmp
 
 
 def test_a_running_turn_is_added_to_only_where_the_target_says_steer(tmp_path: Path) -> None:
-    """Issue "Native first": by default hold until the turn ends; `[targets].steer = true` adds to it by its id."""
+    """By default hold until the turn ends; `[targets].steer = true` adds to it by its id."""
 
     async def story(desk: Desk) -> None:
         desk.line.agent.state = PresenceState.ACTIVE
@@ -512,7 +512,7 @@ def test_a_running_turn_is_added_to_only_where_the_target_says_steer(tmp_path: P
 
 
 def test_a_conversation_that_nobody_has_open_is_begun_only_with_authority(tmp_path: Path) -> None:
-    """Issue "Native first": `[targets].may_start_thread` is the explicit authority of the seed."""
+    """`[targets].may_start_thread` is the explicit authority of the seed."""
 
     async def story(desk: Desk) -> None:
         desk.line.is_loaded = False
@@ -528,7 +528,7 @@ def test_a_conversation_that_nobody_has_open_is_begun_only_with_authority(tmp_pa
 
 
 def test_a_conversation_that_nobody_has_open_leaves_the_wake_to_the_pane(tmp_path: Path) -> None:
-    """DESIGN §7: not loaded, without authority: the next route."""
+    """Not loaded, without authority: the next route."""
 
     async def story(desk: Desk) -> None:
         desk.line.is_loaded = False
@@ -540,7 +540,7 @@ def test_a_conversation_that_nobody_has_open_leaves_the_wake_to_the_pane(tmp_pat
 
 
 def test_a_target_that_names_a_native_adapter_has_no_other_route(tmp_path: Path) -> None:
-    """CONTRACT `[targets].adapter`: it wins; then nothing is typed, whatever the screen shows."""
+    """`[targets].adapter`: it wins; then nothing is typed, whatever the screen shows."""
 
     async def story(desk: Desk) -> None:
         desk.allow(adapter="channel", pane="")
@@ -555,7 +555,7 @@ def test_a_target_that_names_a_native_adapter_has_no_other_route(tmp_path: Path)
 
 
 def test_native_channels_are_asked_in_one_order_and_the_first_that_leads_somewhere_serves(tmp_path: Path) -> None:
-    """DESIGN §7: one driver; whoever has no session in one channel is looked for in the next."""
+    """One driver; whoever has no session in one channel is looked for in the next."""
 
     async def story(desk: Desk) -> None:
         desk.line.is_open = False
@@ -568,7 +568,7 @@ def test_native_channels_are_asked_in_one_order_and_the_first_that_leads_somewhe
 
 
 def test_whoever_is_left_to_the_heartbeat_has_no_native_route(tmp_path: Path) -> None:
-    """DESIGN §7: `disabled | none | degraded`: stored, and left to the heartbeat."""
+    """`disabled | none | degraded`: stored, and left to the heartbeat."""
 
     async def story(desk: Desk) -> None:
         office = desk.office
@@ -589,7 +589,7 @@ def test_whoever_is_left_to_the_heartbeat_has_no_native_route(tmp_path: Path) ->
 
 
 def test_native_and_screen_wakes_of_one_agent_share_its_rest(tmp_path: Path) -> None:
-    """DESIGN §3: limits are the agent's, whichever door was used."""
+    """Limits are the agent's, whichever door was used."""
 
     async def story(desk: Desk) -> None:
         desk.send()
@@ -603,7 +603,7 @@ def test_native_and_screen_wakes_of_one_agent_share_its_rest(tmp_path: Path) -> 
 
 
 def test_of_two_drivers_that_race_for_one_delivery_one_delivers(tmp_path: Path) -> None:
-    """Issue "Native first": hook, native and screen race by the lease; whoever takes it first delivers."""
+    """Hook, native and screen race by the lease; whoever takes it first delivers."""
 
     async def story(desk: Desk) -> None:
         office = desk.office
@@ -636,7 +636,7 @@ def test_of_two_drivers_that_race_for_one_delivery_one_delivers(tmp_path: Path) 
 
 
 def test_a_dry_run_tries_no_route(tmp_path: Path) -> None:
-    """CONTRACT `run --dry-run`: decides and logs, types nothing."""
+    """`run --dry-run`: decides and logs, types nothing."""
 
     async def story(desk: Desk) -> None:
         office = desk.office

@@ -1,4 +1,4 @@
-"""A night of notices on a turned clock: a real graph, a real ledger, imagined agents (DESIGN §3: a notice)."""
+"""A night of notices on a turned clock: a real graph, a real ledger, imagined agents."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def played(directory: Path, story: Story, *, hour: int = 1, subscribed: bool = T
 
 
 def test_an_approval_since_one_o_clock_is_told_once_at_a_quarter_past_and_the_wake_arrives_once(tmp_path: Path) -> None:
-    """CONTRACT `[human] notice_after`: exactly one at 01:15 and none again; the wake comes once after the approval."""
+    """`[human] notice_after`: exactly one at 01:15 and none again; the wake comes once after the approval."""
 
     async def story(night: Night) -> None:
         agent = night.office.agent("agent")
@@ -134,7 +134,7 @@ def test_an_approval_since_one_o_clock_is_told_once_at_a_quarter_past_and_the_wa
 
 
 def test_a_busy_agent_is_no_news_and_a_hold_begins_anew_with_its_reason(tmp_path: Path) -> None:
-    """DESIGN §3: what ends by itself is no notice; a dialog counts from when it came up."""
+    """What ends by itself is no notice; a dialog counts from when it came up."""
 
     async def story(night: Night) -> None:
         agent = night.office.agent("agent")
@@ -151,7 +151,7 @@ def test_a_busy_agent_is_no_news_and_a_hold_begins_anew_with_its_reason(tmp_path
 
 
 def test_in_quiet_hours_nothing_is_told_and_what_is_still_true_afterwards_is(tmp_path: Path) -> None:
-    """CONTRACT `policy.quiet_hours`: held until they end, then still true → sent; what was mended meanwhile is not."""
+    """`policy.quiet_hours`: held until they end, then still true → sent; what was mended meanwhile is not."""
 
     async def story(night: Night) -> None:
         night.configure(quiet_hours=QuietHours.parse("01:10-07:00"))
@@ -186,7 +186,7 @@ async def _failed(*_: object) -> AttemptOutcome:
 def test_a_wake_that_failed_or_may_not_have_arrived_is_told_once_and_after_quiet_hours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, attempt: Callable[..., object], told_at: str
 ) -> None:
-    """DESIGN §3: per FAILED and per unknown one notice, once it was looked for; in quiet hours, when they end."""
+    """Per FAILED and per unknown one notice, once it was looked for; in quiet hours, when they end."""
 
     async def story(night: Night) -> None:
         monkeypatch.setattr(night.office.adapter, "deliver", attempt)
@@ -216,7 +216,7 @@ def test_a_wake_that_failed_or_may_not_have_arrived_is_told_once_and_after_quiet
 def test_a_failure_in_quiet_hours_that_somebody_retried_is_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §3: still true when quiet hours end, or not told at all."""
+    """Still true when quiet hours end, or not told at all."""
 
     async def story(night: Night) -> None:
         with monkeypatch.context() as broken:
@@ -236,7 +236,7 @@ def test_a_failure_in_quiet_hours_that_somebody_retried_is_not_told(
 
 
 def test_a_spent_budget_is_told_at_once_and_once(tmp_path: Path) -> None:
-    """DESIGN §3: held with reason `budget`, one notice, `resume` clears it."""
+    """Held with reason `budget`, one notice, `resume` clears it."""
 
     async def story(night: Night) -> None:
         night.configure(limits=Limits(wakes_per_hour=1, refractory=0))
@@ -256,7 +256,7 @@ def test_a_spent_budget_is_told_at_once_and_once(tmp_path: Path) -> None:
 
 
 def test_nobody_to_be_woken_is_told_once_each_time(tmp_path: Path) -> None:
-    """DESIGN §3: `0 active routes`: once while it lasts, across restarts; again when it comes again."""
+    """`0 active routes`: once while it lasts, across restarts; again when it comes again."""
 
     async def story(night: Night) -> None:
         await night.until("01:14")
@@ -280,7 +280,7 @@ def test_nobody_to_be_woken_is_told_once_each_time(tmp_path: Path) -> None:
 
 
 def test_who_is_left_to_the_heartbeat_can_be_woken(tmp_path: Path) -> None:
-    """DESIGN §7: the heartbeat is a route, too; a person who relies on it is not told that nobody can be woken."""
+    """The heartbeat is a route, too; a person who relies on it is not told that nobody can be woken."""
 
     async def story(night: Night) -> None:
         subscription = night.office.subscribe("@agent", "disabled", pane="agent")
@@ -296,7 +296,7 @@ def test_who_is_left_to_the_heartbeat_can_be_woken(tmp_path: Path) -> None:
 
 
 def test_a_person_who_cannot_be_told_is_complained_about_once(tmp_path: Path) -> None:
-    """CONTRACT `[human]`: a failing command is logged once, and holds nothing up."""
+    """`[human]`: a failing command is logged once, and holds nothing up."""
 
     async def story(night: Night) -> None:
         night.person.trouble = "exit status 1"
@@ -320,7 +320,7 @@ def test_a_person_who_cannot_be_told_is_complained_about_once(tmp_path: Path) ->
 
 
 def test_a_word_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
-    """CONTRACT `[human]`: never blocks: the tick is over before the word is out; closing calls it back."""
+    """`[human]`: never blocks: the tick is over before the word is out; closing calls it back."""
 
     async def story(night: Night) -> None:
         hangs = asyncio.Event()

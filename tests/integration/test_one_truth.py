@@ -1,4 +1,4 @@
-"""Issue 13, A: whoever is asked how an identity can be woken now, the answer is the same."""
+"""Whoever is asked how an identity can be woken now, the answer is the same."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_h
 def test_nobody_promises_a_time_while_something_holds(
     house: House, commands: list[tuple[str, ...]], settings: dict[str, str], word: str, remedy: str
 ) -> None:
-    """Issue 13, D5: `send`, `wake` and `routes` name what holds, the same first one with the same words, and what ends it."""
+    """`send`, `wake` and `routes` name what holds, the same first one with the same words, and what ends it."""
     house.subscribe("--tmux", "work")
     for name, value in settings.items():
         house.environment[f"WAKE_BRIDGE_{name}"] = around_now() if value == "QUIET" else value
@@ -150,7 +150,7 @@ def test_nobody_promises_a_time_while_something_holds(
 
 @pytest.mark.parametrize("state", ["not running", "starting", "running", "cannot tell"])
 def test_all_judge_the_daemon_alike(house: House, state: str) -> None:
-    """Issue 13, A: one that holds its lock and does not listen yet is starting; where the lock cannot be read nobody can tell."""
+    """One that holds its lock and does not listen yet is starting; where the lock cannot be read nobody can tell."""
     house.subscribe("--tmux", "work")
     house.state.mkdir(parents=True, exist_ok=True)
     with ExitStack() as undo:

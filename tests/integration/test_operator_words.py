@@ -64,7 +64,7 @@ def held_for(sandbox: Sandbox, reason: HoldReason) -> str:
 def test_resume_says_what_it_ended(
     sandbox: Sandbox, paused: list[str], held: HoldReason, whom: str, said: list[str]
 ) -> None:
-    """Issue 13, D1: words follow the cause; a lifted budget is called a budget, and no pause ends that was not there."""
+    """Words follow the cause; a lifted budget is called a budget, and no pause ends that was not there."""
     held_for(sandbox, held)
     for one in paused:
         invoke(sandbox, "pause", one)
@@ -80,7 +80,7 @@ def test_resume_says_what_it_ended(
 def test_what_is_acknowledged_before_it_was_delivered_is_not_delivered_any_more(
     sandbox: Sandbox, is_dispatched: bool
 ) -> None:
-    """Issue 13, D6: "acknowledged" was said, and it was delivered all the same."""
+    """What is acknowledged is not delivered any more."""
     with fresh_ledger(sandbox.state_dir) as ledger:
         waiting = open_delivery(ledger, sample_event(1, AGENT), new_id=counted_ids())
         if is_dispatched:
@@ -124,14 +124,14 @@ def test_a_wake_that_is_being_typed_is_acknowledged_as_it_stands(sandbox: Sandbo
 
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_a_wake_without_a_word_is_a_mistake_of_usage(sandbox: Sandbox, text: str) -> None:
-    """Issue 13, D6: the subject is the only text a wake shows."""
+    """The subject is the only text a wake shows."""
     told = invoke(sandbox, "wake", AGENT, text, expect=2)
 
     assert "there is no text to wake it with" in told.stderr
 
 
 def test_the_presence_of_nobody_is_not_found(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 13, D6: exit 8 for an identity that is none, also where the daemon would answer."""
+    """Exit 8 for an identity that is none, also where the daemon would answer."""
     monkeypatch.setattr("wake_bridge.control.client.ask", lambda *_, **__: pytest.fail("was asked"))
 
     told = invoke(sandbox, "presence", "@nobody", expect=8)
@@ -142,7 +142,7 @@ def test_the_presence_of_nobody_is_not_found(sandbox: Sandbox, monkeypatch: pyte
 def test_a_pane_that_tmux_does_not_know_is_refused_and_the_good_route_stays(
     sandbox: Sandbox, tmux: PrivateTmux
 ) -> None:
-    """Issue 13, D6: `subscribe --tmux TYPO` made a second active route and overruled the good one."""
+    """`subscribe --tmux TYPO` made a second active route and overruled the good one."""
     tmux.new_pane(["sleep", "600"], session="backend")
     subscribe = ("subscribe", AGENT, "--trigger", "SENT_TO_ME", "--tmux")
     good = json.loads(invoke(sandbox, *subscribe, "backend", "--json").stdout)["subscriptionId"]
@@ -168,7 +168,7 @@ def test_before_tmux_runs_a_pane_may_be_named(sandbox: Sandbox) -> None:
 def test_all_mail_is_deleted_only_once_a_person_said_so(
     sandbox: Sandbox, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 13, D6: `uninstall --purge` asked nobody; without a terminal it is refused."""
+    """`uninstall --purge` asked nobody; without a terminal it is refused."""
     monkeypatch.setattr("wake_bridge.cli.context.has_terminal", lambda: bool(answer))
 
     done = CliRunner(env=sandbox.environment).invoke(cli, ["uninstall", "--purge"], input=answer)
@@ -179,7 +179,7 @@ def test_all_mail_is_deleted_only_once_a_person_said_so(
 
 
 def test_the_list_blames_the_row_that_is_to_blame(sandbox: Sandbox, tmux: PrivateTmux) -> None:
-    """Issue 13, D6: an identity lives where its newest subscription says; what is wrong there is not the others' fault."""
+    """An identity lives where its newest subscription says; what is wrong there is not the others' fault."""
     for session in ("backend", "old"):
         tmux.new_pane(["sleep", "600"], session=session)
     made = {}

@@ -73,7 +73,7 @@ def world(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterat
 
 
 def test_an_agent_in_a_pane_manages_its_own_and_nothing_else(world: Playground) -> None:
-    """Issue "whose is it": by its pane alone, no daemon has seen it; a variable more or less changes nothing."""
+    """By its pane alone, no daemon has seen it; a variable more or less changes nothing."""
     agent = Agent(world, "mine")
     world.tmux.new_pane(["sleep", "1000"], session="other")
     mine = world.sandbox.enlist("@mine", "mine")
@@ -112,7 +112,7 @@ def ends(command: str) -> object:
 
 
 def test_every_command_of_the_table_ends_with_7_for_another(office: Sandbox) -> None:
-    """Issue "whose is it"; what is done in an unknown name ends with 8, where a person would have it made."""
+    """What is done in an unknown name ends with 8, where a person would have it made."""
     with GraphFile(office.graph) as graph:
         (subscription,) = [node.id for node in graph.nodes(SUBSCRIPTION_LABEL)]
     assert ends("send @other --from @mine --subject x --task") == 0

@@ -141,7 +141,7 @@ class OnceWithoutRollback:
 
 
 def test_a_rollback_that_fails_as_well_stops_no_later_transaction(tmp_path: Path) -> None:
-    """DESIGN §3: short transactions; one whose end was refused twice must not keep the file locked for ever."""
+    """Short transactions; one whose end was refused twice must not keep the file locked for ever."""
     connection: Any = OnceWithoutRollback(tmp_path / "any.sqlite")
     database = Database(connection, "any.sqlite")
     database.change("CREATE TABLE thing (name TEXT)")
@@ -160,7 +160,7 @@ def test_a_rollback_that_fails_as_well_stops_no_later_transaction(tmp_path: Path
 def test_a_cursor_that_could_not_be_published_is_published_without_a_new_row(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §2: the pruner reads our cursor from lastSyncId; one refused write must not leave it behind all night."""
+    """The pruner reads our cursor from lastSyncId; one refused write must not leave it behind all night."""
 
     async def scenario() -> tuple[Published | str | None, LogId]:
         async with TailRig(graph, tmp_path / "state") as rig:
@@ -188,7 +188,7 @@ def test_a_cursor_that_could_not_be_published_is_published_without_a_new_row(
 def test_a_published_cursor_that_was_spoiled_is_put_right_without_a_new_row(
     graph: Path, tmp_path: Path, content: str | None
 ) -> None:
-    """DESIGN §2: the pruner goes by lastSyncId, so a restart leaves no wrong one behind (found by `FollowedLog`)."""
+    """The pruner goes by lastSyncId, so a restart leaves no wrong one behind (found by `FollowedLog`)."""
 
     async def scenario() -> str:
         for spoil in (False, True):
@@ -211,7 +211,7 @@ def test_a_published_cursor_that_was_spoiled_is_put_right_without_a_new_row(
 
 
 def test_half_a_cursor_is_never_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §2: a full disk may take a part of a number; what was published before stays."""
+    """A full disk may take a part of a number; what was published before stays."""
     file = LastSyncId(tmp_path)
     file.write(Published(LogId(1234), EPOCH_START))
     write = os.write
@@ -288,7 +288,7 @@ def test_an_adapter_that_breaks_its_promise_holds_its_own_wakes_and_stops_nobody
 def test_the_place_before_the_first_row_is_gone_back_to_as_well(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §3: after a restart the stored place is the ledger's, whatever fails next."""
+    """After a restart the stored place is the ledger's, whatever fails next."""
 
     async def place_after_trouble() -> tuple[Position | None, int]:
         async with TailRig(graph, tmp_path / "state") as rig:

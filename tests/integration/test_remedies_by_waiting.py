@@ -1,4 +1,4 @@
-"""Issue 12, A3: a remedy that says "nothing to do" is taken literally: nothing is done, and the hold ends by itself."""
+"""A remedy that says "nothing to do" is taken literally: nothing is done, and the hold ends by itself."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _is_of(hold: Hold | None, key: tuple[HoldReason, str]) -> bool:
 
 @pytest.mark.parametrize("key", WAITED, ids=lambda key: f"{key[0]}-{key[1]}")
 def test_what_needs_nothing_to_be_done_ends_by_itself(tmp_path: Path, key: tuple[HoldReason, str]) -> None:
-    """Issue 12, A3: "nothing to do" is true: time passes, nobody acts, and the wake is submitted once."""
+    """Where it says "nothing to do", time passes, nobody acts, and the wake is submitted once."""
     office = Office(tmp_path, [ADA, "@me"], start=START)
     script = Scripted(office)
     office.adapters["memory"] = script

@@ -62,7 +62,7 @@ def done(sandbox: Sandbox, *arguments: str) -> list[str]:
 def test_install_writes_the_unit_starts_it_and_has_it_started_at_login(
     sandbox: Sandbox, programs: RecordedPrograms
 ) -> None:
-    """Issue "A day with it" 4: `service install` for systemd user units."""
+    """`service install` for systemd user units."""
     said = done(sandbox, "install", "--force")
 
     unit = unit_of(sandbox)
@@ -78,7 +78,7 @@ def test_install_writes_the_unit_starts_it_and_has_it_started_at_login(
 def test_install_again_changes_nothing_and_disturbs_no_running_daemon(
     sandbox: Sandbox, programs: RecordedPrograms
 ) -> None:
-    """Issue "A day with it" 4: idempotent; only another unit, as of a later version, is a reason to start anew."""
+    """Idempotent; only another unit, as of a later version, is a reason to start anew."""
     sandbox.run("service", "install", "--force")
     before = unit_of(sandbox).read_text()
     programs.forget()
@@ -106,7 +106,7 @@ def test_install_again_changes_nothing_and_disturbs_no_running_daemon(
 def test_lingering_is_explained_where_it_is_off(
     sandbox: Sandbox, programs: RecordedPrograms, lingers: str, complaint: str, is_said: bool
 ) -> None:
-    """Issue "A day with it" 4: lingering explained; logind answers with an error for who is not logged in by it."""
+    """Lingering explained; logind answers with an error for who is not logged in by it."""
     programs.answer("loginctl show-user", lingers, status=1 if complaint else 0, complaint=complaint)
 
     said = done(sandbox, "install", "--force")
@@ -116,7 +116,7 @@ def test_lingering_is_explained_where_it_is_off(
 
 
 def test_an_interpreter_of_a_checkout_is_refused_without_force(sandbox: Sandbox, programs: RecordedPrograms) -> None:
-    """Issue "A day with it" 4: refuses an interpreter inside a build tree; the test's own is one."""
+    """Refuses an interpreter inside a build tree; the test's own is one."""
     answer = sandbox.run("service", "install", expect=7)
 
     assert "lies in a checkout" in answer.stderr
@@ -126,7 +126,7 @@ def test_an_interpreter_of_a_checkout_is_refused_without_force(sandbox: Sandbox,
 
 
 def test_print_prints_the_unit_and_touches_nothing(sandbox: Sandbox, programs: RecordedPrograms) -> None:
-    """Issue "A day with it" 4: `--print`; it asks no manager, so it works where there is none."""
+    """`--print`; it asks no manager, so it works where there is none."""
     told = sandbox.ask("service", "install", "--print")
 
     printed = sandbox.run("service", "install", "--print").stdout
@@ -142,7 +142,7 @@ def test_print_prints_the_unit_and_touches_nothing(sandbox: Sandbox, programs: R
 
 
 def test_without_a_manager_install_refuses_and_writes_nothing(sandbox: Sandbox, programs: RecordedPrograms) -> None:
-    """Issue "A day with it" 4: a plain reason, and what to do instead."""
+    """A plain reason, and what to do instead."""
     programs.answer(
         "systemctl --user show-environment", status=1, complaint="Failed to connect to bus: No medium found"
     )
@@ -158,7 +158,7 @@ def test_without_a_manager_install_refuses_and_writes_nothing(sandbox: Sandbox, 
 
 
 def test_a_wrong_configuration_is_not_installed(sandbox: Sandbox) -> None:
-    """CONTRACT exit 3: the service would end at once, so it is said here."""
+    """Exit 3: the service would end at once, so it is said here."""
     sandbox.config_file.write_text("daemon.retention_days = 0\n")
 
     assert "retention_days" in sandbox.run("service", "install", "--force", expect=3).stderr
@@ -166,7 +166,7 @@ def test_a_wrong_configuration_is_not_installed(sandbox: Sandbox) -> None:
 
 
 def test_a_daemon_in_a_terminal_has_to_be_stopped_first(sandbox: Sandbox) -> None:
-    """CONTRACT exit 5: two would fight for the lock; the service's own daemon is no other."""
+    """Exit 5: two would fight for the lock; the service's own daemon is no other."""
     sandbox.state_dir.mkdir(parents=True)
     with InstanceLock(sandbox.state_dir):
         answer = sandbox.run("service", "install", "--force", expect=5)
@@ -178,7 +178,7 @@ def test_a_daemon_in_a_terminal_has_to_be_stopped_first(sandbox: Sandbox) -> Non
 def test_the_services_own_daemon_is_no_obstacle_to_installing_again(
     sandbox: Sandbox, programs: RecordedPrograms
 ) -> None:
-    """Issue "A day with it" 4: idempotent, also while it runs."""
+    """Idempotent, also while it runs."""
     sandbox.state_dir.mkdir(parents=True)
     programs.answer("systemctl --user show wake-bridge.service", f"ActiveState=active\nMainPID={os.getpid()}\n")
     with InstanceLock(sandbox.state_dir):
@@ -186,7 +186,7 @@ def test_the_services_own_daemon_is_no_obstacle_to_installing_again(
 
 
 def test_a_start_that_fails_is_said_with_where_to_look(sandbox: Sandbox, programs: RecordedPrograms) -> None:
-    """STYLE: an error says what failed, where, and what to do now."""
+    """An error says what failed, where, and what to do now."""
     programs.answer("systemctl --user restart", status=1, complaint="Job for wake-bridge.service failed")
 
     answer = sandbox.run("service", "install", "--force", expect=1)
@@ -196,7 +196,7 @@ def test_a_start_that_fails_is_said_with_where_to_look(sandbox: Sandbox, program
 
 
 def test_uninstall_leaves_no_trace_and_may_be_repeated(sandbox: Sandbox, programs: RecordedPrograms) -> None:
-    """Issue "A day with it" 4 and 7: idempotent; the unit and its link are gone, the state stays."""
+    """Idempotent; the unit and its link are gone, the state stays."""
     sandbox.run("service", "install", "--force")
     link = unit_of(sandbox).parent / "default.target.wants/wake-bridge.service"
     link.parent.mkdir()
@@ -219,7 +219,7 @@ def test_uninstall_leaves_no_trace_and_may_be_repeated(sandbox: Sandbox, program
 
 
 def test_uninstall_removes_the_files_where_the_manager_is_gone(sandbox: Sandbox, programs: RecordedPrograms) -> None:
-    """Issue "A day with it" 7: leaving works wherever it is asked for."""
+    """Leaving works wherever it is asked for."""
     sandbox.run("service", "install", "--force")
     programs.answer("systemctl --user show-environment", status=1, complaint="no bus")
 
@@ -230,7 +230,7 @@ def test_uninstall_removes_the_files_where_the_manager_is_gone(sandbox: Sandbox,
 
 
 def test_a_unit_that_somebody_else_wrote_is_neither_replaced_nor_removed(sandbox: Sandbox) -> None:
-    """Issue "A day with it" 7: what is not ours stays; `--force` says otherwise."""
+    """What is not ours stays; `--force` says otherwise."""
     unit_of(sandbox).parent.mkdir(parents=True)
     unit_of(sandbox).write_text("[Service]\nExecStart=/bin/true\n")
 
@@ -266,7 +266,7 @@ def test_a_unit_that_somebody_else_wrote_is_neither_replaced_nor_removed(sandbox
 def test_status_tells_how_the_service_stands(
     sandbox: Sandbox, programs: RecordedPrograms, shown: str, told: dict[str, Any], words: str
 ) -> None:
-    """CONTRACT `service status`: installed, current, running, started at login; 0 in each case."""
+    """`service status`: installed, current, running, started at login; 0 in each case."""
     nothing = sandbox.ask("service", "status")
     assert (nothing["installed"], nothing["current"]) == (False, None)
     assert "not installed" in sandbox.run("service", "status").stdout
@@ -283,7 +283,7 @@ def test_status_tells_how_the_service_stands(
 
 
 def test_the_service_that_is_not_the_default_tmux_servers_is_warned_of(sandbox: Sandbox) -> None:
-    """DESIGN §9: explicit tmux socket; a service does not inherit `$TMUX`."""
+    """Explicit tmux socket; a service does not inherit `$TMUX`."""
     inside = {"TMUX": "/srv/agents.sock,1,0"}
 
     said = sandbox.run("service", "install", "--force", environment=inside).stdout
@@ -301,7 +301,7 @@ def not_loaded(programs: RecordedPrograms) -> None:
 
 
 def test_install_bootstraps_the_agent_into_the_persons_session(launchd: Launchd, programs: RecordedPrograms) -> None:
-    """Issue "A day with it" 4: `service install` for launchd agents."""
+    """`service install` for launchd agents."""
     not_loaded(programs)
 
     said = launchd.install(LAUNCH, force=False)
@@ -317,7 +317,7 @@ def test_install_bootstraps_the_agent_into_the_persons_session(launchd: Launchd,
 def test_an_agent_that_is_loaded_is_only_started_if_nothing_changed(
     launchd: Launchd, programs: RecordedPrograms
 ) -> None:
-    """Issue "A day with it" 4: idempotent."""
+    """Idempotent."""
     not_loaded(programs)
     launchd.install(LAUNCH, force=False)
     programs.answer(f"launchctl print {SERVICE}", "\tpid = 4711\n")
@@ -335,7 +335,7 @@ def test_an_agent_that_is_loaded_is_only_started_if_nothing_changed(
 def test_uninstall_unloads_the_agent_and_waits_until_it_is_gone(
     launchd: Launchd, programs: RecordedPrograms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue "A day with it" 7: `bootout` returns before the process has ended."""
+    """`bootout` returns before the process has ended."""
     not_loaded(programs)
     launchd.install(LAUNCH, force=False)
     programs.answer(f"launchctl print {SERVICE}", "\tpid = 4711\n")
@@ -356,7 +356,7 @@ def test_uninstall_unloads_the_agent_and_waits_until_it_is_gone(
 
 
 def test_without_a_session_of_the_persons_nothing_is_written(launchd: Launchd, programs: RecordedPrograms) -> None:
-    """DESIGN §9: Aqua, the session of who is logged in at the machine."""
+    """Aqua, the session of who is logged in at the machine."""
     programs.answer(f"launchctl print {DOMAIN}", status=125, complaint="Domain does not support specified action")
 
     with pytest.raises(OperationFailed, match="launchd has no session"):
@@ -367,7 +367,7 @@ def test_without_a_session_of_the_persons_nothing_is_written(launchd: Launchd, p
 
 
 def test_a_platform_without_a_manager_that_we_know_says_so() -> None:
-    """STYLE: an error says what to do now."""
+    """An error says what to do now."""
     with pytest.raises(OperationFailed, match="no service manager") as caught:
         service_manager({"HOME": "/home/me"}, platform="freebsd14")
 

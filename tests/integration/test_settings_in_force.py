@@ -1,4 +1,4 @@
-"""Issue 13, D2-D4: commands are about the daemon of their graph: where it keeps its state, and the settings it goes by."""
+"""Commands are about the daemon of their graph: where it keeps its state, and the settings it goes by."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ ANYWHERE = [
 
 @pytest.mark.parametrize("command", ANYWHERE, ids=" ".join)
 def test_a_command_goes_to_the_daemon_of_its_graph(sandbox: Sandbox, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """Issue 13, D2: `daemon.state_dir` edited while it runs must not lead into a new, empty ledger."""
+    """`daemon.state_dir` edited while it runs must not lead into a new, empty ledger."""
     elsewhere = tmp_path / "elsewhere"
     with a_daemon(sandbox) as daemon:
         edited(sandbox, f'daemon.state_dir = "{elsewhere}"')
@@ -95,7 +95,7 @@ def test_a_command_goes_to_the_daemon_of_its_graph(sandbox: Sandbox, tmp_path: P
 
 
 def test_a_pause_of_all_stops_the_daemon_that_runs(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Issue 13, D2: it exited 0, and the agent was woken."""
+    """It exited 0, and the agent was woken."""
     with a_daemon(sandbox) as daemon:
         edited(sandbox, f'daemon.state_dir = "{tmp_path / "elsewhere"}"')
         invoke(sandbox, "pause", "--all")
@@ -105,7 +105,7 @@ def test_a_pause_of_all_stops_the_daemon_that_runs(sandbox: Sandbox, tmp_path: P
 
 
 def test_a_daemon_that_does_not_say_where_its_state_is_is_not_passed_by(sandbox: Sandbox) -> None:
-    """Issue 13, D2: what cannot be done there is refused, with what to do."""
+    """What cannot be done there is refused, with what to do."""
     with GraphLock(sandbox.graph, sandbox.state_dir):
         (LOCK_DIRECTORY / f"{graph_key(sandbox.graph)}.lock").write_bytes(b"")
 
@@ -139,7 +139,7 @@ def test_without_a_daemon_the_configuration_says_where(sandbox: Sandbox, tmp_pat
 def test_what_is_about_the_daemon_works_by_its_last_good_settings(
     sandbox: Sandbox, mistake: str, command: tuple[str, ...]
 ) -> None:
-    """Issue 13, D3: a typo stopped every command with 3, while the daemon went on."""
+    """A typo stopped every command with 3, while the daemon went on."""
     with a_daemon(sandbox):
         edited(sandbox, mistake)
 
@@ -165,7 +165,7 @@ def test_what_is_about_the_daemon_works_by_its_last_good_settings(
     ids=" ".join,
 )
 def test_what_starts_a_daemon_or_sets_something_up_needs_the_file(sandbox: Sandbox, command: tuple[str, ...]) -> None:
-    """Issue 13, D3: they go on ending with 3, every mistake shown."""
+    """They go on ending with 3, every mistake shown."""
     with a_daemon(sandbox):
         edited(sandbox, TYPO)
 
@@ -213,7 +213,7 @@ EVERYTHING = Path(__file__).parents[2] / "config.example.toml"
     "text", ["", EVERYTHING.read_text(encoding="utf-8"), '[targets."@a"]\nadapter = "tmux"\npane = "a:1.0"\n']
 )
 def test_what_a_daemon_writes_down_is_what_it_goes_by(sandbox: Sandbox, text: str) -> None:
-    """Issue 13, D3: the last good settings, to the key."""
+    """The last good settings, to the key."""
     settings = moved(read(sandbox, text), sandbox.state_dir)
     settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with InstanceLock(settings.state_dir):
@@ -228,7 +228,7 @@ AFTER = "limits.storm = 4\ngraph.poll_interval = 3.0\nheartbeat.interval = 900\n
 
 
 def test_a_reload_takes_over_what_it_can_and_the_rest_waits(sandbox: Sandbox) -> None:
-    """Issue 13, D4: what is said to wait for a restart is not in force, and nothing else waits."""
+    """What is said to wait for a restart is not in force, and nothing else waits."""
     before, after = read(sandbox, BEFORE), read(sandbox, AFTER)
 
     now = taken_over(before, after)
@@ -251,7 +251,7 @@ def test_a_reload_takes_over_what_it_can_and_the_rest_waits(sandbox: Sandbox) ->
 def test_status_says_which_settings_run_and_which_wait(
     sandbox: Sandbox, line: str, refused: str, restart: tuple[str, ...], reload: tuple[str, ...]
 ) -> None:
-    """Issue 13, D4: a reload that did not take was told in the log alone."""
+    """A reload that did not take was told in the log alone."""
     with a_daemon(sandbox) as daemon:
         edited(sandbox, line)
         stand = in_force(daemon.state_dir, str(sandbox.config_file), {})

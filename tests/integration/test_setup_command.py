@@ -1,4 +1,4 @@
-"""CONTRACT `panes`, `setup`: the installed program, real panes, a HOME and a tmux directory of its own."""
+"""`panes`, `setup`: the installed program, real panes, a HOME and a tmux directory of its own."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def steps(answer: dict[str, Any]) -> dict[str, str]:
 
 
 def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(world: Playground) -> None:
-    """Issue, part 1: harness recognised, cwd, state, a name; CONTRACT: JSON lines."""
+    """Harness recognised, cwd, state, a name; JSON lines."""
     settle(world, "api", "api")
     settle(world, "web", "web").fake.shows("busy")
     world.tmux.run("new-window", "-d", "-t", "agents:", "-n", "notes", "exec sleep 600")
@@ -93,7 +93,7 @@ def test_panes_tells_for_each_pane_who_is_there_how_it_stands_and_whose_it_is(wo
 
 
 def test_panes_asks_a_daemon_that_runs_which_has_looked_already(world: Playground) -> None:
-    """Issue "One truth", Also: whoever it watches needs no second look; the others get one, which proves nothing."""
+    """Whoever it watches needs no second look; the others get one, which proves nothing."""
     settle(world, "api")
     settle(world, "new")
     world.sandbox.run("init")
@@ -118,7 +118,7 @@ def test_panes_says_why_it_sees_none(world: Playground, tmp_path: Path) -> None:
 
 
 def test_setup_gives_every_agent_an_identity_three_subscriptions_and_a_target(world: Playground) -> None:
-    """Issue, part 1: one identity per agent, `[targets]` with exact names, subscriptions for the three triggers."""
+    """One identity per agent, `[targets]` with exact names, subscriptions for the three triggers."""
     settle(world, "api", "api")
     settle(world, "web", "web")
     before = world.sandbox.config_file.read_bytes()
@@ -140,7 +140,7 @@ def test_setup_gives_every_agent_an_identity_three_subscriptions_and_a_target(wo
 
 
 def test_a_second_run_changes_nothing_and_a_new_agent_is_added(world: Playground) -> None:
-    """Issue, part 1: safe to repeat; new agents are added."""
+    """Safe to repeat; new agents are added."""
     settle(world, "api", "api")
     assert identities(world.sandbox.ask("setup", "--yes")) == {"agents:api.0": "@fake"}
     written = everything(world.sandbox)
@@ -159,7 +159,7 @@ def test_a_second_run_changes_nothing_and_a_new_agent_is_added(world: Playground
 
 
 def test_an_agent_started_anew_elsewhere_takes_its_identity_along(world: Playground) -> None:
-    """Issue, part 1: stable; what the identity is woken for is not made twice."""
+    """Stable; what the identity is woken for is not made twice."""
     first = settle(world, "api", "api")
     settle(world, "web", "web")
     world.sandbox.run("setup", "--yes")
@@ -199,7 +199,7 @@ def test_an_index_that_has_become_anothers_is_noticed_by_the_next_run(world: Pla
 
 
 def test_a_name_that_has_come_to_mean_another_agent_holds_the_wake(world: Playground) -> None:
-    """DESIGN §6.1: exactly the one pane that was meant; windows are closed and renumbered while the daemon runs."""
+    """Exactly the one pane that was meant; windows are closed and renumbered while the daemon runs."""
     first = settle(world, "api", "api")
     second = settle(world, "web", "web")
     for one in (first, second):
@@ -253,7 +253,7 @@ def wakes_its_own(world: Playground, identity: str, agent: AgentPane) -> bool:
 def test_two_agents_side_by_side_are_both_set_up_and_the_warning_says_what_makes_their_names_last(
     world: Playground,
 ) -> None:
-    """Issue 12, A4 and A1: what `panes` finds, `setup` sets up; its one warning, taken literally, is the last one."""
+    """What `panes` finds, `setup` sets up; its one warning, taken literally, is the last one."""
     first, second = side_by_side(world)
     seen = {one["pane"]: one["harness"] for one in world.sandbox.lines("panes") if one["harness"]}
 
@@ -282,7 +282,7 @@ def test_two_agents_side_by_side_are_both_set_up_and_the_warning_says_what_makes
 
 
 def test_an_index_that_moves_up_before_any_daemon_has_looked_wakes_nobody_else(world: Playground) -> None:
-    """Issue 12, A1 and A4: `setup` itself remembers the panes that it saw."""
+    """`setup` itself remembers the panes that it saw."""
     first, second = side_by_side(world)
     whose = identities(world.sandbox.ask("setup", "--yes"))
     world.tmux.run("kill-pane", "-t", first.id)
@@ -296,7 +296,7 @@ def test_an_index_that_moves_up_before_any_daemon_has_looked_wakes_nobody_else(w
 
 
 def test_an_agent_that_no_name_means_is_told_with_the_command_that_helps(world: Playground) -> None:
-    """Issue 12, A4: "no agent was found" is never said of agents that `panes` shows."""
+    """That no agent was found is never said of agents that `panes` shows."""
     settle(world, "api", "api", session="%12")
 
     refused = world.sandbox.run("setup", "--yes", expect=1)
@@ -308,7 +308,7 @@ def test_an_agent_that_no_name_means_is_told_with_the_command_that_helps(world: 
 
 @pytest.mark.parametrize("by", ["subscription", "target"])
 def test_a_name_by_index_is_warned_of_with_what_makes_it_last(world: Playground, by: str) -> None:
-    """Issue 12, A1: `subscribe`, `list` and `doctor` say it once; taken literally the warning goes and the agent stays."""
+    """`subscribe`, `list` and `doctor` say it once; taken literally the warning goes and the agent stays."""
     agent = settle(world, "api", "api", session="my work")
     settle(world, "web", "web", session="my work")
     world.sandbox.run("init")
@@ -346,7 +346,7 @@ def test_a_name_by_index_is_warned_of_with_what_makes_it_last(world: Playground,
 
 
 def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:
-    """Issue, part 1: `--dry-run` prints all and writes nothing, not even a directory."""
+    """`--dry-run` prints all and writes nothing, not even a directory."""
     settle(world, "api", "api")
     before = {str(one) for one in world.sandbox.home.rglob("*")}, everything(world.sandbox)
 
@@ -360,7 +360,7 @@ def test_dry_run_says_everything_and_writes_nothing(world: Playground) -> None:
 
 
 def test_without_a_terminal_to_ask_on_it_asks_for_yes(world: Playground) -> None:
-    """Issue, part 1: without a tty and without --yes: exit 2 with a hint."""
+    """Without a tty and without --yes: exit 2 with a hint."""
     answer = world.sandbox.run("setup", expect=2)
 
     assert "error: there is no terminal to ask on: setup" in answer.stderr
@@ -368,7 +368,7 @@ def test_without_a_terminal_to_ask_on_it_asks_for_yes(world: Playground) -> None
 
 
 def test_on_a_terminal_it_shows_the_plan_and_asks(world: Playground) -> None:
-    """Issue, part 1: shows the plan, asks; `n` writes nothing, `y` does it."""
+    """Shows the plan, asks; `n` writes nothing, `y` does it."""
     settle(world, "api", "api")
     command = " ".join(world.sandbox.command)
     before = everything(world.sandbox)
@@ -419,7 +419,7 @@ def test_where_no_agent_runs_it_says_so(world: Playground) -> None:
 
 
 def test_what_was_set_up_by_hand_is_left_alone(world: Playground) -> None:
-    """Issue, part 1: an agent that somebody is woken in keeps that identity, and nothing is written about it."""
+    """An agent that somebody is woken in keeps that identity, and nothing is written about it."""
     settle(world, "api", "api")
     world.sandbox.run("init")
     world.sandbox.enlist("@neo", "agents:api")
@@ -432,7 +432,7 @@ def test_what_was_set_up_by_hand_is_left_alone(world: Playground) -> None:
 
 
 def test_a_name_configured_by_hand_for_another_pane_is_refused(world: Playground) -> None:
-    """Issue, part 1: refuse with a clear error when a target is already configured by hand differently."""
+    """Refuse with a clear error when a target is already configured by hand differently."""
     settle(world, "api", "api")
     with world.sandbox.config_file.open("a") as stream:
         stream.write('\n[targets."@fake"]\npane = "work:7.0"\n')
@@ -446,7 +446,7 @@ def test_a_name_configured_by_hand_for_another_pane_is_refused(world: Playground
 
 
 def test_a_graph_of_another_program_is_not_written_without_being_told_to(world: Playground) -> None:
-    """CONTRACT: a foreign graph needs `--foreign`, else exit 7; nothing is half done."""
+    """A foreign graph needs `--foreign`, else exit 7; nothing is half done."""
     settle(world, "api", "api")
     foreign = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
     world.sandbox.graph.parent.mkdir(parents=True)
@@ -462,7 +462,7 @@ def test_a_graph_of_another_program_is_not_written_without_being_told_to(world: 
 
 
 def test_what_it_wrote_is_recorded_for_uninstall(world: Playground) -> None:
-    """Issue, part 7: what setup wrote can be undone; the record is the owner's alone."""
+    """What setup wrote can be undone; the record is the owner's alone."""
     settle(world, "api", "api")
     world.sandbox.run("setup", "--yes")
 
@@ -481,7 +481,7 @@ def test_what_it_wrote_is_recorded_for_uninstall(world: Playground) -> None:
 
 
 def test_on_a_clean_machine_configuration_and_graph_are_made_first(world: Playground) -> None:
-    """Issue, part 1: `init` if needed; the record knows which files and directories were not there."""
+    """`init` if needed; the record knows which files and directories were not there."""
     settle(world, "api", "api", session="agents")
     world.sandbox.config_file.unlink()
     world.sandbox.config_file.parent.rmdir()
@@ -495,7 +495,7 @@ def test_on_a_clean_machine_configuration_and_graph_are_made_first(world: Playgr
 
 
 def test_a_daemon_that_runs_takes_the_targets_over_at_once(world: Playground) -> None:
-    """Issue, part 6: targets are taken over without restart; the wake arrives."""
+    """Targets are taken over without restart; the wake arrives."""
     agent = settle(world, "api", "api")
     world.sandbox.run("init")
     daemon = world.sandbox.daemon()
@@ -557,14 +557,14 @@ def test_a_target_that_was_taken_out_is_restored_with_what_the_person_had_chosen
 
 
 def test_the_json_plan_is_one_object(world: Playground) -> None:
-    """CONTRACT: with `--json` stdout holds only JSON, one object."""
+    """With `--json` stdout holds only JSON, one object."""
     settle(world, "api", "api")
     (line,) = world.sandbox.run("--json", "setup", "--dry-run").stdout.splitlines()
     assert set(json.loads(line)) >= {"written", "told", "config", "graph", "triggers", "agents", "files"}
 
 
 def test_what_agents_must_be_told_is_shown_and_written_only_on_request(world: Playground) -> None:
-    """Issue, part 1: prints, and on request writes, the instructions; a second run finds them there."""
+    """Prints, and on request writes, the instructions; a second run finds them there."""
     settle(world, "api", "api")
     file = world.sandbox.home / "api/AGENTS.md"
     file.write_bytes(b"# My project\n")
@@ -590,7 +590,7 @@ def test_what_agents_must_be_told_is_shown_and_written_only_on_request(world: Pl
 
 
 def test_setup_behind_head_does_what_was_asked(world: Playground) -> None:
-    """Issue 13, D6: `setup --yes | head` wrote nothing, for its first table had no reader."""
+    """`setup --yes | head` wrote nothing, for its first table had no reader."""
     settle(world, "api", "api")
     box = world.sandbox
     read_end, write_end = os.pipe()
@@ -613,7 +613,7 @@ def test_setup_behind_head_does_what_was_asked(world: Playground) -> None:
 
 
 def test_a_file_that_is_new_in_a_repository_is_said_first_and_hidden_on_request(world: Playground) -> None:
-    """Issue 13: `setup` leaves an untracked file in a repository: said before, and by --git-exclude not shown by git."""
+    """`setup` leaves an untracked file in a repository: said before, and by --git-exclude not shown by git."""
     settle(world, "api", "api")
     repository = world.sandbox.home / "api"
     subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
@@ -640,7 +640,7 @@ def untracked(repository: Path) -> list[str]:
 
 
 def test_hooks_of_an_earlier_version_are_updated(world: Playground) -> None:
-    """Issue 13: what was installed in the old form, which complains once the program is gone, is brought up to date."""
+    """What was installed in the old form, which complains once the program is gone, is brought up to date."""
     settle(world, "api", "api")
     box = world.sandbox
     box.run("setup", "--yes")

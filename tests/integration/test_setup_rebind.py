@@ -1,4 +1,4 @@
-"""`setup --rebind`: one question for all whose pane nobody can tell (issue 12 A1)."""
+"""`setup --rebind`: one question for all whose pane nobody can tell."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def reachable(world: Playground) -> dict[str, Any]:
 
 
 def test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end(world: Playground) -> None:
-    """Issue 12 A1: it lists identities and live agents, proposes, and what a person answers counts from then on."""
+    """It lists identities and live agents, proposes, and what a person answers counts from then on."""
     settled(world)
     first, second = restarted(world)
     world.sandbox.daemon()
@@ -83,7 +83,7 @@ def test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end(world:
 
 
 def test_yes_takes_only_what_is_certain(world: Playground) -> None:
-    """Issue 12 A1: `--yes` takes only the unambiguous ones; twins are left, and nothing is guessed."""
+    """`--yes` takes only the unambiguous ones; twins are left, and nothing is guessed."""
     settled(world)
     restarted(world)
 

@@ -59,7 +59,7 @@ def read_all(graph: SqliteGraph, since: int = 0, limit: int = 1000) -> tuple[lis
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])
 def test_the_real_graph_reads_the_same_in_pages_of_any_size(tmp_path: Path, limit: int) -> None:
-    """DESIGN §2: gaps and page borders change nothing; irrelevant rows are dismissed inside SQLite."""
+    """Gaps and page borders change nothing; irrelevant rows are dismissed inside SQLite."""
     shutil.copyfile(REAL, tmp_path / "real.sqlite")
     graph = SqliteGraph(tmp_path / "real.sqlite")
     entries, broken = read_all(graph, limit=limit)
@@ -86,7 +86,7 @@ def test_the_real_graph_reads_the_same_in_pages_of_any_size(tmp_path: Path, limi
 
 
 def test_a_page_says_how_far_it_reaches_and_what_stands_there(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: the row at the cursor is what an epoch is known by."""
+    """The row at the cursor is what an epoch is known by."""
     core.noise(10)
     page = graph.read_after(LogId(0), 1000)
     assert (page.upto, page.examined) == (core.tip(), core.tip())
@@ -97,7 +97,7 @@ def test_a_page_says_how_far_it_reaches_and_what_stands_there(core: MemoryCore, 
 
 
 def test_bounds_remember_what_was_pruned(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: AUTOINCREMENT goes on after deletes."""
+    """AUTOINCREMENT goes on after deletes."""
     tip = core.tip()
     assert (graph.bounds().lowest, graph.bounds().highest) == (1, tip)
     core.prune(2)
@@ -107,7 +107,7 @@ def test_bounds_remember_what_was_pruned(core: MemoryCore, graph: SqliteGraph) -
 
 
 def test_an_old_file_without_owners_and_events_is_read(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: older files lack `user_id`, newer ones have the event columns: probe."""
+    """Older files lack `user_id`, newer ones have the event columns: probe."""
     old = sqlite3.connect(path)
     old.executescript(
         "CREATE TABLE Nodes(id TEXT PRIMARY KEY, data TEXT); CREATE TABLE Edges(id TEXT PRIMARY KEY, source TEXT,"
@@ -125,7 +125,7 @@ def test_an_old_file_without_owners_and_events_is_read(path: Path, graph: Sqlite
 
 
 def test_typed_rows_come_with_payload_and_message(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: `task_state_changed` carries a snapshot; filters look at the message beside it."""
+    """`task_state_changed` carries a snapshot; filters look at the message beside it."""
     assert graph.bounds().highest > 0
     for statement in EVENT_COLUMNS.strip().splitlines():
         core.sql(statement)
@@ -142,7 +142,7 @@ def test_typed_rows_come_with_payload_and_message(core: MemoryCore, graph: Sqlit
 
 
 def test_what_was_deleted_is_told_where_it_matters(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: a delete row points at what no longer exists; a removed subscription must still be heard of."""
+    """A delete row points at what no longer exists; a removed subscription must still be heard of."""
     subscription_id = core.subscribe("@a")
     message_id = core.send("@b", "@a", "deleted later")
     core.identity("@gone")
@@ -157,7 +157,7 @@ def test_what_was_deleted_is_told_where_it_matters(core: MemoryCore, graph: Sqli
 
 
 def test_the_census_is_of_one_instant(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: at a new epoch every task's state goes with the cursor."""
+    """At a new epoch every task's state goes with the cursor."""
     core.send("@b", "@a", 'no task, though it says "task" and MESSAGE')
     task_id = core.give_task("@b", "@a", "a task")
     census = graph.census()
@@ -166,7 +166,7 @@ def test_the_census_is_of_one_instant(core: MemoryCore, graph: SqliteGraph) -> N
 
 
 def test_a_version_moves_with_commits_of_others_only(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: `PRAGMA data_version` on a held connection is the truth; a roll-back is no change."""
+    """`PRAGMA data_version` on a held connection is the truth; a roll-back is no change."""
     seen = graph.version()
     graph.read_after(LogId(0), 10)
     assert graph.version() == seen
@@ -179,7 +179,7 @@ def test_a_version_moves_with_commits_of_others_only(core: MemoryCore, graph: Sq
 
 
 def test_two_openings_never_look_like_one_version(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: data_version starts anew on each connection; two of them may agree by chance."""
+    """`data_version` starts anew on each connection; two of them may agree by chance."""
     versions = set()
     for _ in range(5):
         graph.reopen()
@@ -189,7 +189,7 @@ def test_two_openings_never_look_like_one_version(core: MemoryCore, graph: Sqlit
 
 
 def test_read_state_is_the_edges_first_and_the_nodes_second(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: a broadcast is read per recipient, direct mail by its node; archived counts as read."""
+    """A broadcast is read per recipient, direct mail by its node; archived counts as read."""
     direct = core.send("@b", "@a", "direct")
     broadcast = core.send("@b", "AGENT:*", "broadcast", ["@a", "@c"])
     bare = core.send("@b", "AGENT:*", "audience not recorded")
@@ -212,7 +212,7 @@ def test_read_state_is_the_edges_first_and_the_nodes_second(core: MemoryCore, gr
 
 
 def test_unread_mail_is_listed_oldest_first(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: what `inbox` prints and a wake counts are the same messages."""
+    """What `inbox` prints and a wake counts are the same messages."""
     late = core.send("@b", "@a", "late", sentAt="2026-03-01T00:00:00.000Z")
     early = core.send("@b", "@a", "early", sentAt="2026-02-01T00:00:00.000+01:00")
     broadcast = core.send("@b", "AGENT:*", "broadcast", ["@a"], sentAt="2026-04-01T00:00:00.000Z")
@@ -228,7 +228,7 @@ def test_unread_mail_is_listed_oldest_first(core: MemoryCore, graph: SqliteGraph
 
 
 def test_recent_mail_is_found_by_its_own_time(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: a look-back goes by `sentAt`, not by where the row stands."""
+    """A look-back goes by `sentAt`, not by where the row stands."""
     now = datetime.now(UTC)
     core.send("@b", "@a", "old", sentAt=f"{now - timedelta(hours=2):%Y-%m-%dT%H:%M:%S.000Z}")
     zoned = (now - timedelta(minutes=5)).astimezone().isoformat()
@@ -241,7 +241,7 @@ def test_recent_mail_is_found_by_its_own_time(core: MemoryCore, graph: SqliteGra
 
 
 def test_which_edges_are_left(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §3: a permission withdrawn meanwhile needs no wake."""
+    """A permission withdrawn meanwhile needs no wake."""
     kept, gone = core.grant("@a", "@b"), core.grant("@a", "@c")
     core.sql("DELETE FROM Edges WHERE id = ?", gone)
     assert graph.edges_present([kept, gone, "never"]) == {kept}
@@ -249,7 +249,7 @@ def test_which_edges_are_left(core: MemoryCore, graph: SqliteGraph) -> None:
 
 
 def test_subscriptions_and_identities_are_found_by_label(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: nodes carry `label`; what merely mentions one is none."""
+    """Nodes carry `label`; what merely mentions one is none."""
     subscription_id = core.subscribe("@a")
     core.put("NOTE:1", "NOTE", {"text": "WAKE_SUBSCRIPTION"})
     core.put("@note", "NOTE", {})
@@ -264,7 +264,7 @@ def test_subscriptions_and_identities_are_found_by_label(core: MemoryCore, graph
 
 
 def test_only_a_graph_of_our_own_is_embedded(tmp_path: Path, core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §1: embedded means made by `wake-bridge init`, told by the application_id."""
+    """Embedded means made by `wake-bridge init`, told by the application_id."""
     assert core.tip()
     assert not graph.is_embedded()
     create_embedded_graph(tmp_path / "own.sqlite", now_text())
@@ -274,7 +274,7 @@ def test_only_a_graph_of_our_own_is_embedded(tmp_path: Path, core: MemoryCore, g
 
 
 def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
-    """DESIGN §2: the URI is percent-encoded."""
+    """The URI is percent-encoded."""
     directory = tmp_path / "a b?c#d%41&e=ü;'"
     directory.mkdir()
     MemoryCore.create(directory / "graph ?mode=rw.sqlite", ["@a"]).close()
@@ -285,7 +285,7 @@ def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
 
 
 def test_nothing_can_be_written(core: MemoryCore, graph: SqliteGraph) -> None:
-    """DESIGN §2: `mode=ro` and `query_only`."""
+    """`mode=ro` and `query_only`."""
     assert core.tip()
     with pytest.raises(SourceUnavailable, match="readonly"):
         graph._source.query("DELETE FROM GraphLog")
@@ -303,7 +303,7 @@ def complaint(path: Path) -> SourceError:
 
 
 def test_a_missing_file_is_said_to_be(tmp_path: Path) -> None:
-    """CONTRACT: exit 4 with what to do."""
+    """Exit 4 with what to do."""
     for path in (tmp_path / "none.sqlite", tmp_path / "none/none.sqlite"):
         error = complaint(path)
         assert isinstance(error, SourceMissing)
@@ -312,7 +312,7 @@ def test_a_missing_file_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_what_is_no_graph_is_said_to_be(tmp_path: Path) -> None:
-    """CONTRACT: a text file, an empty file, a directory, a pipe, a database of something else."""
+    """A text file, an empty file, a directory, a pipe, a database of something else."""
     (tmp_path / "text").write_text("dear graph\n" * 100)
     (tmp_path / "empty").touch()
     (tmp_path / "directory").mkdir()
@@ -330,7 +330,7 @@ def test_what_is_no_graph_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_unreadable_for_now(tmp_path: Path) -> None:
-    """DESIGN §2: it may be a copy under way, so it is looked at again."""
+    """It may be a copy under way, so it is looked at again."""
     shutil.copyfile(REAL, tmp_path / "damaged.sqlite")
     with (tmp_path / "damaged.sqlite").open("r+b") as file:
         file.seek(100)
@@ -363,7 +363,7 @@ def look_as_somebody_else(path: Path) -> str:
 
 
 def test_a_read_only_directory_without_an_index_says_what_is_needed(tmp_path: Path) -> None:
-    """DESIGN §2: `mode=ro` needs an existing `-shm` or a writable directory: say so in the error."""
+    """`mode=ro` needs an existing `-shm` or a writable directory: say so in the error."""
     for parent in (tmp_path, *tmp_path.parents[:3]):  # parallel workers have one directory more
         parent.chmod(0o755)
     path = tmp_path / "closed" / "graph.sqlite"
@@ -386,7 +386,7 @@ def test_a_read_only_directory_without_an_index_says_what_is_needed(tmp_path: Pa
 def test_a_page_of_endless_messages_is_cut_short(
     core: MemoryCore, graph: SqliteGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §2: whole pages, and yet bounded memory: a cut page says that there is more."""
+    """Whole pages, and yet bounded memory: a cut page says that there is more."""
     sent = [core.send("@b", "@a", "s" * 100_000) for _ in range(10)]
     monkeypatch.setattr(change_log, "PAGE_BYTES", 250_000)
     page = graph.read_after(LogId(0), 1000)
@@ -398,7 +398,7 @@ def test_a_page_of_endless_messages_is_cut_short(
 
 
 def test_presence_rows_are_read_while_they_are_recent(graph: SqliteGraph, core: MemoryCore) -> None:
-    """DESIGN §5: each start of a server leaves one, most of them of long ago; a broken one harms nobody."""
+    """Each start of a server leaves one, most of them of long ago; a broken one harms nobody."""
     old, new = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:09.000Z"
     for boot, seen in (("1", old), ("2", new)):
         core.put(f"HARNESS_PRESENCE:@a:{boot}", "HARNESS_PRESENCE", {"agentIdentity": "@a", "lastSeenAt": seen})

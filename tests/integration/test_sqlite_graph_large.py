@@ -47,7 +47,7 @@ def page(graph: SqliteGraph, since: int) -> tuple[dict[str, Any], list[str]]:
 
 
 def test_mail_that_is_too_large_is_told_by_its_edges_and_its_beginning(core: MemoryCore, graph: SqliteGraph) -> None:
-    """Issue 12 C2: the wake must not vanish; who wrote to whom, when, and about what is known without the body."""
+    """The wake must not vanish; who wrote to whom, when, and about what is known without the body."""
     since = core.tip()
     before, large, after = (core.send(B, A, name, bodyText=text) for name, text in (("1", ""), ("2", HUGE), ("3", "")))
     found, broken = page(graph, since)
@@ -168,7 +168,7 @@ def test_a_json_that_breaks_off_says_what_it_said_before(
 
 
 def test_a_view_is_no_graph(core: MemoryCore, graph: SqliteGraph, tmp_path: Path) -> None:
-    """Issue 12 D4: a view computes what it likes, for as long as it likes."""
+    """A view computes what it likes, for as long as it likes."""
     core.sql("ALTER TABLE Nodes RENAME TO Kept")
     core.sql(f"CREATE VIEW Nodes AS {LONG_VIEW}")
     with pytest.raises(SourceNotAGraph, match="its Nodes is a view"):
@@ -180,7 +180,7 @@ def test_a_view_is_no_graph(core: MemoryCore, graph: SqliteGraph, tmp_path: Path
 def test_a_question_without_end_is_ended_and_said(
     core: MemoryCore, graph: SqliteGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 12 D4: by processor time, so that a slow disk or a busy machine ends nothing; the next question is answered."""
+    """By processor time, so that a slow disk or a busy machine ends nothing; the next question is answered."""
     monkeypatch.setattr(bounds, "SECONDS_AT_LEAST", 0.05)
     tip = graph.bounds().highest
     with GraphFile(tmp_path / "graph.sqlite") as file, pytest.raises(SourceUnavailable, match="processor time") as told:

@@ -40,7 +40,7 @@ def tip_of(connection: sqlite3.Connection) -> int:
 
 
 def test_an_immutable_connection_does_not_see_the_wal(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: never `immutable=1` on a live file."""
+    """Never `immutable=1` on a live file."""
     with MemoryCoreProcess(path) as core:
         tip = core.do("noise", 10) or core.do("tip")
         blind = connect(path, "immutable=1")
@@ -50,7 +50,7 @@ def test_an_immutable_connection_does_not_see_the_wal(path: Path, graph: SqliteG
 
 
 def test_closing_the_file_by_path_makes_a_reader_deaf(path: Path) -> None:
-    """DESIGN §2: POSIX drops all locks of the process on a file when any descriptor of it is closed."""
+    """POSIX drops all locks of the process on a file when any descriptor of it is closed."""
     reader = connect(path)
     with MemoryCoreProcess(path) as core:
         assert tip_of(reader) == core.do("tip")
@@ -68,7 +68,7 @@ def test_closing_the_file_by_path_makes_a_reader_deaf(path: Path) -> None:
 
 
 def test_our_reader_hears_again_with_all_its_siblings(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: the index that our locks would protect is another one now, so both connections are opened anew."""
+    """The index that our locks would protect is another one now, so both connections are opened anew."""
     sibling = SqliteGraph(path)
     with MemoryCoreProcess(path) as core:
         assert graph.bounds().highest == sibling.bounds().highest == core.do("tip")
@@ -83,7 +83,7 @@ def test_our_reader_hears_again_with_all_its_siblings(path: Path, graph: SqliteG
 
 
 def test_a_deafness_kept_alive_by_another_connection_is_tried_again(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: what is outside the family keeps the deleted index mapped; Linux shows it."""
+    """What is outside the family keeps the deleted index mapped; Linux shows it."""
     outsider = connect(path)
     with MemoryCoreProcess(path) as core:
         assert graph.bounds().highest == tip_of(outsider) == core.do("tip")
@@ -98,7 +98,7 @@ def test_a_deafness_kept_alive_by_another_connection_is_tried_again(path: Path, 
 
 
 def test_a_replaced_file_keeps_answering_from_the_old_one(path: Path, graph: SqliteGraph, tmp_path: Path) -> None:
-    """DESIGN §2: no error, ever; only the inode tells."""
+    """No error, ever; only the inode tells."""
     old = connect(path)
     before = graph.version()
     tip = tip_of(old)
@@ -119,7 +119,7 @@ def test_a_replaced_file_keeps_answering_from_the_old_one(path: Path, graph: Sql
 def test_a_backup_copied_over_the_file_is_another_version(
     path: Path, graph: SqliteGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §2: its inode is the old one and nothing was committed: only the file's own write tells, and opening it anew."""
+    """Its inode is the old one and nothing was committed: only the file's own write tells, and opening it anew."""
     monkeypatch.setattr("wake_bridge.storage.graph.source.REOPEN_AGAIN_AFTER", -1)
     with MemoryCore.create(tmp_path / "other.sqlite") as other:
         other.noise(50)
@@ -136,7 +136,7 @@ def test_a_backup_copied_over_the_file_is_another_version(
 
 
 def test_one_broken_row_fails_an_unguarded_query_and_not_ours(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: SQLite evaluates `json_extract` for the whole statement."""
+    """SQLite evaluates `json_extract` for the whole statement."""
     with MemoryCore(path) as core:
         core.sql("INSERT INTO Nodes(id, data) VALUES ('MESSAGE:broken', '{broken')")
         core.send("@a", "@b", "whole")
@@ -150,7 +150,7 @@ def test_one_broken_row_fails_an_unguarded_query_and_not_ours(path: Path, graph:
 
 
 def test_a_text_that_is_not_utf8_fails_a_plain_fetch_and_not_ours(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: a broken row is one entry, never the whole page."""
+    """A broken row is one entry, never the whole page."""
     with MemoryCore(path) as core:
         core.sql(
             "INSERT INTO Nodes(id, data) VALUES ('MESSAGE:latin', CAST(? AS TEXT))", b'{"label":"MESSAGE","x":"\xe9"}'
@@ -165,7 +165,7 @@ def test_a_text_that_is_not_utf8_fails_a_plain_fetch_and_not_ours(path: Path, gr
 
 
 def test_a_half_read_cursor_blocks_checkpoints_and_ours_does_not(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: whole pages are fetched at once; `in_transaction` would not show a held one."""
+    """Whole pages are fetched at once; `in_transaction` would not show a held one."""
     with MemoryCoreProcess(path) as core:
         core.do("noise", 100)
         holder = connect(path)
@@ -184,7 +184,7 @@ def test_a_half_read_cursor_blocks_checkpoints_and_ours_does_not(path: Path, gra
 
 
 def test_a_new_connections_data_version_may_equal_the_last_ones(path: Path, graph: SqliteGraph) -> None:
-    """DESIGN §2: it is comparable on a held connection only."""
+    """It is comparable on a held connection only."""
     first = connect(path)
     first.execute(TIP).fetchone()
     version = first.execute("PRAGMA data_version").fetchone()
@@ -201,7 +201,7 @@ def test_a_new_connections_data_version_may_equal_the_last_ones(path: Path, grap
 
 
 def test_a_crashed_writers_wal_is_read_and_left_alone(path: Path, tmp_path: Path) -> None:
-    """DESIGN §2: a read-only connection neither checkpoints nor deletes what a crash left."""
+    """A read-only connection neither checkpoints nor deletes what a crash left."""
     with MemoryCore(path) as core:
         core.noise(20)
         for ending in ("", "-wal"):

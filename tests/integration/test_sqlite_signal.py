@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("make", KINDS)
 async def test_a_commit_of_another_process_is_hinted_at(path: Path, make: Make) -> None:
-    """DESIGN §2: watch the directory; a commit appends to the WAL."""
+    """Watch the directory; a commit appends to the WAL."""
     complaints: list[str] = []
     signal = make(path, complaints.append)
     with MemoryCoreProcess(path) as core:
@@ -62,7 +62,7 @@ def touch(path: Path) -> None:
 
 @pytest.mark.parametrize("make", KINDS)
 async def test_reading_gives_no_hints(path: Path, make: Make) -> None:
-    """DESIGN §2: a reader on a held connection must not wake itself."""
+    """A reader on a held connection must not wake itself."""
     graph = SqliteGraph(path)
     with MemoryCore(path) as core:
         core.noise(1)
@@ -81,7 +81,7 @@ async def test_reading_gives_no_hints(path: Path, make: Make) -> None:
 async def test_a_directory_that_cannot_be_watched_is_reported_once_and_never_hinted_at(
     tmp_path: Path, make: Make
 ) -> None:
-    """DESIGN §2: only a hint: without one the tail looks every `poll_interval`."""
+    """Only a hint: without one the tail looks every `poll_interval`."""
     complaints: list[str] = []
     signal = make(tmp_path / "none/graph.sqlite", complaints.append)
     await signal.wait(0.1)
@@ -96,7 +96,7 @@ async def test_a_directory_that_cannot_be_watched_is_reported_once_and_never_hin
 async def test_a_directory_that_comes_back_is_watched_again(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §2: the graph may be away for a while."""
+    """The graph may be away for a while."""
     monkeypatch.setattr(inotify_signal, "RETRY_AFTER", 0.0)
     directory = tmp_path / "later"
     signal = InotifySignal(directory / "graph.sqlite", print)
@@ -115,7 +115,7 @@ def fill(path: Path, directory: Path) -> None:
 
 
 async def test_a_link_leads_to_the_files_own_directory(path: Path, tmp_path: Path) -> None:
-    """DESIGN §2: SQLite keeps the WAL beside the file itself, not beside the link."""
+    """SQLite keeps the WAL beside the file itself, not beside the link."""
     elsewhere = link_to(path, tmp_path / "elsewhere")
     signal = signal_for(elsewhere, print, enabled=True)
     with MemoryCore(path) as core:
@@ -133,7 +133,7 @@ def link_to(path: Path, directory: Path) -> Path:
 
 
 async def test_hints_can_be_had_or_not(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CONTRACT `graph.watch`; DESIGN §2: macOS reports no WAL writes."""
+    """`graph.watch` gives hints; macOS reports no WAL writes."""
     assert isinstance(signal_for(path, print, enabled=False), SilentSignal)
     for platform, kind in (("darwin", SilentSignal), ("linux", InotifySignal), ("freebsd14", WatchfilesSignal)):
         monkeypatch.setattr(sys, "platform", platform)
@@ -141,7 +141,7 @@ async def test_hints_can_be_had_or_not(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_without_hints_nothing_is_missed(path: Path, tmp_path: Path) -> None:
-    """DESIGN §2: watchfiles is only a hint and never gates a read."""
+    """Watchfiles is only a hint and never gates a read."""
     with MemoryCoreProcess(path) as core:
         core.do("subscribe", "@a")
         async with TailRig(path, tmp_path / "state", hints=False, poll_interval=0.2) as rig:
@@ -155,7 +155,7 @@ async def test_without_hints_nothing_is_missed(path: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("make", KINDS)
 async def test_a_new_watch_hints_at_what_it_may_have_missed(path: Path, make: Make) -> None:
-    """DESIGN §2: between the last look and the start of the watch something may have been written."""
+    """Between the last look and the start of the watch something may have been written."""
     signal = make(path, print)
     assert await signal.wait(5)
     assert not await signal.wait(0.2)
@@ -164,7 +164,7 @@ async def test_a_new_watch_hints_at_what_it_may_have_missed(path: Path, make: Ma
 
 @LINUX
 async def test_with_hints_nobody_waits_for_the_next_look(path: Path, tmp_path: Path) -> None:
-    """DESIGN §2: after a hint look at once, and at 5, 20 and 60 ms."""
+    """After a hint look at once, and at 5, 20 and 60 ms."""
     with MemoryCoreProcess(path) as core:
         core.do("subscribe", "@a")
         async with TailRig(path, tmp_path / "state", poll_interval=30) as rig:
@@ -177,7 +177,7 @@ async def test_with_hints_nobody_waits_for_the_next_look(path: Path, tmp_path: P
 
 
 async def test_a_poke_is_as_good_as_a_hint(path: Path, tmp_path: Path) -> None:
-    """DESIGN §3: commands that changed something poke the daemon."""
+    """Commands that changed something poke the daemon."""
     with MemoryCoreProcess(path) as core:
         core.do("subscribe", "@a")
         async with TailRig(path, tmp_path / "state", hints=False, poll_interval=30) as rig:

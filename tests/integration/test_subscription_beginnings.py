@@ -59,7 +59,7 @@ def test_what_list_shows_is_what_the_other_commands_take(environment: Mapping[st
 
 
 def test_a_beginning_that_two_have_means_neither(tmp_path: Path) -> None:
-    """CONTRACT exit 8: nothing is changed on a guess, and the whole id of one that begins another means itself."""
+    """Exit 8: nothing is changed on a guess, and the whole id of one that begins another means itself."""
     core = MemoryCore.create(tmp_path / "graph.sqlite", ["@bob"])
     for name in ("WAKE_SUB:aa1", "WAKE_SUB:aa12", "sub-of-others"):
         core.put(name, "WAKE_SUBSCRIPTION", {"agentIdentity": "@bob"})

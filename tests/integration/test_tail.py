@@ -58,7 +58,7 @@ def subjects(events: list[WakeEvent]) -> list[tuple[str, str]]:
 
 
 async def test_what_the_graph_held_before_wakes_nobody(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §2: a first start goes to the tip; mail from before is old."""
+    """A first start goes to the tip; mail from before is old."""
     async with TailRig(graph, tmp_path / "state") as rig:
         await rig.reaches(core.do("tip"))
         assert rig.ledger.recorded == []
@@ -66,7 +66,7 @@ async def test_what_the_graph_held_before_wakes_nobody(graph: Path, core: Memory
 
 
 async def test_old_content_written_again_wakes_nobody(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §3: an old fact at a new log position is judged by `sentAt`, with one hour."""
+    """An old fact at a new log position is judged by `sentAt`, with one hour."""
     hours_ago = datetime.now(UTC) - timedelta(hours=3)
     async with TailRig(graph, tmp_path / "state") as rig:
         for (message_id,) in core.do("sql", "SELECT id FROM Nodes WHERE id LIKE 'MESSAGE:%'"):
@@ -83,7 +83,7 @@ async def test_old_content_written_again_wakes_nobody(graph: Path, core: MemoryC
 async def test_old_content_rewritten_while_nobody_looked_wakes_nobody(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §3: that the row is newer than its fact is known after a restart too, by the time of `lastSyncId`."""
+    """That the row is newer than its fact is known after a restart too, by the time of `lastSyncId`."""
     old = f"{datetime.now(UTC) - timedelta(hours=3):%Y-%m-%dT%H:%M:%S.000Z}"
     message_id = core.do("send", GPT, ADA, "from before", sentAt=old)
     async with TailRig(graph, tmp_path / "state") as rig:
@@ -132,7 +132,7 @@ async def test_where_the_first_rows_are_pruned_a_young_ledger_cannot_tell_new_ma
 async def test_mail_sent_while_the_daemon_was_down_wakes_when_it_is_back(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: the cursor stays where it was, and a live cursor may be days behind."""
+    """The cursor stays where it was, and a live cursor may be days behind."""
     async with TailRig(graph, tmp_path / "state") as rig:
         await rig.reaches(core.do("tip"))
     sent = [core.do("send", GPT, ADA, f"while you were away {number}") for number in range(3)]
@@ -142,7 +142,7 @@ async def test_mail_sent_while_the_daemon_was_down_wakes_when_it_is_back(
 
 
 async def test_real_shaped_mail_wakes_exactly_once(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §3: one message wakes an identity once, however many rows mention it."""
+    """One message wakes an identity once, however many rows mention it."""
     async with TailRig(graph, tmp_path / "state") as rig:
         message_id = core.do("send", GPT, ADA, "Review request", priority="high")
         await rig.until(lambda: bool(rig.woken))
@@ -162,7 +162,7 @@ async def test_real_shaped_mail_wakes_exactly_once(graph: Path, core: MemoryCore
 async def test_a_broadcast_wakes_its_audience_once_and_never_its_sender(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: SENT_TO → AGENT:* commits before the DELIVERED_TO edges; the match waits 250 ms for them."""
+    """SENT_TO → AGENT:* commits before the DELIVERED_TO edges; the match waits 250 ms for them."""
     audience = [agent for agent in AGENTS if agent != GPT]
     async with TailRig(graph, tmp_path / "state") as rig:
         core.start("send", GPT, "AGENT:*", "[lane-claim] mine", audience, pause=0.2)
@@ -179,7 +179,7 @@ async def test_a_broadcast_wakes_its_audience_once_and_never_its_sender(
 async def test_a_broadcast_whose_audience_is_recorded_reaches_nobody_else(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: SENT_TO → AGENT:* counts only without any DELIVERED_TO."""
+    """SENT_TO → AGENT:* counts only without any DELIVERED_TO."""
     async with TailRig(graph, tmp_path / "state", hints=False, poll_interval=0.5) as rig:
         await rig.reaches(core.do("tip"))
         core.do("send", GEMINI, "AGENT:*", "for gpt alone", [GPT])
@@ -189,7 +189,7 @@ async def test_a_broadcast_whose_audience_is_recorded_reaches_nobody_else(
 
 
 async def test_mail_to_oneself_waits_for_the_next_turn(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §2: self-mail is `next_turn`, unless the subscription asks for one of its tags."""
+    """Self-mail is `next_turn`, unless the subscription asks for one of its tags."""
     tagged = {"taggedConcepts": ["concept:sunset-protocol-handover"]}
     async with TailRig(graph, tmp_path / "state") as rig:
         core.do("send", ADA, ADA, "note to self")
@@ -203,7 +203,7 @@ async def test_mail_to_oneself_waits_for_the_next_turn(graph: Path, core: Memory
 async def test_a_grant_wakes_the_grantee_and_names_the_granter(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: permission edges run grantee → granter."""
+    """Permission edges run grantee → granter."""
     async with TailRig(graph, tmp_path / "state") as rig:
         edge_id = core.do("grant", ADA, GPT, "CAN_READ_INBOX_OF")
         await rig.until(lambda: bool(rig.woken))
@@ -219,7 +219,7 @@ async def test_a_grant_wakes_the_grantee_and_names_the_granter(
 async def test_a_pulse_wakes_an_identity_with_three_subscriptions_once(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: a pulse wakes once per identity."""
+    """A pulse wakes once per identity."""
     said = {"source": "idle-out-nudge", "reason": "idle 20m", "nextAction": "claim a lane"}
     encoded = base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
     async with TailRig(graph, tmp_path / "state") as rig:
@@ -242,7 +242,7 @@ def moves_of(events: list[WakeEvent]) -> list[tuple[str, str, str]]:
 async def test_each_move_of_a_task_is_told_to_the_other_side_once(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path, columns: str
 ) -> None:
-    """DESIGN §2: transitions come from typed rows, or are derived from the last known state; never from both."""
+    """Transitions come from typed rows, or are derived from the last known state; never from both."""
     if columns != "three columns":
         with_event_columns(graph)
     typed = columns == "typed rows"
@@ -263,7 +263,7 @@ async def test_each_move_of_a_task_is_told_to_the_other_side_once(
 async def test_moves_made_while_the_daemon_was_down_are_told_as_the_net_one(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: while the daemon is down only the net transition is known."""
+    """While the daemon is down only the net transition is known."""
     async with TailRig(graph, tmp_path / "state") as rig:
         task_id = core.do("give_task", ADA, GPT, "fix the cursor")
         await rig.reaches(core.do("tip"))
@@ -275,7 +275,7 @@ async def test_moves_made_while_the_daemon_was_down_are_told_as_the_net_one(
 
 
 async def test_an_expired_task_is_told_to_both(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §2: the sweeper expires, and is nobody's move."""
+    """The sweeper expires, and is nobody's move."""
     async with TailRig(graph, tmp_path / "state") as rig:
         task_id = core.do("give_task", ADA, GPT, "too late")
         await rig.until(lambda: bool(rig.woken))
@@ -287,7 +287,7 @@ async def test_an_expired_task_is_told_to_both(graph: Path, core: MemoryCoreProc
 async def test_a_subscription_counts_from_its_row_and_no_longer_than_its_node(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: a subscription is re-read when its row appears in the log."""
+    """A subscription is re-read when its row appears in the log."""
     async with TailRig(graph, tmp_path / "state") as rig:
         core.do("send", ADA, GRACE, "nobody listens yet")
         await rig.reaches(core.do("tip"))
@@ -309,7 +309,7 @@ async def test_a_subscription_counts_from_its_row_and_no_longer_than_its_node(
 async def test_what_others_serve_on_a_foreign_graph_wakes_nobody(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: on a foreign graph only bridge-daemon rows are ours, unless `[graph] serve` says more."""
+    """On a foreign graph only bridge-daemon rows are ours, unless `[graph] serve` says more."""
     named: dict[str, Any] = {"harnessTarget": "mcp-notifications", "harnessTargetMetadata": {}}
     core.do("subscribe", GRACE, **named)
     async with TailRig(graph, tmp_path / "state") as rig:
@@ -323,7 +323,7 @@ async def test_what_others_serve_on_a_foreign_graph_wakes_nobody(
 
 
 async def test_mail_from_a_person_is_known_to_be(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §3: the loop brake counts wakes without a human's message."""
+    """The loop brake counts wakes without a human's message."""
     async with TailRig(graph, tmp_path / "state") as rig:
         core.do("send", HUMAN, ADA, "from a person")
         core.do("send", GPT, ADA, "from an agent")
@@ -334,7 +334,7 @@ async def test_mail_from_a_person_is_known_to_be(graph: Path, core: MemoryCorePr
 async def test_a_person_who_is_added_and_speaks_within_one_page_is_a_person(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §3: the loop brake lets a person's message through, the first one too."""
+    """The loop brake lets a person's message through, the first one too."""
     async with TailRig(graph, tmp_path / "state", hints=False, poll_interval=1.0) as rig:
         await rig.reaches(core.do("tip"))
         core.do("identity", "@newcomer", accountType="human")
@@ -352,7 +352,7 @@ def with_event_columns(graph: Path) -> None:
 async def test_a_typed_row_that_comes_after_its_node_is_not_told_twice(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §3: one move wakes once, even where its writer needed two transactions."""
+    """One move wakes once, even where its writer needed two transactions."""
     with_event_columns(graph)
     async with TailRig(graph, tmp_path / "state") as rig:
         task_id = core.do("give_task", ADA, GPT, "fix the cursor")
@@ -380,7 +380,7 @@ async def test_a_typed_row_that_comes_after_its_node_is_not_told_twice(
 async def test_a_backlog_of_typed_moves_is_told_move_by_move_whatever_the_page(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    """DESIGN §2: a typed row beyond the page keeps its node from being derived."""
+    """A typed row beyond the page keeps its node from being derived."""
     with_event_columns(graph)
     async with TailRig(graph, tmp_path / "state") as rig:
         known = core.do("give_task", ADA, GPT, "seen before")

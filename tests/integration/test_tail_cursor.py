@@ -1,4 +1,4 @@
-"""Where the tail begins: lost cursors, other epochs, pruned logs (DESIGN §2, last lines)."""
+"""Where the tail begins: lost cursors, other epochs, pruned logs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PagedGraph(SqliteGraph):
 
 
 async def test_mail_that_went_through_an_empty_log_between_two_lives_of_the_daemon_is_known(tmp_path: Path) -> None:
-    """DESIGN §2: a log that was filled and emptied looks as it did, and what was sent is still there, unread."""
+    """A log that was filled and emptied looks as it did, and what was sent is still there, unread."""
     with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core:
         core.subscribe(A)
         _begin_anew(core)
@@ -95,7 +95,7 @@ def _begin_anew(core: MemoryCore) -> None:
 async def test_a_look_back_holds_one_page_of_mail_at_a_time(
     core: MemoryCore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §2: whole pages, never the whole hour: 33,000 messages took 265 MB at once and take 45 MB by pages."""
+    """Whole pages, never the whole hour: 33,000 messages took 265 MB at once and take 45 MB by pages."""
     monkeypatch.setattr("wake_bridge.engine.tail.tail.PAGE", 4)
     for number in range(10):
         core.send(B, A, f"mail {number}", sentAt=ago(minutes=20 - number))
@@ -107,7 +107,7 @@ async def test_a_look_back_holds_one_page_of_mail_at_a_time(
 
 
 async def test_a_first_start_is_at_the_tip_with_unread_mail_of_the_last_hour(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: a missing cursor means the tip, with a look-back of at most an hour."""
+    """A missing cursor means the tip, with a look-back of at most an hour."""
     with capture_logs() as logs:
         async with rig_on(tmp_path) as rig:
             assert rig.tail.cursor == core.tip()
@@ -119,7 +119,7 @@ async def test_a_first_start_is_at_the_tip_with_unread_mail_of_the_last_hour(cor
 async def test_a_damaged_cursor_without_a_ledger_means_the_tip_and_one_warning(
     core: MemoryCore, tmp_path: Path, content: str
 ) -> None:
-    """DESIGN §2: empty, negative or corrupt → tip, with the look-back. Never from 0, never silent."""
+    """Empty, negative or corrupt → tip, with the look-back. Never from 0, never silent."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state/lastSyncId").write_text(content, encoding="latin-1")
     with capture_logs() as logs:
@@ -130,7 +130,7 @@ async def test_a_damaged_cursor_without_a_ledger_means_the_tip_and_one_warning(
 
 
 async def test_a_cursor_above_the_tip_means_the_tip_and_one_warning(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: above the tip → tip, same look-back."""
+    """Above the tip → tip, same look-back."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state/lastSyncId").write_text(str(core.tip() + 1000))
     with capture_logs() as logs:
@@ -141,7 +141,7 @@ async def test_a_cursor_above_the_tip_means_the_tip_and_one_warning(core: Memory
 
 
 async def test_a_published_cursor_outlives_its_ledger(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §3: nothing beyond the published cursor was ever in the lost ledger, so all of it is read."""
+    """Nothing beyond the published cursor was ever in the lost ledger, so all of it is read."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
     (tmp_path / "state/state.sqlite").unlink()
@@ -152,7 +152,7 @@ async def test_a_published_cursor_outlives_its_ledger(core: MemoryCore, tmp_path
 
 
 async def test_a_damaged_copy_of_the_cursor_does_not_move_the_ledgers(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: `lastSyncId` is written for the pruner; the ledger's cursor is the truth."""
+    """`lastSyncId` is written for the pruner; the ledger's cursor is the truth."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
     core.send(B, A, "sent while down", sentAt=ago(hours=5))
@@ -166,7 +166,7 @@ async def test_a_damaged_copy_of_the_cursor_does_not_move_the_ledgers(core: Memo
 
 
 async def test_a_log_pruned_past_the_cursor_is_read_from_its_first_row(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: cursor row gone and cursor below the lowest id is pruning: same epoch, one warning."""
+    """Cursor row gone and cursor below the lowest id is pruning: same epoch, one warning."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
     core.send(B, A, "pruned before it was seen")
@@ -181,7 +181,7 @@ async def test_a_log_pruned_past_the_cursor_is_read_from_its_first_row(core: Mem
 
 
 async def test_a_log_pruned_to_nothing_is_no_new_epoch(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: AUTOINCREMENT keeps the ids rising, so an empty log has a tip too."""
+    """AUTOINCREMENT keeps the ids rising, so an empty log has a tip too."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
     core.noise(20)
@@ -194,7 +194,7 @@ async def test_a_log_pruned_to_nothing_is_no_new_epoch(core: MemoryCore, tmp_pat
 
 
 async def test_pruning_while_running_is_no_event(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: gaps are normal."""
+    """Gaps are normal."""
     with capture_logs() as logs:
         async with rig_on(tmp_path) as rig:
             await rig.reaches(core.tip())
@@ -207,7 +207,7 @@ async def test_pruning_while_running_is_no_event(core: MemoryCore, tmp_path: Pat
 
 
 async def test_a_rolled_back_write_is_never_seen(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: only what was committed counts."""
+    """Only what was committed counts."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
         before = core.tip()
@@ -242,7 +242,7 @@ def other_graph(tmp_path: Path, rows: int) -> Path:
 async def test_another_graph_in_its_place_begins_an_epoch_at_its_tip(
     core: MemoryCore, tmp_path: Path, rows: int
 ) -> None:
-    """DESIGN §2: the row at the cursor differs, or the cursor is above the tip: a new epoch, look-back of an hour."""
+    """The row at the cursor differs, or the cursor is above the tip: a new epoch, look-back of an hour."""
     other = other_graph(tmp_path, rows)
     with capture_logs() as logs:
         async with rig_on(tmp_path) as rig:
@@ -260,7 +260,7 @@ async def test_another_graph_in_its_place_begins_an_epoch_at_its_tip(
 
 
 async def test_the_same_graph_in_another_file_is_the_same_epoch(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: a changed inode makes us reopen and check; only the log tells whether the epoch changed."""
+    """A changed inode makes us reopen and check; only the log tells whether the epoch changed."""
     with capture_logs() as logs:
         async with rig_on(tmp_path) as rig:
             await rig.reaches(core.tip())
@@ -278,7 +278,7 @@ async def test_the_same_graph_in_another_file_is_the_same_epoch(core: MemoryCore
 
 
 async def test_a_graph_replaced_while_the_daemon_was_down_begins_an_epoch(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: ids compare only inside one epoch."""
+    """Ids compare only inside one epoch."""
     other = other_graph(tmp_path, 1000)
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
@@ -292,7 +292,7 @@ async def test_a_graph_replaced_while_the_daemon_was_down_begins_an_epoch(core: 
 
 
 async def test_a_log_that_starts_again_at_one_begins_an_epoch(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: the cursor above the tip, in the same file."""
+    """The cursor above the tip, in the same file."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
         core.sql("BEGIN IMMEDIATE")
@@ -305,7 +305,7 @@ async def test_a_log_that_starts_again_at_one_begins_an_epoch(core: MemoryCore, 
 
 
 async def test_a_new_epoch_knows_every_task_as_it_stands(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: at a new epoch every task's state is copied in the same transaction as the cursor."""
+    """At a new epoch every task's state is copied in the same transaction as the cursor."""
     core.subscribe(B, "TASK_STATE_CHANGED")
     task_id = core.give_task(B, A, "begun before we came")
     core.move_task(task_id, "Working")
@@ -318,7 +318,7 @@ async def test_a_new_epoch_knows_every_task_as_it_stands(core: MemoryCore, tmp_p
 
 
 async def test_mail_of_an_earlier_epoch_is_not_announced_again(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §3: a subject wakes an identity once, in whatever epoch it shows up."""
+    """A subject wakes an identity once, in whatever epoch it shows up."""
     async with rig_on(tmp_path) as rig:
         await rig.reaches(core.tip())
         core.sql("DELETE FROM GraphLog")
@@ -328,7 +328,7 @@ async def test_mail_of_an_earlier_epoch_is_not_announced_again(core: MemoryCore,
 
 
 async def test_an_empty_graph_is_read_from_its_first_row_but_another_one_is_not(tmp_path: Path) -> None:
-    """DESIGN §2: never from 0. An empty log's cursor is 0, and counts for the file it was read in only."""
+    """Never from 0. An empty log's cursor is 0, and counts for the file it was read in only."""
     with MemoryCore.create(tmp_path / "graph.sqlite") as empty:
         empty.prune(empty.tip())
         empty.sql("DELETE FROM sqlite_sequence")
@@ -356,7 +356,7 @@ async def test_an_empty_graph_is_read_from_its_first_row_but_another_one_is_not(
 
 
 async def test_the_published_cursor_follows_the_ledger_and_never_leads(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: `lastSyncId` is a plain integer, written after the ledger's commit; the pruner trusts it."""
+    """`lastSyncId` is a plain integer, written after the ledger's commit; the pruner trusts it."""
     async with rig_on(tmp_path) as rig:
         core.send(B, A, "moves the cursor")
         await rig.until(lambda: "moves the cursor" in woken(rig))
@@ -372,7 +372,7 @@ async def test_the_published_cursor_follows_the_ledger_and_never_leads(core: Mem
 async def test_pages_without_a_match_move_the_stored_cursor_at_most_once_a_second(
     core: MemoryCore, tmp_path: Path
 ) -> None:
-    """DESIGN §2: noise must not cost a synced write each."""
+    """Noise must not cost a synced write each."""
     async with rig_on(tmp_path) as rig:
         stored: set[LogId] = set()
         started = rig.tail.progressed_at

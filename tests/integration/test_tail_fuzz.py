@@ -70,7 +70,7 @@ def store(core: MemoryCore, node_id: str, data: object) -> None:
 
 
 async def test_every_kind_of_bad_row_is_one_quarantined_entry(tmp_path: Path) -> None:
-    """DESIGN §2: a row with broken JSON is one counted, logged, quarantined entry; the rest goes on."""
+    """A row with broken JSON is one counted, logged, quarantined entry; the rest goes on."""
     with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core, capture_logs() as logs:
         core.subscribe(A)
         async with TailRig(tmp_path / "graph.sqlite", tmp_path / "state") as rig:
@@ -89,7 +89,7 @@ async def test_every_kind_of_bad_row_is_one_quarantined_entry(tmp_path: Path) ->
 
 
 async def test_what_is_odd_but_says_who_wrote_is_told(tmp_path: Path) -> None:
-    """DESIGN §2: missing and odd values get their harmless defaults."""
+    """Missing and odd values get their harmless defaults."""
     with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core:
         core.subscribe(A)
         async with TailRig(tmp_path / "graph.sqlite", tmp_path / "state") as rig:
@@ -105,7 +105,7 @@ async def test_what_is_odd_but_says_who_wrote_is_told(tmp_path: Path) -> None:
 async def test_a_thousand_bad_rows_among_ten_thousand_hide_nothing(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """DESIGN §2: all good mail is told, in order, whatever stands between."""
+    """All good mail is told, in order, whatever stands between."""
     record_property("trials", 1000)
     dice = random.Random(20261127)
     bad = list(BAD_JSON.values())

@@ -61,7 +61,7 @@ def again(tmp_path: Path, subscription_id: str, since: int = 0) -> Resync:
 
 
 def test_a_resync_finds_what_the_filters_want_now(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT `resync`: the log from `since`, for one subscription, as its filters stand now; read mail is left out."""
+    """`resync`: the log from `since`, for one subscription, as its filters stand now; read mail is left out."""
     subscription_id = core.subscribe(A, filters={"priority": "high"})
     core.subscribe(A)
     old = core.send(B, A, "a month old", priority="high", sentAt=ago(days=30))
@@ -77,7 +77,7 @@ def test_a_resync_finds_what_the_filters_want_now(core: MemoryCore, tmp_path: Pa
 
 
 def test_a_resync_begins_after_the_row_it_is_given(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT `resync --since N`: N is a cursor, what it stands for was seen."""
+    """`resync --since N`: N is a cursor, what it stands for was seen."""
     subscription_id = core.subscribe(A)
     core.send(B, A, "before")
     since = core.tip()
@@ -87,7 +87,7 @@ def test_a_resync_begins_after_the_row_it_is_given(core: MemoryCore, tmp_path: P
 
 
 def test_a_resync_says_where_a_pruned_log_begins(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT: `firstAvailableLogId`."""
+    """`firstAvailableLogId`."""
     subscription_id = core.subscribe(A)
     core.send(B, A, "pruned")
     core.prune(core.tip())
@@ -99,7 +99,7 @@ def test_a_resync_says_where_a_pruned_log_begins(core: MemoryCore, tmp_path: Pat
 
 
 def test_a_resync_from_beyond_the_end_of_the_log_is_a_mistake(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT `resync --since N`: an id that was never given out means nothing; the last one means nothing new."""
+    """`resync --since N`: an id that was never given out means nothing; the last one means nothing new."""
     subscription_id = core.subscribe(A)
     assert again(tmp_path, subscription_id, core.tip()).events == ()
     with pytest.raises(UsageMistake, match=f"the log ends at {core.tip()}: --since {core.tip() + 1}"):
@@ -107,7 +107,7 @@ def test_a_resync_from_beyond_the_end_of_the_log_is_a_mistake(core: MemoryCore, 
 
 
 def test_a_resync_finds_the_moves_that_typed_rows_tell(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: what a task was before cannot be derived a second time."""
+    """What a task was before cannot be derived a second time."""
     for statement in EVENT_COLUMNS.strip().splitlines():
         core.sql(statement)
     subscription_id = core.subscribe(A, "TASK_STATE_CHANGED")
@@ -118,7 +118,7 @@ def test_a_resync_finds_the_moves_that_typed_rows_tell(core: MemoryCore, tmp_pat
 
 
 def test_a_resync_of_nothing_is_an_error(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT: exit 8."""
+    """Exit 8."""
     assert core.tip()
     with pytest.raises(NotFound, match="no such subscription"):
         again(tmp_path, "WAKE_SUB:none")
@@ -126,7 +126,7 @@ def test_a_resync_of_nothing_is_an_error(core: MemoryCore, tmp_path: Path) -> No
 
 @pytest.mark.anyio
 async def test_replayed_events_are_open_once_more(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT `resync`: the ledger takes them although it knows their subjects."""
+    """`resync`: the ledger takes them although it knows their subjects."""
     subscription_id = core.subscribe(A)
     message_id = core.send(B, A, "announced before")
     async with TailRig(tmp_path / "graph.sqlite", tmp_path / "state") as rig:
@@ -165,7 +165,7 @@ async def woken_after(tmp_path: Path, core: MemoryCore) -> list[str]:
 
 @pytest.mark.anyio
 async def test_what_upstream_had_read_but_not_announced_is_not_lost(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: `init --from-neo` takes over cursor and watermark; upstream moves its cursor before it delivers."""
+    """`init --from-neo` takes over cursor and watermark; upstream moves its cursor before it delivers."""
     subscription_id = core.subscribe(A)
     core.send(B, A, "announced")
     woken_upto = core.tip()
@@ -180,7 +180,7 @@ async def test_what_upstream_had_read_but_not_announced_is_not_lost(core: Memory
 
 @pytest.mark.anyio
 async def test_messages_upstream_told_of_count_as_announced(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: newer upstreams keep the ids they told each identity of."""
+    """Newer upstreams keep the ids they told each identity of."""
     core.subscribe(A)
     told = core.send(B, A, "told")
     cursor = core.tip()
@@ -192,7 +192,7 @@ async def test_messages_upstream_told_of_count_as_announced(core: MemoryCore, tm
 def test_without_a_usable_cursor_the_takeover_begins_at_the_tip(
     core: MemoryCore, tmp_path: Path, cursor: int | None
 ) -> None:
-    """DESIGN §2: missing or above the tip → tip, with the look-back."""
+    """Missing or above the tip → tip, with the look-back."""
     core.subscribe(A)
     core.send(B, A, "recent")
     taken = inherit(tmp_path, Inheritance(None if cursor is None else LogId(cursor)))
@@ -200,7 +200,7 @@ def test_without_a_usable_cursor_the_takeover_begins_at_the_tip(
 
 
 def test_a_whole_upstream_directory_is_read(tmp_path: Path) -> None:
-    """DESIGN §2: `lastSyncId` and `woken-watermark.json`."""
+    """`lastSyncId` and `woken-watermark.json`."""
     (tmp_path / "lastSyncId").write_text("347\n")
     marks: dict[str, Any] = {"WAKE_SUB:1": 335, "WAKE_SUB:2": 12, "__messageIdsByIdentity": {"@a": ["M1", "M2"]}}
     (tmp_path / "woken-watermark.json").write_text(json.dumps(marks))
@@ -223,7 +223,7 @@ def test_a_whole_upstream_directory_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_upstream_directory_is_read_as_far_as_it_goes(tmp_path: Path, marks: str) -> None:
-    """DESIGN §2: corruption is said, and stops nothing."""
+    """Corruption is said, and stops nothing."""
     (tmp_path / "lastSyncId").write_text("-3")
     (tmp_path / "woken-watermark.json").write_text(marks)
     inheritance, problems = read_inheritance(tmp_path)
@@ -232,6 +232,6 @@ def test_a_damaged_upstream_directory_is_read_as_far_as_it_goes(tmp_path: Path, 
 
 
 def test_an_empty_upstream_directory_says_so(tmp_path: Path) -> None:
-    """DESIGN §2: never silent."""
+    """Never silent."""
     assert read_inheritance(tmp_path) == (Inheritance(), ("lastSyncId: it is missing",))
     assert read_inheritance(tmp_path / "none")[1] == ("lastSyncId: it is missing",)

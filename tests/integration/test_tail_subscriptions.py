@@ -39,7 +39,7 @@ def said(logs: list[EventDict], event: str) -> list[EventDict]:
 
 
 async def test_no_active_routes_is_one_loud_warning(core: MemoryCore, tmp_path: Path) -> None:
-    """Issue: `0 active routes` is loud, at the start and whenever the last one goes."""
+    """`0 active routes` is loud, at the start and whenever the last one goes."""
     with capture_logs() as logs:
         async with rig_on(tmp_path) as rig:
             assert len(said(logs, "no_active_routes")) == 1
@@ -56,7 +56,7 @@ async def test_no_active_routes_is_one_loud_warning(core: MemoryCore, tmp_path: 
 
 
 async def test_a_subscription_nobody_can_deliver_is_warned_of_once(core: MemoryCore, tmp_path: Path) -> None:
-    """Issue: an unknown adapter, bad window or trigger: one warning; its mail is matched all the same."""
+    """An unknown adapter, bad window or trigger: one warning; its mail is matched all the same."""
     metadata = {"adapter": "osascript", "coalesceWindow": 1000}
     subscription_id = core.subscribe(A, harnessTargetMetadata=metadata, wakePolicy="loud")
     rules = MatchingRules(known_adapters=frozenset({"tmux"}))
@@ -72,7 +72,7 @@ async def test_a_subscription_nobody_can_deliver_is_warned_of_once(core: MemoryC
 
 
 async def test_a_target_makes_the_subscriptions_own_adapter_irrelevant(core: MemoryCore, tmp_path: Path) -> None:
-    """CONTRACT: `[targets]` wins over the subscription's metadata."""
+    """`[targets]` wins over the subscription's metadata."""
     core.subscribe(A, harnessTargetMetadata={"adapter": "osascript"})
     rules = MatchingRules(known_adapters=frozenset({"tmux"}), targets={Identity(A): TargetRule(window=7)})
     with capture_logs() as logs:
@@ -84,7 +84,7 @@ async def test_a_target_makes_the_subscriptions_own_adapter_irrelevant(core: Mem
 
 
 async def test_rules_are_asked_anew_for_every_page(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §9: a reload counts from the next decision."""
+    """A reload counts from the next decision."""
     core.subscribe(A, harnessTargetMetadata={"adapter": "tmux"})
     async with rig_on(tmp_path) as rig:
         core.send(B, A, "before")
@@ -96,7 +96,7 @@ async def test_rules_are_asked_anew_for_every_page(core: MemoryCore, tmp_path: P
 
 
 async def test_who_is_who_follows_the_graph(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §2: identities are re-read when their rows appear in the log."""
+    """Identities are re-read when their rows appear in the log."""
     async with rig_on(tmp_path) as rig:
         core.identity("@late", accountType="human", displayName="Late")
         core.identity(A, participationStatus="operator_benched")
@@ -112,7 +112,7 @@ async def test_who_is_who_follows_the_graph(core: MemoryCore, tmp_path: Path) ->
 
 
 async def test_a_burst_is_logged_in_one_line(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §9: no bodies, and no thousand lines for a thousand messages."""
+    """No bodies, and no thousand lines for a thousand messages."""
     core.subscribe(A)
     with capture_logs() as logs:
         async with rig_on(tmp_path) as rig:
@@ -126,7 +126,7 @@ async def test_a_burst_is_logged_in_one_line(core: MemoryCore, tmp_path: Path) -
 
 
 async def test_whoever_is_reached_otherwise_is_named_once_for_each_change(core: MemoryCore, tmp_path: Path) -> None:
-    """DESIGN §3: what waits for somebody is looked at when the way there changes, not at its next look."""
+    """What waits for somebody is looked at when the way there changes, not at its next look."""
     async with rig_on(tmp_path) as rig:
 
         async def after(change: object) -> list[Identity]:

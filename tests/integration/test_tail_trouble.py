@@ -58,7 +58,7 @@ class CountingGraph(SqliteGraph):
 async def test_a_locked_graph_leaves_the_cursor_and_is_asked_twice_a_second_at_most(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: unavailable → cursor unmoved, backoff, at most 2 attempts a second, resumes soon after."""
+    """Unavailable → cursor unmoved, backoff, at most 2 attempts a second, resumes soon after."""
     core.do("sql", "PRAGMA journal_mode = DELETE")  # with a WAL, a reader is never locked out
     log = CountingGraph(graph)
     with capture_logs() as logs:
@@ -81,7 +81,7 @@ async def test_a_locked_graph_leaves_the_cursor_and_is_asked_twice_a_second_at_m
 
 
 async def test_a_graph_locked_at_the_start_is_waited_for(graph: Path, tmp_path: Path) -> None:
-    """DESIGN §2: a lock is no reason to give up."""
+    """A lock is no reason to give up."""
     locker = MemoryCoreProcess(graph)
     locker.do("sql", "PRAGMA locking_mode = EXCLUSIVE")
     locker.do("send", B, A, "written under an exclusive lock")
@@ -98,7 +98,7 @@ async def test_a_graph_locked_at_the_start_is_waited_for(graph: Path, tmp_path: 
 async def test_a_vanished_graph_is_waited_for_and_heard_again(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: a deleted file keeps answering from its old inode; only the path tells."""
+    """A deleted file keeps answering from its old inode; only the path tells."""
     log = CountingGraph(graph)
     with capture_logs() as logs:
         async with TailRig(graph, tmp_path / "state", log=log) as rig:
@@ -123,7 +123,7 @@ async def test_a_vanished_graph_is_waited_for_and_heard_again(
 async def test_a_file_that_is_no_graph_in_its_place_is_waited_out(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: while running, whatever lies at the path is looked at again."""
+    """While running, whatever lies at the path is looked at again."""
     async with TailRig(graph, tmp_path / "state") as rig:
         await rig.reaches(core.do("tip"))
         move(graph, tmp_path / "elsewhere.sqlite")
@@ -144,7 +144,7 @@ def letter(path: Path) -> Path:
 
 
 async def test_without_a_graph_the_start_fails(tmp_path: Path) -> None:
-    """CONTRACT: exit 4, source graph missing or not a graph."""
+    """Exit 4, source graph missing or not a graph."""
     with pytest.raises(SourceMissing, match="there is no graph"):
         async with TailRig(tmp_path / "none.sqlite", tmp_path / "state"):
             pass
@@ -156,7 +156,7 @@ async def test_without_a_graph_the_start_fails(tmp_path: Path) -> None:
 async def test_a_columns_change_while_running_breaks_nothing(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §2: newer files have the event columns; they may come by ALTER at any time."""
+    """Newer files have the event columns; they may come by ALTER at any time."""
     async with TailRig(graph, tmp_path / "state") as rig:
         core.do("send", B, A, "before")
         await rig.until(lambda: len(rig.woken) == 1)
@@ -170,7 +170,7 @@ async def test_a_columns_change_while_running_breaks_nothing(
 
 
 async def test_a_reader_gone_deaf_is_healed_at_the_next_look_and_counted(graph: Path, tmp_path: Path) -> None:
-    """DESIGN §2: closing the file by path drops all locks of the process; the last writer then deletes the WAL."""
+    """Closing the file by path drops all locks of the process; the last writer then deletes the WAL."""
     other = SqliteGraph(graph)
     with capture_logs() as logs:
         async with TailRig(graph, tmp_path / "state") as rig:
@@ -190,7 +190,7 @@ async def test_a_reader_gone_deaf_is_healed_at_the_next_look_and_counted(graph: 
 async def test_the_graph_is_opened_anew_now_and_then(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §2: reopen every 60 s, for a deafness that leaves no trace."""
+    """Reopen every 60 s, for a deafness that leaves no trace."""
     monkeypatch.setattr(tail_module, "REOPEN_EVERY", 200)
     log = ReopeningGraph(graph)
     async with TailRig(graph, tmp_path / "state", log=log) as rig:
@@ -232,7 +232,7 @@ class FullDisk:
 
 
 async def test_a_full_disk_loses_nothing(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §3: cursor and events are one transaction; what was not written is read again."""
+    """Cursor and events are one transaction; what was not written is read again."""
     with capture_logs() as logs:
         async with TailRig(graph, tmp_path / "state") as rig:
             await rig.reaches(core.do("tip"))
@@ -247,7 +247,7 @@ async def test_a_full_disk_loses_nothing(graph: Path, core: MemoryCoreProcess, t
 
 
 async def test_writers_in_disorder_lose_no_row_and_double_none(graph: Path, tmp_path: Path) -> None:
-    """DESIGN §2: never skips an entry inside an epoch: four writers, checkpoints, VACUUM, roll-backs."""
+    """Never skips an entry inside an epoch: four writers, checkpoints, VACUUM, roll-backs."""
     with MemoryCoreProcess(graph) as first:
         async with TailRig(graph, tmp_path / "state") as rig:
             sent = await asyncio.to_thread(disorder, graph)
@@ -277,7 +277,7 @@ def disorder(graph: Path) -> Sequence[str]:
 async def test_a_kill_between_pages_repeats_nothing_and_loses_nothing(
     graph: Path, core: MemoryCoreProcess, tmp_path: Path
 ) -> None:
-    """DESIGN §3: advancing the cursor and inserting the matched events is one transaction."""
+    """Advancing the cursor and inserting the matched events is one transaction."""
     core.do("noise", 10)
     async with TailRig(graph, tmp_path / "state") as rig:
         await rig.reaches(core.do("tip"))
@@ -307,7 +307,7 @@ def refuse(harvest: Harvest, now: Instant) -> list[WakeEvent]:
 
 
 async def test_no_read_transaction_stays_open(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
-    """DESIGN §2: whole pages are fetched at once; a held one would keep the WAL growing."""
+    """Whole pages are fetched at once; a held one would keep the WAL growing."""
     async with TailRig(graph, tmp_path / "state") as rig:
         for number in range(20):
             core.do("send", B, A, f"mail {number}")
@@ -317,7 +317,7 @@ async def test_no_read_transaction_stays_open(graph: Path, core: MemoryCoreProce
 
 
 def test_the_graph_is_left_as_it_was(graph: Path, tmp_path: Path) -> None:
-    """DESIGN §2: read-only: no row written, nothing checkpointed."""
+    """Read-only: no row written, nothing checkpointed."""
     writer = sqlite3.connect(graph)
     writer.execute("PRAGMA wal_autocheckpoint = 0")
     before = "\n".join(writer.iterdump())

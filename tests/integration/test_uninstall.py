@@ -1,4 +1,4 @@
-"""CONTRACT `uninstall [--purge] [--dry-run]`: the installed program, real panes, a HOME of its own."""
+"""`uninstall [--purge] [--dry-run]`: the installed program, real panes, a HOME of its own."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_setup_then_uninstall_with_purge_leaves_home_and_tmux_as_they_were(
 
 
 def test_setup_then_uninstall_gives_the_persons_files_back_and_says_what_stays(world: Playground) -> None:
-    """Issue, part 7: user files byte-identical to before; lists what stays (state, graph, config)."""
+    """User files byte-identical to before; lists what stays (state, graph, config)."""
     settled(world)
     box = world.sandbox
     box.run("init")
@@ -143,7 +143,7 @@ def test_setup_then_uninstall_gives_the_persons_files_back_and_says_what_stays(w
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(world: Playground) -> None:
-    """CONTRACT: `--dry-run`."""
+    """`--dry-run`."""
     settled(world)
     set_up(world)
     box = world.sandbox
@@ -159,7 +159,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(world: Playground) -> None:
 
 
 def test_what_was_edited_since_loses_our_part_alone(world: Playground) -> None:
-    """Issue, part 7: a file that the person edited keeps the edits."""
+    """A file that the person edited keeps the edits."""
     settled(world)
     set_up(world)
     agents = world.sandbox.home / "api/AGENTS.md"
@@ -171,7 +171,7 @@ def test_what_was_edited_since_loses_our_part_alone(world: Playground) -> None:
 
 
 def test_open_deliveries_are_listed(world: Playground) -> None:
-    """Issue, part 7: lists open deliveries."""
+    """Lists open deliveries."""
     settled(world)
     identity = set_up(world)
     box = world.sandbox
@@ -187,7 +187,7 @@ def test_open_deliveries_are_listed(world: Playground) -> None:
 
 
 def test_a_daemon_in_a_terminal_is_not_stopped_but_named(world: Playground) -> None:
-    """Issue, part 7: refuses while a daemon runs; how to stop it is said."""
+    """Refuses while a daemon runs; how to stop it is said."""
     settled(world)
     set_up(world)
     box = world.sandbox
@@ -203,7 +203,7 @@ def test_a_daemon_in_a_terminal_is_not_stopped_but_named(world: Playground) -> N
 
 
 def test_a_dry_run_shows_all_while_a_daemon_runs_and_says_that_it_has_to_be_stopped(world: Playground) -> None:
-    """CONTRACT `uninstall --dry-run`: says what would be done; that needs nobody to stop anything."""
+    """`uninstall --dry-run`: says what would be done; that needs nobody to stop anything."""
     settled(world)
     set_up(world)
     box = world.sandbox
@@ -217,7 +217,7 @@ def test_a_dry_run_shows_all_while_a_daemon_runs_and_says_that_it_has_to_be_stop
 
 
 def test_the_mark_of_a_persons_last_look_is_ours_to_purge(world: Playground) -> None:
-    """Issue, part 7: `--purge` removes the state directory, in which `status` in a terminal leaves a file."""
+    """`--purge` removes the state directory, in which `status` in a terminal leaves a file."""
     box = world.sandbox
     box.run("init")
     make_private_directory(box.state_dir)
@@ -231,7 +231,7 @@ def test_the_mark_of_a_persons_last_look_is_ours_to_purge(world: Playground) -> 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the commands ask systemd on Linux alone")
 def test_the_service_is_stopped_and_removed(world: Playground) -> None:
-    """Issue, part 7: stops and removes the service."""
+    """Stops and removes the service."""
     box = world.sandbox
     box.run("init")
     box.run("service", "install", "--force")
@@ -257,7 +257,7 @@ def test_marks_of_other_peoples_making_stay(world: Playground) -> None:
 
 
 def test_purge_never_removes_a_foreign_graph_or_files_of_others(world: Playground) -> None:
-    """Issue, part 7: never a foreign graph, never a directory with foreign files in it."""
+    """Never a foreign graph, never a directory with foreign files in it."""
     box = world.sandbox
     box.run("init")
     graph = sqlite3.connect(box.graph)
@@ -328,7 +328,7 @@ def test_what_cannot_be_taken_back_is_named_and_nothing_is_purged(world: Playgro
 
 
 def test_it_names_the_agents_to_restart(world: Playground) -> None:
-    """Issue 13: an agent that runs has read its file at its start, and goes on calling what is gone."""
+    """An agent that runs has read its file at its start, and goes on calling what is gone."""
     settled(world)
     set_up(world)
     said = world.sandbox.ask("uninstall", "--dry-run")["restart"]

@@ -147,7 +147,7 @@ def played(directory: Path, story: Story, identities: tuple[str, ...] = ("@other
 
 
 def test_what_is_seen_late_is_told_so_everywhere_and_never_announced_again(tmp_path: Path) -> None:
-    """Issue "hard hand" B3: state and outcome stay, the proof rises, every command says "arrived, seen late"."""
+    """State and outcome stay, the proof rises, every command says "arrived, seen late"."""
 
     async def story(room: Room) -> None:
         unknown = await room.lost()
@@ -173,7 +173,7 @@ def test_what_is_seen_late_is_told_so_everywhere_and_never_announced_again(tmp_p
 
 
 def test_unread_mail_is_announced_once_more_and_never_a_third_time(tmp_path: Path) -> None:
-    """Issue "hard hand" B3: after ten minutes, under a new id; what is lost again is left to the person."""
+    """After ten minutes, under a new id; what is lost again is left to the person."""
 
     async def story(room: Room) -> None:
         first = await room.lost()
@@ -217,7 +217,7 @@ def test_the_second_one_tells_all_that_the_first_did_and_what_came_since(tmp_pat
 
 
 def test_with_zero_it_is_only_looked_for(tmp_path: Path) -> None:
-    """CONTRACT `delivery.unknown_again`: 0 = never; the person is told once, when the looking is over."""
+    """`delivery.unknown_again`: 0 = never; the person is told once, when the looking is over."""
 
     async def story(room: Room) -> None:
         room.configure(unknown_again=0)
@@ -237,7 +237,7 @@ def test_with_zero_it_is_only_looked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stopped_for", [0, 30])
 def test_a_restart_in_between_changes_nothing(tmp_path: Path, stopped_for: int) -> None:
-    """Issue "hard hand" B3: what is to be done is read from the ledger; no daemon for a while only makes it later."""
+    """What is to be done is read from the ledger; no daemon for a while only makes it later."""
 
     async def story(room: Room) -> None:
         first = await room.lost()
@@ -259,7 +259,7 @@ def test_a_restart_in_between_changes_nothing(tmp_path: Path, stopped_for: int) 
 
 
 def test_a_clock_that_was_set_back_delays_it_by_no_more_than_the_time_it_takes(tmp_path: Path) -> None:
-    """Issue "hard hand" D1: no stored instant is waited for that lies ahead of its nominal length."""
+    """No stored instant is waited for that lies ahead of its nominal length."""
 
     async def story(room: Room) -> None:
         await room.lost()
@@ -306,7 +306,7 @@ STOPS = [_is_busy, _has_a_draft, _is_paused, _is_spent]
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_it_goes_through_the_gate_like_any_other(tmp_path: Path, stop: Callable[[Room], Callable[[], None]]) -> None:
-    """Issue "hard hand" B3: not while the agent works, beside a draft, in a pause or above a budget; then at once."""
+    """Not while the agent works, beside a draft, in a pause or above a budget; then at once."""
 
     async def story(room: Room) -> None:
         first = await room.lost()
@@ -351,7 +351,7 @@ def test_what_arrives_while_the_second_one_waits_is_not_announced_again(
 
 
 def test_what_arrives_after_the_second_one_is_told_truthfully(tmp_path: Path) -> None:
-    """Issue "hard hand" B3: if the first text then arrives late after all, nothing more can be done but it is told."""
+    """If the first text then arrives late after all, nothing more can be done but it is told."""
 
     async def story(room: Room) -> None:
         first = await room.lost()
@@ -370,7 +370,7 @@ def test_what_arrives_after_the_second_one_is_told_truthfully(tmp_path: Path) ->
 
 @pytest.mark.parametrize("minutes", [1, 8])
 def test_mail_that_was_read_meanwhile_is_arrival_enough(tmp_path: Path, minutes: int) -> None:
-    """Issue "hard hand" B3: whoever has read it has been told."""
+    """Whoever has read it has been told."""
 
     async def story(room: Room) -> None:
         first = await room.lost()
@@ -448,7 +448,7 @@ def test_a_look_that_proves_nothing_holds_the_second_one_and_nothing_else(tmp_pa
 
 
 def test_a_person_who_retries_is_quicker(tmp_path: Path) -> None:
-    """Issue "hard hand" B3: `deliveries retry` counts as the second time; never a third."""
+    """`deliveries retry` counts as the second time; never a third."""
 
     async def story(room: Room) -> None:
         first = await room.lost()
@@ -481,7 +481,7 @@ def test_what_retention_takes_while_it_is_looked_for_ends_no_round(tmp_path: Pat
 
 
 def test_many_at_once_are_looked_for_in_turn(tmp_path: Path) -> None:
-    """Issue "hard hand" B3: cheap; a round looks for a bounded number, and every one gets its turn."""
+    """Cheap; a round looks for a bounded number, and every one gets its turn."""
     names = tuple(f"@a{number}" for number in range(3 * LOOKS_A_ROUND - 5))
 
     async def story(room: Room) -> None:

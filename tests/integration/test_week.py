@@ -1,4 +1,4 @@
-"""Issue "A day with it", Must show: a laptop that sleeps every night; the week itself is torture, this is its short form."""
+"""A laptop that sleeps every night; the week itself is torture, this is its short form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.torture.week import week
 
 
 def test_mail_over_a_night_is_lost_to_nobody_and_storms_nobody(tmp_path: Path) -> None:
-    """Issue "A day with it" 6: one catch-up digest in the morning; every message is announced, within the budget."""
+    """One catch-up digest in the morning; every message is announced, within the budget."""
     found = week(tmp_path, days=2, hours=2, messages=60, seed=1)
 
     assert (found.sent, found.lost, found.unknown) == (60, [], 0)

@@ -1,4 +1,4 @@
-"""The command that tells a person: real processes, hostile texts, hangs and failures (CONTRACT `[human]`)."""
+"""The command that tells a person: real processes, hostile texts, hangs and failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tell(command: Sequence[str], said: Notice, timeout: float = 10, heralds: Seq
 
 
 def test_hostile_texts_reach_the_command_as_arguments_and_as_json_and_no_shell(tmp_path: Path) -> None:
-    """CONTRACT `[human]`: argv and JSON on stdin; graph text never reaches a shell."""
+    """`[human]`: argv and JSON on stdin; graph text never reaches a shell."""
     trap, record = tmp_path / "trap", tmp_path / "record.json"
     command = [sys.executable, "-c", RECORDER, str(record), "--", "{title}", "--body={body}", "{other}"]
     texts = [text.format(trap=trap) if "{trap}" in text else text for text in EVIL]
@@ -62,7 +62,7 @@ def test_hostile_texts_reach_the_command_as_arguments_and_as_json_and_no_shell(t
 
 
 def test_a_script_may_be_given_the_texts_as_its_own_arguments(tmp_path: Path) -> None:
-    """CONTRACT `[human]`: behind a script's text they are `$1`, and a shell that quotes them runs nothing."""
+    """`[human]`: behind a script's text they are `$1`, and a shell that quotes them runs nothing."""
     trap, said = tmp_path / "trap", tmp_path / "said"
     assert tell(["sh", "-c", f'printf %s "$1" > {said}', "sh", "{title}"], notice(f"$(touch {trap})")).trouble == ""
     assert said.read_text() == f"wake-bridge: $(touch {trap})"
@@ -70,7 +70,7 @@ def test_a_script_may_be_given_the_texts_as_its_own_arguments(tmp_path: Path) ->
 
 
 def test_a_command_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    """CONTRACT `delivery.adapter_timeout`: every external call is bounded, its whole process group."""
+    """`delivery.adapter_timeout`: every external call is bounded, its whole process group."""
     pids = tmp_path / "pids"
     began = time.monotonic()
     told = tell(["sh", "-c", f"trap '' TERM; sleep 60 & echo $! $$ > {pids}; wait"], notice(), timeout=0.5)
@@ -106,7 +106,7 @@ def _runs(pid: int) -> bool:
     ],
 )
 def test_a_command_that_fails_says_why(command: list[str], trouble: str) -> None:
-    """DESIGN §6: exit status and stderr are read."""
+    """Exit status and stderr are read."""
     assert trouble in tell(command, notice()).trouble
 
 
@@ -124,7 +124,7 @@ class Screen:
 
 
 def test_without_a_command_the_line_goes_to_the_terminal_where_somebody_is() -> None:
-    """CONTRACT `[human]`: empty is the line in the terminal; where nobody is, the log and `status` have it."""
+    """`[human]`: empty is the line in the terminal; where nobody is, the log and `status` have it."""
     empty, used = Screen(is_there=False), Screen(is_there=True)
     assert tell([], notice(), heralds=[empty, used]) == Told("terminal")
     assert used.lines == ["wake-bridge: a subject. To do: a subject"]

@@ -1,4 +1,4 @@
-"""The coalescer against a model: what is gathered where, and when it is due, whoever gathers (DESIGN §3)."""
+"""The coalescer against a model: what is gathered where, and when it is due, whoever gathers."""
 
 from __future__ import annotations
 

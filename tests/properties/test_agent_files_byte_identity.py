@@ -39,7 +39,7 @@ PATH = ("permissions", "allow")
 @set_for(deadline=None)
 @given(lines=LINES, joint=some.sampled_from(["\n", "\r\n"]), end=ENDS)
 def test_a_text_file_of_any_kind_is_given_back_to_the_byte(lines: list[str], joint: str, end: str) -> None:
-    """Issue: user files byte-identical to before, with CRLF and without a final newline."""
+    """User files byte-identical to before, with CRLF and without a final newline."""
     with TemporaryDirectory() as place:
         room = Path(place, "project")
         room.mkdir()
@@ -61,7 +61,7 @@ def test_a_text_file_of_any_kind_is_given_back_to_the_byte(lines: list[str], joi
 def test_settings_in_any_layout_gain_the_rules_alone_and_give_them_back(
     settings: dict[str, object], indent: int | str | None, crlf: bool, ascii_only: bool
 ) -> None:
-    """Issue: JSON keeps the person's formatting; the edit is one spot of the text."""
+    """JSON keeps the person's formatting; the edit is one spot of the text."""
     text = json.dumps(settings, indent=indent, ensure_ascii=ascii_only)
     text = text.replace("\n", "\r\n") if crlf else text
 

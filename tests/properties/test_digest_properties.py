@@ -87,7 +87,7 @@ styles = st.builds(
 def test_no_graph_can_make_a_digest_that_is_not_plain(
     events: list[WakeEvent], style: DigestStyle, paper_lines: int, paper_characters: int, now: Instant
 ) -> None:
-    """DESIGN §4: no control character, first character `[`, last word the mark, lines and bytes bounded; it never raises."""
+    """No control character, first character `[`, last word the mark, lines and bytes bounded; it never raises."""
     text = compose(
         events,
         identity=ME,
@@ -104,7 +104,7 @@ def test_no_graph_can_make_a_digest_that_is_not_plain(
 @settings(max_examples=100)
 @given(st.lists(wake_events(), min_size=1, max_size=5), st.dictionaries(words, words, max_size=3))
 def test_no_body_makes_a_full_digest_that_is_not_plain(events: list[WakeEvent], others: dict[str, str]) -> None:
-    """DESIGN §4: bodies are sanitised as everything is, ≤ 2 KiB on top."""
+    """Bodies are sanitised as everything is, ≤ 2 KiB on top."""
     bodies = others | {
         one.detail.message_id: one.detail.subject * 9 for one in events if isinstance(one.detail, MessageDetail)
     }
@@ -122,7 +122,7 @@ def test_no_body_makes_a_full_digest_that_is_not_plain(events: list[WakeEvent], 
 
 @given(st.lists(wake_events(), min_size=1, max_size=6), st.randoms())
 def test_the_digest_does_not_depend_on_the_order_of_its_events(events: list[WakeEvent], shuffle: random.Random) -> None:
-    """DESIGN §4: what is said follows from times and arrival alone."""
+    """What is said follows from times and arrival alone."""
     distinct = [replace(one, log_id=LogId(place)) for place, one in enumerate(events)]
     mixed = list(distinct)
     shuffle.shuffle(mixed)
@@ -134,7 +134,7 @@ def test_the_digest_does_not_depend_on_the_order_of_its_events(events: list[Wake
 
 @pytest.mark.parametrize(("paper_lines", "paper_characters"), [(10, 1024), (3, 700)])
 def test_ten_thousand_hostile_subjects_make_ten_thousand_plain_digests(paper_lines: int, paper_characters: int) -> None:
-    """DESIGN §11: all hostile subjects through the pure renderer: 0 control characters, nothing that a composer acts on."""
+    """All hostile subjects through the pure renderer: 0 control characters, nothing that a composer acts on."""
     for number, subject in enumerate(hostile_subjects(10_000, seed=11)):
         letter = WakeEvent(
             id="E",

@@ -159,7 +159,7 @@ def most_within(instants: list[int], period: int) -> int:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(arrivals, min_size=8, max_size=60), small_limits)
 def test_no_schedule_exceeds_a_limit_and_nothing_is_dropped(schedule: list[Arrival], limits: Limits) -> None:
-    """DESIGN §3: storm and budget per pane and rolling period; every hold frees; every event is announced once or still rides."""
+    """Storm and budget per pane and rolling period; every hold frees; every event is announced once or still rides."""
     bridge, events = run(schedule, limits)
     for pane in set(PANES.values()):
         here = [wake.at for wake, _ in bridge.wakes if wake.pane_key == pane]
@@ -175,7 +175,7 @@ def test_no_schedule_exceeds_a_limit_and_nothing_is_dropped(schedule: list[Arriv
 @settings(max_examples=150, deadline=None)
 @given(st.lists(arrivals, min_size=8, max_size=60), small_limits)
 def test_the_refractory_is_skipped_for_urgent_wakes_only(schedule: list[Arrival], limits: Limits) -> None:
-    """DESIGN §3: two wakes of a pane lie a refractory apart, unless the later one tells a window-0 event."""
+    """Two wakes of a pane lie a refractory apart, unless the later one tells a window-0 event."""
     bridge, _ = run(schedule, limits)
     for pane in set(PANES.values()):
         here = [(wake.at, told) for wake, told in bridge.wakes if wake.pane_key == pane]
@@ -187,7 +187,7 @@ def test_the_refractory_is_skipped_for_urgent_wakes_only(schedule: list[Arrival]
 @settings(max_examples=150, deadline=None)
 @given(st.lists(arrivals.map(lambda one: replace(one, human=False)), min_size=8, max_size=60), small_limits)
 def test_agents_alone_cannot_keep_a_thread_going(schedule: list[Arrival], limits: Limits) -> None:
-    """DESIGN §3: without people a thread has its wakes an hour, and one more only for each who is new to it."""
+    """Without people a thread has its wakes an hour, and one more only for each who is new to it."""
     bridge, _ = run(schedule, limits)
     for thread in THREADS[1:]:
         turns = [wake for wake, _ in bridge.wakes if thread in wake.threads]
@@ -201,7 +201,7 @@ def test_agents_alone_cannot_keep_a_thread_going(schedule: list[Arrival], limits
 @settings(max_examples=100, deadline=None)
 @given(st.lists(arrivals, max_size=25), st.integers(0, 1439), st.integers(1, 1439))
 def test_nobody_is_woken_in_quiet_hours_and_all_are_after(schedule: list[Arrival], start: int, length: int) -> None:
-    """CONTRACT quiet_hours: holds every priority; what waited comes when they end."""
+    """Quiet_hours: holds every priority; what waited comes when they end."""
     quiet = QuietHours(start, (start + length) % 1440)
     bridge, events = run(schedule, Limits(), quiet)
     assert all(quiet.minutes_left(wake.at // 60_000 % 1440) == 0 for wake, _ in bridge.wakes)
@@ -209,7 +209,7 @@ def test_nobody_is_woken_in_quiet_hours_and_all_are_after(schedule: list[Arrival
 
 
 def test_a_burst_of_a_thousand_messages_at_window_zero_obeys_the_storm_guard() -> None:
-    """Issue 2: a burst of 1,000 messages at window 0: at most 8 wakes a minute, 20 an hour, nothing lost."""
+    """A burst of 1,000 messages at window 0: at most 8 wakes a minute, 20 an hour, nothing lost."""
     me = Identity("@c")
     burst = [Arrival(number * 50, me, f"T{number}", human=False, window=0, rides=False) for number in range(1_000)]
     bridge, _ = run(burst, Limits())
@@ -219,7 +219,7 @@ def test_a_burst_of_a_thousand_messages_at_window_zero_obeys_the_storm_guard() -
 
 
 def test_two_agents_who_answer_each_other_for_ever_get_twelve_wakes_an_hour() -> None:
-    """DESIGN §3: they must not talk all night at their owner's cost; a person's word lets them go on."""
+    """They must not talk all night at their owner's cost; a person's word lets them go on."""
     bridge = Bridge(Limits(refractory=0, wakes_per_hour=1_000, wakes_per_day=1_000))
     number, now = 0, START
     ping = {Identity("@c"): Identity("@d"), Identity("@d"): Identity("@c")}

@@ -373,4 +373,4 @@ TwoActors.TestCase.settings = settings(
 
 
 TestTwoActors = TwoActors.TestCase
-"""DESIGN §3: a stale actor changes nothing, no event is lost, terminal rows stand, whoever acts in which order."""
+"""A stale actor changes nothing, no event is lost, terminal rows stand, whoever acts in which order."""

@@ -18,7 +18,7 @@ MACHINES = pytest.mark.parametrize("machine", [Gathering, CommandsBesideADaemon]
 
 @MACHINES
 def test_the_ledger_does_what_the_model_says(machine: type[RuleBasedStateMachine]) -> None:
-    """DESIGN §3: joining never postpones, one unfrozen delivery, a word of a person holds, one of two racers wins."""
+    """Joining never postpones, one unfrozen delivery, a word of a person holds, one of two racers wins."""
     run_state_machine_as_test(
         machine,
         settings=settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=QUIET),

@@ -1,4 +1,4 @@
-"""Whatever a line and a pane do, in any order: every wake arrives once, or is told to be unknown (DESIGN §§3, 7)."""
+"""Whatever a line and a pane do, in any order: every wake arrives once, or is told to be unknown."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _played(scenes: list[Scene]) -> None:
 @settings(max_examples=15, deadline=None)
 @given(scenes=SCENES)
 def test_every_wake_arrives_once_whatever_its_routes_do(scenes: list[Scene]) -> None:
-    """DESIGN §7: never after bytes may have been accepted, never into a busy agent's pane, and never lost."""
+    """Never after bytes may have been accepted, never into a busy agent's pane, and never lost."""
     _played(scenes)
 
 

@@ -1,4 +1,4 @@
-"""DESIGN §2, the cursor: what can be known is known once, however the log is pruned, replaced or counted anew."""
+"""The cursor: what can be known is known once, however the log is pruned, replaced or counted anew."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 
 def test_no_life_of_the_log_and_no_death_of_the_tail_loses_or_doubles_a_message() -> None:
-    """DESIGN §§2, 3: never skips inside an epoch, looks back in a new one, and a known subject never wakes again."""
+    """Never skips inside an epoch, looks back in a new one, and a known subject never wakes again."""
     run_state_machine_as_test(
         FollowedLog,
         settings=settings(max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=QUIET),

@@ -39,7 +39,7 @@ def check(text: str, shown: str, limit: int) -> None:
 @settings(max_examples=400)
 @given(hostile, limits)
 def test_whatever_comes_in_one_harmless_line_comes_out(text: str, limit: int) -> None:
-    """DESIGN §4: no control character survives; bounded, NFC, trimmed, idempotent."""
+    """No control character survives; bounded, NFC, trimmed, idempotent."""
     check(text, harmless(text, limit), limit)
 
 
@@ -47,7 +47,7 @@ def test_whatever_comes_in_one_harmless_line_comes_out(text: str, limit: int) ->
     st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=150).filter(lambda text: "@" not in text)
 )
 def test_visible_words_are_not_touched(text: str) -> None:
-    """DESIGN §4: harmless text is the NFC of what was written, nothing less."""
+    """Harmless text is the NFC of what was written, nothing less."""
     plain = unicodedata.normalize("NFC", text)
     if not offences(plain):
         assert harmless(plain) == plain
@@ -55,14 +55,14 @@ def test_visible_words_are_not_touched(text: str) -> None:
 
 @given(hostile, st.booleans())
 def test_no_name_carries_an_at_sign_that_is_not_an_identity(login: str, known: bool) -> None:
-    """DESIGN §4: a name is an identity of the graph, or harmless text."""
+    """A name is an identity of the graph, or harmless text."""
     shown = name(login, known=known)
     if shown != login or not known:
         assert not offences(shown)
 
 
 def test_ten_thousand_hostile_subjects_become_harmless_lines() -> None:
-    """DESIGN §11: all hostile subjects through the pure renderer leave 0 control characters."""
+    """All hostile subjects through the pure renderer leave 0 control characters."""
     count = 0
     for subject in hostile_subjects(10_000, seed=2):
         check(subject, harmless(subject), 200)
@@ -71,7 +71,7 @@ def test_ten_thousand_hostile_subjects_become_harmless_lines() -> None:
 
 
 def test_hostile_subjects_repeat_by_seed_and_reach_100_kilobytes() -> None:
-    """DESIGN §11: a trial can be repeated; every hazard comes alone once; JSON escapes carry all of them."""
+    """A trial can be repeated; every hazard comes alone once; JSON escapes carry all of them."""
     first = list(hostile_subjects(2_000, seed=7))
     assert first == list(hostile_subjects(2_000, seed=7))
     assert first != list(hostile_subjects(2_000, seed=8))

@@ -38,7 +38,7 @@ LOST_KEYS = {"copilot/typing-multiline.80x24"}
 
 @ALL
 def test_a_captured_screen_is_read_as_it_may_be(one: Captured) -> None:
-    """DESIGN §5: profiles are proven by captured screens, and each says what is acceptable."""
+    """Profiles are proven by captured screens, and each says what is acceptable."""
     reading = classify(one.capture.screen, PROFILES[one.capture.harness])
 
     assert reading.state in one.capture.expect, [(found.rule, found.saw) for found in reading.evidence]
@@ -46,7 +46,7 @@ def test_a_captured_screen_is_read_as_it_may_be(one: Captured) -> None:
 
 @ALL
 def test_a_screen_never_looks_idle_to_the_profile_of_another_harness(one: Captured) -> None:
-    """DESIGN §5: idle needs every positive sign of its own profile."""
+    """Idle needs every positive sign of its own profile."""
     found = {name: classify(one.capture.screen, profile).state for name, profile in PROFILES.items()}
 
     assert [name for name, state in found.items() if state is IDLE and name != one.capture.harness] == []
@@ -64,7 +64,7 @@ SHOWS_NOTHING = {
 
 
 def test_a_view_of_earlier_rows_is_not_idle() -> None:
-    """DESIGN §5: a scroll, search, transcript or pager view is never idle, with the composer in sight or without."""
+    """A scroll, search, transcript or pager view is never idle, with the composer in sight or without."""
     views = [one for one in corpus() if READING.match(one.file.stem)]
     idle = {one.name for one in views if classify_capture(one.capture, PROFILES[one.capture.harness]).state is IDLE}
 
@@ -74,7 +74,7 @@ def test_a_view_of_earlier_rows_is_not_idle() -> None:
 
 
 def test_idle_is_missed_on_at_most_two_of_a_hundred_idle_screens() -> None:
-    """DESIGN §5: conservative, but a wake must get through: idle is found where there is nothing else to see."""
+    """Conservative, but a wake must get through: idle is found where there is nothing else to see."""
     read = Counter(
         classify(one.capture.screen, PROFILES[one.capture.harness]).state for one in corpus() if one.must_be_idle
     )
@@ -93,7 +93,7 @@ def test_the_page_shows_what_the_captures_give() -> None:
 
 
 def test_every_bundled_profile_is_proven_by_captures_of_idle_busy_and_draft_and_dialog() -> None:
-    """DESIGN §11: a meta-test keeps promises covered; a profile without screens proves nothing."""
+    """A meta-test keeps promises covered; a profile without screens proves nothing."""
     asks_nobody = {"pi"}
     for name in PROFILES:
         seen = {one.capture.expect[0] for one in corpus() if one.capture.harness == name and one.capture.expect}
@@ -111,7 +111,7 @@ def test_a_capture_tells_nothing_of_the_machine_it_was_taken_on(one: Captured) -
 
 @pytest.mark.parametrize("one", DRAFTS, ids=lambda one: one.name)
 def test_a_text_is_known_in_every_composer_and_one_character_more_or_less_is_not(one: Captured) -> None:
-    """DESIGN §6.5: the staged text is compared with what the composer holds, counted as tmux counts columns."""
+    """The staged text is compared with what the composer holds, counted as tmux counts columns."""
     screen, profile = one.capture.screen, PROFILES[one.capture.harness]
     typed = TYPED[one.file.stem.partition(".")[0]]
 
@@ -127,7 +127,7 @@ def test_a_text_is_known_in_every_composer_and_one_character_more_or_less_is_not
     ids=lambda one: one.name,
 )
 def test_a_folded_paste_is_known_by_its_count(one: Captured) -> None:
-    """DESIGN §6.5: our mark, or the harness's paste chip; a chip that counts otherwise is another's."""
+    """Our mark, or the harness's paste chip; a chip that counts otherwise is another's."""
     screen, profile = one.capture.screen, PROFILES[one.capture.harness]
     lines = [f"pasted line {number}" for number in range(30)]
     if not profile.paste.chip or not re.search(profile.paste.chip, classify(screen, profile).composer_text):
@@ -143,12 +143,12 @@ def test_a_folded_paste_is_known_by_its_count(one: Captured) -> None:
     ids=lambda one: one.name,
 )
 def test_a_draft_that_hides_is_a_draft(one: Captured) -> None:
-    """DESIGN §5: blanks show in the cursor alone, and a cursor at the start proves nothing about the text behind it."""
+    """Blanks show in the cursor alone, and a cursor at the start proves nothing about the text behind it."""
     assert classify(one.capture.screen, PROFILES[one.capture.harness]).composer == "draft"
 
 
 def test_a_bare_prompt_is_a_draft_where_an_empty_composer_always_shows_a_placeholder() -> None:
-    """DESIGN §5: blanks with the cursor moved to the start leave no other trace than the missing placeholder."""
+    """Blanks with the cursor moved to the start leave no other trace than the missing placeholder."""
     spaces = read_capture(CAPTURES / "codex" / "typing-spaces.80x24.json").screen
 
     reading = classify(replace(spaces, cursor_x=2), PROFILES["codex"])
@@ -158,7 +158,7 @@ def test_a_bare_prompt_is_a_draft_where_an_empty_composer_always_shows_a_placeho
 
 @pytest.mark.parametrize("harness", ["qwen", "pi", "gemini", "vibe"])
 def test_a_shell_in_the_foreground_outranks_the_screen_a_dead_agent_left(harness: str) -> None:
-    """DESIGN §5 "Who is there": after a crash the picture stays, and a shell has the terminal."""
+    """After a crash the picture stays, and a shell has the terminal."""
     idle = next(one.capture for one in corpus() if one.capture.harness == harness and one.must_be_idle)
     shell = replace(idle, screen=replace(idle.screen, command="bash"), process_tree=("bash Ss+ fg own-session -bash",))
     script = replace(shell, process_tree=("bash S+ fg bash start.sh", "  node S+ fg node /opt/n/bin/agent"))
@@ -170,7 +170,7 @@ def test_a_shell_in_the_foreground_outranks_the_screen_a_dead_agent_left(harness
 
 
 def test_a_cursor_that_shows_outside_of_a_composer_found_from_the_bottom_is_where_keys_go() -> None:
-    """DESIGN §5: the composer is found from the cursor; one that shows elsewhere is a shell's or another field's."""
+    """The composer is found from the cursor; one that shows elsewhere is a shell's or another field's."""
     capture = read_capture(CAPTURES / "qwen" / "v0.24.4-idle-empty.80x24.json")
     below = replace(capture.screen, cursor_x=6, cursor_y=capture.screen.last_text_row + 1)
 
@@ -179,7 +179,7 @@ def test_a_cursor_that_shows_outside_of_a_composer_found_from_the_bottom_is_wher
 
 
 def test_two_looks_at_an_unchanged_idle_screen_have_one_fingerprint_and_any_movement_above_another() -> None:
-    """DESIGN §5: two samples must agree; rows moving above the composer mean that a turn is running."""
+    """Two samples must agree; rows moving above the composer mean that a turn is running."""
     capture = read_capture(CAPTURES / "codex" / "idle-after-turn.80x24.json")
     again = read_capture(CAPTURES / "codex" / "idle-after-turn.80x24.json")
     moved = read_capture(CAPTURES / "codex" / "idle-after-tool.200x50.json")
@@ -208,7 +208,7 @@ def _read(one: Captured) -> None:
 
 @pytest.mark.parametrize("harness", sorted(PROFILES))
 def test_a_capture_file_survives_being_written_and_read(tmp_path: Path, harness: str) -> None:
-    """CONTRACT `screens capture` writes what `screens classify` reads."""
+    """`screens capture` writes what `screens classify` reads."""
     before = next(one.capture for one in corpus() if one.capture.harness == harness)
     ansi = before.screen.rows[0].text
 

@@ -39,7 +39,7 @@ def _became_idle(one: Captured, trials: int) -> tuple[Counter[str], list[str]]:
 
 @pytest.mark.parametrize("one", NOT_IDLE, ids=lambda one: one.name)
 def test_what_blocks_goes_on_blocking_whatever_else_changes(one: Captured) -> None:
-    """DESIGN §5: any veto wins; transcripts quote prompts and approval words, titles carry a user's text."""
+    """Any veto wins; transcripts quote prompts and approval words, titles carry a user's text."""
     _, wrong = _became_idle(one, QUICK)
 
     assert wrong == []
@@ -66,7 +66,7 @@ def test_two_hundred_mutations_of_every_screen_that_is_not_idle_stay_so(
 
 @pytest.mark.parametrize("one", BELOW_A_TRANSCRIPT, ids=lambda one: one.name)
 def test_words_quoted_in_the_transcript_do_not_stop_a_wake(one: Captured) -> None:
-    """DESIGN §5: regions are found from the cursor outward; the transcript is none of them."""
+    """Regions are found from the cursor outward; the transcript is none of them."""
     screen, profile = one.capture.screen, PROFILES[one.capture.harness]
     random = Random(one.name)
 
@@ -96,7 +96,7 @@ def _answer(random: Random) -> Row:
 
 
 def test_a_title_alone_never_makes_a_busy_screen_idle() -> None:
-    """DESIGN §5: a title proves nothing where a rule beside the composer says that a turn runs."""
+    """A title proves nothing where a rule beside the composer says that a turn runs."""
     seen = 0
     for one in NOT_IDLE:
         screen, profile = one.capture.screen, PROFILES[one.capture.harness]

@@ -82,7 +82,7 @@ def recording_tmux(world: Playground) -> Path:
 
 @pytest.mark.timeout(400)
 def test_no_body_key_or_token_leaves_its_place(playground: Playground) -> None:
-    """Issue "Prove the promise" 8: not in logs, `ps`, errors, answers or state; bodies stay in the graph."""
+    """Not in logs, `ps`, errors, answers or state; bodies stay in the graph."""
     if sys.platform != "linux":
         pytest.skip("command lines are read from /proc")
     box = playground.sandbox
@@ -120,7 +120,7 @@ def test_no_body_key_or_token_leaves_its_place(playground: Playground) -> None:
 
 @pytest.mark.timeout(200)
 def test_a_body_is_shown_where_a_target_opted_in_and_still_not_in_logs_or_ps(playground: Playground) -> None:
-    """DESIGN §4: `digest = "full"` for senders in `allow_from`; the body goes through a buffer, not through an argv."""
+    """`digest = "full"` for senders in `allow_from`; the body goes through a buffer, not through an argv."""
     box = playground.sandbox
     playground.sandbox.run("init")
     agent = playground.enlisted("agent")

@@ -116,7 +116,7 @@ def heard_by_nobody(state: Path) -> str:
 
 
 def test_another_user_cannot_reach_the_socket_and_is_hung_up_on_where_he_can(state: Path) -> None:
-    """Issue "Prove the promise" 8: 0700/0600, and behind that the kernel is asked who the peer is."""
+    """0700/0600, and behind that the kernel is asked who the peer is."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
 
@@ -132,7 +132,7 @@ def test_another_user_cannot_reach_the_socket_and_is_hung_up_on_where_he_can(sta
 
 
 def test_a_command_tells_nothing_to_a_socket_that_another_user_listens_on(state: Path) -> None:
-    """Issue "Prove the promise" 8: a socket planted in our place learns nothing and answers nothing."""
+    """A socket planted in our place learns nothing and answers nothing."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     state.chmod(0o777)
@@ -147,7 +147,7 @@ def test_a_command_tells_nothing_to_a_socket_that_another_user_listens_on(state:
 
 
 def test_the_kernels_word_decides_who_the_peer_is(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue "Prove the promise" 8: SO_PEERCRED; without root the answer is turned instead of the user."""
+    """SO_PEERCRED; without root the answer is turned instead of the user."""
     one, other = socket.socketpair(socket.AF_UNIX)
     with one, other:
         assert peer.uid_of_peer(one) == os.geteuid()
@@ -181,7 +181,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("what", MALFORMED)
 def test_a_malformed_request_is_answered_with_what_is_known(state: Path, what: str) -> None:
-    """Issue "Prove the promise" 8: the daemon lives on, and says which commands there are."""
+    """The daemon lives on, and says which commands there are."""
 
     async def act() -> None:
         answer = json.loads(await asyncio.to_thread(said_to, state, MALFORMED[what]))
@@ -191,7 +191,7 @@ def test_a_malformed_request_is_answered_with_what_is_known(state: Path, what: s
 
 
 def test_a_request_without_end_is_dropped_and_not_kept(state: Path) -> None:
-    """Issue "Prove the promise" 8: huge requests are bounded."""
+    """Huge requests are bounded."""
 
     async def act() -> None:
         assert await asyncio.to_thread(said_to, state, b"x" * (LONGEST_REQUEST * 40)) == b""
@@ -200,7 +200,7 @@ def test_a_request_without_end_is_dropped_and_not_kept(state: Path) -> None:
 
 
 def test_a_slow_client_is_hung_up_on(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue "Prove the promise" 8: who sends nothing, and who takes nothing, is not waited for."""
+    """Who sends nothing, and who takes nothing, is not waited for."""
     monkeypatch.setattr(control_server, "ASKING_TIME", 0.3)
     monkeypatch.setattr(control_server, "ANSWERING_TIME", 0.3)
 
@@ -221,7 +221,7 @@ def test_a_slow_client_is_hung_up_on(state: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_many_clients_at_once_are_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue "Prove the promise" 8: more than a few at once are hung up on, and room is made again."""
+    """More than a few at once are hung up on, and room is made again."""
     monkeypatch.setattr(control_server, "ASKING_TIME", 1.0)
 
     async def act() -> None:
@@ -236,7 +236,7 @@ def test_many_clients_at_once_are_bounded(state: Path, monkeypatch: pytest.Monke
 
 
 def test_the_running_daemon_outlives_all_of_it(tmp_path: Path, program: tuple[str, ...]) -> None:
-    """Issue "Prove the promise" 8: the same on the installed daemon, 200 clients and every malformed request."""
+    """The same on the installed daemon, 200 clients and every malformed request."""
     with Sandbox(tmp_path, command=program) as box:
         box.run("init")
         daemon = box.daemon()

@@ -68,7 +68,7 @@ def _looks(world: Playground, *identities: str) -> str:
 
 @pytest.mark.timeout(300)
 def test_titles_names_and_directories_of_panes_run_nothing(world: Playground, tmp_path: Path) -> None:
-    """Issue "Prove the promise" 8: session, window, title, working directory and pane option of a hostile program."""
+    """Session, window, title, working directory and pane option of a hostile program."""
     traps = tmp_path / "traps"
     traps.mkdir()
     world.sandbox.run("init")
@@ -103,7 +103,7 @@ def test_titles_names_and_directories_of_panes_run_nothing(world: Playground, tm
 def test_a_process_with_a_hostile_name_and_arguments_runs_nothing_and_is_no_agent(
     world: Playground, tmp_path: Path
 ) -> None:
-    """Issue "Prove the promise" 8: `comm` and argv are read and compared; nothing in them is a pattern or a command."""
+    """`comm` and argv are read and compared; nothing in them is a pattern or a command."""
     traps = tmp_path / "traps"
     traps.mkdir()
     for number, payload in enumerate(PAYLOADS):
@@ -127,7 +127,7 @@ def test_a_process_with_a_hostile_name_and_arguments_runs_nothing_and_is_no_agen
 
 @pytest.mark.timeout(300)
 def test_an_identity_or_target_that_is_no_name_is_refused_or_only_text(world: Playground, tmp_path: Path) -> None:
-    """DESIGN §4, issue "Prove the promise" 8: on the command line, in a subscription and in `[targets]`."""
+    """On the command line, in a subscription and in `[targets]`."""
     traps = tmp_path / "traps"
     traps.mkdir()
     # each is a process or five: every third payload, one of each kind
@@ -157,7 +157,7 @@ def test_an_identity_or_target_that_is_no_name_is_refused_or_only_text(world: Pl
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_what_a_person_is_told_is_one_argument_and_no_command(payload: str) -> None:
-    """CONTRACT `[human]`: a place-holder's text is an argument of its own, whatever is in it, `{body}` too."""
+    """`[human]`: a place-holder's text is an argument of its own, whatever is in it, `{body}` too."""
     evil = payload.format(trap="x") + " {body} {title}"
     notice = Notice(**_notice_fields(evil))
 
@@ -177,7 +177,7 @@ def _notice_fields(evil: str) -> dict[str, Any]:
 
 
 def test_a_socket_of_another_tmux_server_in_a_shared_directory_is_not_asked(world: Playground, tmp_path: Path) -> None:
-    """DESIGN §6.1: own uid's sockets only; a link to one is judged by what it leads to."""
+    """Own uid's sockets only; a link to one is judged by what it leads to."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a socket to another user")
     box = world.sandbox

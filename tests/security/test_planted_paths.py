@@ -125,7 +125,7 @@ def _act(what: str, directory: Path) -> float:
 @pytest.mark.parametrize(("what", "name"), CASES)
 @pytest.mark.parametrize("dangling", [False, True], ids=["to a file", "to nothing"])
 def test_a_link_at_a_name_of_ours_leads_nowhere(tmp_path: Path, what: str, name: str, dangling: bool) -> None:
-    """Issue "Prove the promise" 8: a planted link never makes us change, empty, create or open up another file."""
+    """A planted link never makes us change, empty, create or open up another file."""
     directory = tmp_path / "state"
     directory.mkdir(mode=0o700)
     victim = tmp_path / "victim"
@@ -148,7 +148,7 @@ def test_a_link_at_a_name_of_ours_leads_nowhere(tmp_path: Path, what: str, name:
 def test_a_pipe_or_a_directory_in_the_place_of_a_file_keeps_nobody_waiting(
     tmp_path: Path, what: str, name: str, kind: str
 ) -> None:
-    """Issue "Prove the promise" 8: a directory in place, and a FIFO in place, do not hang, and stay what they are or go."""
+    """A directory in place, and a FIFO in place, do not hang, and stay what they are or go."""
     directory = tmp_path / "state"
     directory.mkdir(mode=0o700)
     place = _place(directory, name)
@@ -177,7 +177,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 @pytest.mark.parametrize("what", READERS)
 @pytest.mark.timeout(60)
 def test_a_pipe_that_is_to_be_read_keeps_nobody_waiting(tmp_path: Path, what: str) -> None:
-    """Issue "Prove the promise" 8: a FIFO in place does not hang, neither the daemon nor a command."""
+    """A FIFO in place does not hang, neither the daemon nor a command."""
     name, read = READERS[what]
     os.mkfifo(tmp_path / name)
     began = time.monotonic()
@@ -190,7 +190,7 @@ def test_a_pipe_that_is_to_be_read_keeps_nobody_waiting(tmp_path: Path, what: st
 
 @pytest.mark.parametrize("at", ["config", "profile"])
 def test_a_pipe_in_the_place_of_configuration_or_profile_is_a_mistake(sandbox: Sandbox, at: str) -> None:
-    """Issue "Prove the promise" 8: exit 3, at once."""
+    """Exit 3, at once."""
     place = sandbox.config_file if at == "config" else sandbox.config_file.parent / "screens" / "fake.toml"
     place.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(place)
@@ -214,7 +214,7 @@ def test_a_configuration_may_still_come_from_a_pipe_that_a_shell_made(sandbox: S
 
 @pytest.mark.parametrize("name", ["state.sqlite", "daemon.lock", "daemon.sock", "wake-bridge.log"])
 def test_the_daemon_says_what_lies_in_the_way_and_ends(sandbox: Sandbox, name: str) -> None:
-    """DESIGN §8: what failed, where, what to do; never a traceback, never a hang."""
+    """What failed, where, what to do; never a traceback, never a hang."""
     sandbox.run("init")
     sandbox.environment["WAKE_BRIDGE_DAEMON_LOG_FILE"] = str(sandbox.state_dir / "wake-bridge.log")
     sandbox.state_dir.mkdir(parents=True, exist_ok=True)
@@ -241,7 +241,7 @@ def _agent(directory: Path, harness: str = "claude") -> SetupAgent:
 
 @pytest.mark.parametrize("target", [".bashrc", ".ssh/authorized_keys", "settings.json"])
 def test_a_repository_cannot_lead_its_instructions_into_another_kind_of_file(tmp_path: Path, target: str) -> None:
-    """Issue "Prove the promise" 8: a CLAUDE.md that is a link to a shell's start file is refused, and said."""
+    """A CLAUDE.md that is a link to a shell's start file is refused, and said."""
     room = tmp_path / "repository"
     room.mkdir()
     victim = tmp_path / target
@@ -257,7 +257,7 @@ def test_a_repository_cannot_lead_its_instructions_into_another_kind_of_file(tmp
 
 @pytest.mark.parametrize("link", [".claude", ".claude/settings.local.json"])
 def test_a_repository_cannot_have_something_allowed_outside_of_it(tmp_path: Path, link: str) -> None:
-    """Issue "Prove the promise" 8: an allow rule for one directory is not written into another one's settings."""
+    """An allow rule for one directory is not written into another one's settings."""
     room = tmp_path / "repository"
     (room / link).parent.mkdir(parents=True)
     elsewhere = tmp_path / ".claude"
@@ -271,7 +271,7 @@ def test_a_repository_cannot_have_something_allowed_outside_of_it(tmp_path: Path
 
 @pytest.mark.timeout(60)
 def test_an_instruction_file_that_is_a_pipe_or_huge_is_refused(tmp_path: Path) -> None:
-    """Issue "Prove the promise" 8: a repository can bring neither down `setup`."""
+    """A repository can bring neither down `setup`."""
     for name in ("pipe", "huge"):
         room = tmp_path / name
         room.mkdir()
@@ -291,7 +291,7 @@ def sandbox(tmp_path: Path, program: tuple[str, ...]) -> Iterator[Sandbox]:
 
 
 def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None:
-    """Issue "Prove the promise" 8: every file we write; a new writer takes its line here, or says why not."""
+    """Every file we write; a new writer takes its line here, or says why not."""
     root = Path(sys.modules[WakeBridgeError.__module__].__file__ or "").parents[2]
     marks = ("os.O_CREAT", "begin_draft(", "touch_own_file(", ".write_text(", ".write_bytes(", "mkstemp(")
     writers = {

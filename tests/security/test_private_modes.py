@@ -75,7 +75,7 @@ def too_open(found: dict[Path, int]) -> dict[str, str]:
 
 
 def test_all_that_a_whole_day_creates_is_its_owners_alone_under_umask_000(world: Playground, tmp_path: Path) -> None:
-    """Issue "Prove the promise" 8: 0600/0700 under umask 000, for every file of every command that makes one."""
+    """0600/0700 under umask 000, for every file of every command that makes one."""
     if sys.platform != "linux":
         pytest.skip("the service is installed for systemd")
     box = world.sandbox
@@ -122,7 +122,7 @@ def test_rotated_logs_copies_of_the_ledger_and_profiles_are_private_too(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Issue "Prove the promise" 8: rotations, backups before a migration and damaged ledgers set aside as well."""
+    """Rotations, backups before a migration and damaged ledgers set aside as well."""
     monkeypatch.setattr(logs, "FILE_SIZE", 200)
     handler = logs._rotated(tmp_path / "logs" / "wake-bridge.log")
     for number in range(40):

@@ -50,7 +50,7 @@ PLACES: dict[str, tuple[Callable[[Sandbox], Path], int]] = {
 
 @pytest.mark.parametrize("where", PLACES)
 def test_what_anyone_may_write_is_refused_and_left_as_it_is(sandbox: Sandbox, where: str) -> None:
-    """DESIGN §9, issue "Prove the promise" 8: exit 3 for configuration and profiles, 7 for the state directory."""
+    """Exit 3 for configuration and profiles, 7 for the state directory."""
     place, code = PLACES[where]
     path = place(sandbox)
     path.mkdir(parents=True, exist_ok=True) if where == "state directory" else None
@@ -71,7 +71,7 @@ def test_what_anyone_may_write_is_refused_and_left_as_it_is(sandbox: Sandbox, wh
 def test_what_a_whole_group_may_write_is_refused_unless_the_group_is_the_persons_own(
     sandbox: Sandbox, where: str
 ) -> None:
-    """Issue "Prove the promise" 8: a group called as the user, without another member, is no other user."""
+    """A group called as the user, without another member, is no other user."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a file to a group that he is no member of")
     place, code = PLACES[where]
@@ -89,7 +89,7 @@ def test_what_a_whole_group_may_write_is_refused_unless_the_group_is_the_persons
 
 @pytest.mark.parametrize("where", PLACES)
 def test_what_belongs_to_another_user_is_refused(sandbox: Sandbox, where: str) -> None:
-    """Issue "Prove the promise" 8: its owner can write it whenever he wants."""
+    """Its owner can write it whenever he wants."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a file to another user")
     place, code = PLACES[where]
@@ -138,7 +138,7 @@ def test_a_users_own_group_is_told_by_its_name_and_members(tmp_path: Path, monke
 
 
 def test_a_reload_refuses_a_profile_that_anyone_may_write_and_keeps_the_old(sandbox: Sandbox) -> None:
-    """DESIGN §9: a bad file keeps the old one, also where it is bad by who can write it."""
+    """A bad file keeps the old one, also where it is bad by who can write it."""
     daemon = sandbox.daemon()
     (_screens(sandbox) / "fake.toml").chmod(0o666)
 

@@ -1,4 +1,4 @@
-"""One trial with a hazard: how it goes, and the rules that hold whatever the hazard is (DESIGN §§3, 6).
+"""One trial with a hazard: how it goes, and the rules that hold whatever the hazard is.
 
 What was submitted is the digest, alone and once; nobody's dialog is answered; no shell and no other agent gets a byte; what
 cannot be decided is unknown; all else arrives in the end.

@@ -1,4 +1,4 @@
-"""Clocks that are set, and processes that stand still, under a real daemon (DESIGN §3)."""
+"""Clocks that are set, and processes that stand still, under a real daemon."""
 
 from __future__ import annotations
 

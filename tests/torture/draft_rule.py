@@ -1,4 +1,4 @@
-"""The draft rule of DESIGN §11, and attacks on it.
+"""The draft rule, and attacks on it.
 
 If a person's key precedes the condition, the draft is byte-identical and nothing of ours is there; if it follows the paste,
 our text is staged, unsubmitted, reported; the two are never submitted together. A key after Enter is the next draft.

@@ -1,4 +1,4 @@
-"""A flood (issue "Prove the promise", Load; G-H3): a thousand events a second for a minute, and what the panes get of it."""
+"""A flood: a thousand events a second for a minute, and what the panes get of it."""
 
 from __future__ import annotations
 

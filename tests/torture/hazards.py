@@ -1,4 +1,4 @@
-"""What can happen to one attempt between its look and its proof (DESIGN §6), each at its worst moment.
+"""What can happen to one attempt between its look and its proof, each at its worst moment.
 
 Each hazard strikes, and is taken away again; `bouts` says how that is judged.
 """

@@ -1,4 +1,4 @@
-"""Hostile subjects, through the whole of it into real panes (DESIGN §§4, 11): what reaches the agent is judged byte by byte."""
+"""Hostile subjects, through the whole of it into real panes: what reaches the agent is judged byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place that does not answer: its calls are ended with all they started, and nobody else waits for it (DESIGN §6)."""
+"""A place that does not answer: its calls are ended with all they started, and nobody else waits for it."""
 
 from __future__ import annotations
 

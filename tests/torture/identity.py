@@ -1,4 +1,4 @@
-"""Panes that are not the ones that were meant (DESIGN §6): another server, another name, a name that only begins alike."""
+"""Panes that are not the ones that were meant: another server, another name, a name that only begins alike."""
 
 from __future__ import annotations
 

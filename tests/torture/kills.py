@@ -1,4 +1,4 @@
-"""kill -9 right before and right after every journalled step: what becomes of the wake (DESIGN §§3, 11).
+"""kill -9 right before and right after every journalled step: what becomes of the wake.
 
 A trial sends a message, runs a daemon that dies at its point, then a plain one until the delivery has ended. Judged are
 what the agent received and what the ledger says, never what a daemon claims.

@@ -1,4 +1,4 @@
-"""Starts, stops, watchdogs and reloads of a real daemon, again and again (DESIGN §9)."""
+"""Starts, stops, watchdogs and reloads of a real daemon, again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The curve (issue "Prove the promise", Load): what idling costs and how long wakes take, by the number of panes."""
+"""The curve: what idling costs and how long wakes take, by the number of panes."""
 
 from __future__ import annotations
 

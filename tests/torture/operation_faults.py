@@ -1,4 +1,4 @@
-"""The N-th operation of one wake fails, in SQLite's manner: 1, 2, 3 … until a wake meets no fault (DESIGN §11).
+"""The N-th operation of one wake fails, in SQLite's manner: 1, 2, 3 … until a wake meets no fault.
 
 A trial sends a message to an idle agent while one operation is planned to fail, and waits until its delivery has ended.
 The daemon stays up, or a loop starts it anew as a service manager does. Judged is what the agent received,

@@ -1,4 +1,4 @@
-"""Several daemons for one state directory, or for one graph: one serves it, the others say who does (DESIGN §9)."""
+"""Several daemons for one state directory, or for one graph: one serves it, the others say who does."""
 
 from __future__ import annotations
 

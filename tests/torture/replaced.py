@@ -1,4 +1,4 @@
-"""Graphs that are replaced, restored or begun anew under the reader, and cursors that are no more (DESIGN §2)."""
+"""Graphs that are replaced, restored or begun anew under the reader, and cursors that are no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon that lives for a while: its memory, its descriptors, and what becomes of the mail (DESIGN §11)."""
+"""A daemon that lives for a while: its memory, its descriptors, and what becomes of the mail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon's own state: a disk that is full, a ledger that is damaged or gone, and how large it grows (DESIGN §3)."""
+"""The daemon's own state: a disk that is full, a ledger that is damaged or gone, and how large it grows."""
 
 from __future__ import annotations
 

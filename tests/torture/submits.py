@@ -1,4 +1,4 @@
-"""Agents that swallow Enters and show pastes late, at random: what is said to be submitted was (DESIGN §6)."""
+"""Agents that swallow Enters and show pastes late, at random: what is said to be submitted was."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_second_reader_and_a_busy_writer_are_not_disturbed(
 
 @pytest.mark.usefixtures("tmux_program")
 def test_cost_by_the_number_of_panes(place: Path, program: tuple[str, ...]) -> None:
-    """Issue, Load: 200 panes and identities on one server; calls of tmux per wake and per idle minute are few."""
+    """200 panes and identities on one server; calls of tmux per wake and per idle minute are few."""
     began = time.monotonic()
     sizes = (5, 20, 50, 100, 200) if IS_LONG else (20,)
     stretch, stretches, counted = (30, 2, 60) if IS_LONG else (5, 1, 10)
@@ -80,7 +80,7 @@ def test_cost_by_the_number_of_panes(place: Path, program: tuple[str, ...]) -> N
 
 
 def test_latency_by_the_number_of_agents(place: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> None:
-    """Issue, Load: p50 and p99 from commit to submit; for `chrt -r 1`, which makes a busy machine a quiet one."""
+    """P50 and p99 from commit to submit; for `chrt -r 1`, which makes a busy machine a quiet one."""
     began = time.monotonic()
     sizes, wakes = ((5, 20, 50, 100, 200), 100) if IS_LONG else ((10,), 10)
     found = latencies(place, tmux, program, sizes, wakes=wakes)

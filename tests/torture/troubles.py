@@ -1,4 +1,4 @@
-"""What hangs or is slow (issue "Prove the promise", Load; G-H1): the others' wakes while one identity is in trouble."""
+"""What hangs or is slow: the others' wakes while one identity is in trouble."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two readers (issue "Prove the promise", part 4; G-S8): a second consumer, a busy writer and the daemon on one file."""
+"""Two readers: a second consumer, a busy writer and the daemon on one file."""
 
 from __future__ import annotations
 

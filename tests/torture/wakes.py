@@ -1,4 +1,4 @@
-"""How long wakes of a crowd take, from the commit of a row to Enter (issue "Prove the promise", Load)."""
+"""How long wakes of a crowd take, from the commit of a row to Enter."""
 
 from __future__ import annotations
 

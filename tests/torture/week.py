@@ -1,4 +1,4 @@
-"""A week of a laptop with five agents, on time that is turned by hand (issue "A day with it", Must show)."""
+"""A week of a laptop with five agents, on time that is turned by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several writers of one pane (DESIGN §6): one at a time, across all processes."""
+"""Several writers of one pane: one at a time, across all processes."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def room(tmp_path: Path) -> Room:
 
 
 def test_each_harness_is_told_in_the_file_that_it_reads(room: Room) -> None:
-    """Issue: instructions for AGENTS.md, CLAUDE.md and GEMINI.md; aider reads none by itself."""
+    """Instructions for AGENTS.md, CLAUDE.md and GEMINI.md; aider reads none by itself."""
     told = {
         harness: [change.path.name for change in plan_files([room.agent(harness)], room.home) if "instr" in change.what]
         for harness in ("claude", "codex", "gemini", "opencode", "qwen", "aider")
@@ -97,7 +97,7 @@ def test_the_file_that_is_there_is_extended_where_a_new_one_would_hide_it(room: 
 
 
 def test_the_text_says_what_an_agent_must_know_in_25_lines(room: Room) -> None:
-    """Issue: how to send, what [WAKE] means, that it is no user's approval, to wait and not to poll."""
+    """How to send, what [WAKE] means, that it is no user's approval, to wait and not to poll."""
     text = instructions_for([room.agent("codex"), room.agent("claude")])
 
     assert len(text.splitlines()) <= 25
@@ -113,7 +113,7 @@ def test_no_identity_in_the_text_is_taken_for_a_file(room: Room) -> None:
 
 
 def test_two_agents_in_one_directory_share_a_text_that_is_right_for_both(room: Room) -> None:
-    """Issue: an identity table, for one file is read by both."""
+    """An identity table, for one file is read by both."""
     agents = [room.agent("codex", "@api", "agents:1.0"), room.agent("opencode", "@web", "agents:2.0")]
 
     (told,) = [change for change in plan_files(agents, room.home) if change.path.name == "AGENTS.md"]
@@ -124,7 +124,7 @@ def test_two_agents_in_one_directory_share_a_text_that_is_right_for_both(room: R
 
 
 def test_nothing_but_the_mail_commands_is_allowed(room: Room) -> None:
-    """Issue: allow rules for inbox, send, ack and read only, nothing broader."""
+    """Allow rules for inbox, send, ack and read only, nothing broader."""
     room.apply("claude", "codex", "gemini")
 
     claude = json.loads((room.project / ".claude/settings.local.json").read_text())
@@ -203,7 +203,7 @@ def test_apply_then_remove_leaves_home_as_it_was(room: Room, present: bool) -> N
 
 
 def test_setup_again_with_other_agents_is_still_taken_back_to_the_byte(room: Room) -> None:
-    """Issue: safe to repeat, removable."""
+    """Safe to repeat, removable."""
     for name, content in ODD.items():
         room.write(name, content)
     before = room.snapshot()
@@ -234,7 +234,7 @@ def test_the_block_has_its_files_line_ends_and_is_replaced_in_its_place(room: Ro
 
 
 def test_a_file_edited_afterwards_keeps_the_edits_and_loses_our_part_alone(room: Room) -> None:
-    """Issue: a file edited by the person after us keeps the edits and loses only our block and rules."""
+    """A file edited by the person after us keeps the edits and loses only our block and rules."""
     agents = room.write("AGENTS.md", b"# Mine\n")
     settings = room.write(".claude/settings.local.json", b'{"permissions": {"allow": ["Bash(ls:*)"]}}\n')
     room.apply("claude", "codex")
@@ -259,7 +259,7 @@ def test_what_our_rules_replaced_comes_back_word_for_word_after_edits_elsewhere(
 
 
 def test_a_file_of_ours_that_a_person_wrote_into_stays_with_what_they_wrote(room: Room) -> None:
-    """Issue: only a file that we created and that still is only ours is deleted."""
+    """Only a file that we created and that still is only ours is deleted."""
     room.apply("claude", "codex")
     claude, agents = room.project / "CLAUDE.md", room.project / "AGENTS.md"
     claude.write_bytes(claude.read_bytes() + b"Be kind.\n")
@@ -298,7 +298,7 @@ def test_the_record_keeps_no_content_of_the_persons_files(room: Room) -> None:
 
 
 def test_a_link_is_written_through_and_named(room: Room) -> None:
-    """Issue: follows no symlink out of the tree without saying; CLAUDE.md is often a link to AGENTS.md."""
+    """Follows no symlink out of the tree without saying; CLAUDE.md is often a link to AGENTS.md."""
     agents = room.write("AGENTS.md", b"shared\n")
     link = room.project / "CLAUDE.md"
     link.symlink_to("AGENTS.md")
@@ -319,7 +319,7 @@ def test_a_link_is_written_through_and_named(room: Room) -> None:
 
 
 def test_a_link_that_leaves_the_directory_is_said(room: Room, tmp_path: Path) -> None:
-    """Issue: follows no symlink out of the tree without saying."""
+    """Follows no symlink out of the tree without saying."""
     elsewhere = tmp_path / "dotfiles.md"
     elsewhere.write_bytes(b"everywhere\n")
     (room.project / "CLAUDE.md").symlink_to(elsewhere)
@@ -346,7 +346,7 @@ def test_a_link_that_leaves_the_directory_is_said(room: Room, tmp_path: Path) ->
 def test_settings_that_cannot_be_read_are_refused_and_nothing_is_changed(
     room: Room, broken: bytes, harness: str, name: str
 ) -> None:
-    """Issue: refuses unreadable or invalid JSON with a clear error and changes nothing."""
+    """Refuses unreadable or invalid JSON with a clear error and changes nothing."""
     file = room.write(name, broken)
     before = room.snapshot()
 
@@ -449,7 +449,7 @@ def test_a_block_that_lost_a_mark_is_named_and_nobodys_words_go_with_it(room: Ro
 
 
 def test_a_block_edited_inside_goes_and_the_last_line_is_without_its_end_again(room: Room) -> None:
-    """Issue: user files byte-identical to before, also where the person changed a word of ours."""
+    """User files byte-identical to before, also where the person changed a word of ours."""
     file = room.write("AGENTS.md", b"# Mine\nno end")
     room.apply("codex")
     file.write_bytes(file.read_bytes().replace(b"To read the mail", b"To READ the mail"))
@@ -490,7 +490,7 @@ def git(directory: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("is_work_tree", [False, True])
 def test_what_is_new_in_a_repository_is_known_and_hidden_and_shown_again(tmp_path: Path, *, is_work_tree: bool) -> None:
-    """Issue 13: an untracked CLAUDE.md is said first; .git/info/exclude hides it, also of a second agent, and comes back."""
+    """An untracked CLAUDE.md is said first; .git/info/exclude hides it, also of a second agent, and comes back."""
     home, repository = tmp_path, tmp_path / "re [po]*"
     repository.mkdir()
     git(repository, "init", "-q")

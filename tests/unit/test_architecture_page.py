@@ -16,7 +16,7 @@ def in_backticks(text: str) -> set[str]:
 
 
 def test_the_floors_of_the_page_are_those_of_the_linter() -> None:
-    """STYLE: one-way floors, enforced; who reads the page learns the same ones, in the same order."""
+    """One-way floors, enforced; who reads the page learns the same ones, in the same order."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (layers,) = [one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if one["type"] == "layers"]
     _, _, table = PAGE.partition("| floor |")

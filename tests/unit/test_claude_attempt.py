@@ -1,4 +1,4 @@
-"""One attempt to wake a Claude Code: what was seen of the line decides, and absence is proven or not said (DESIGN §§3, 7)."""
+"""One attempt to wake a Claude Code: what was seen of the line decides, and absence is proven or not said."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def with_two_monitors(tmp_path: Path) -> Iterator[Scene]:
 def test_the_proof_is_as_strong_as_what_was_seen(
     hearing: Hearing, proof: Proof, steps: list[Step], scene: Scene
 ) -> None:
-    """DESIGN §3: 3 is an echo with our mark, by hook or transcript; 2 a turn that began; 1 that it was taken."""
+    """3 is an echo with our mark, by hook or transcript; 2 a turn that began; 1 that it was taken."""
     scene.sessions.hearing = hearing
 
     outcome = scene.deliver()
@@ -113,7 +113,7 @@ def test_what_only_a_hook_had_heard_when_the_program_was_killed_never_came_in(sc
 
 
 def test_a_monitor_that_takes_nothing_gives_the_wake_back(scene: Scene) -> None:
-    """DESIGN §7: refused before anything was sent; the next route may take it."""
+    """Refused before anything was sent; the next route may take it."""
     place = scene.place()
 
     async def nobody(session_id: str, mark: str, line: str) -> bool | None:
@@ -130,7 +130,7 @@ def test_a_monitor_that_takes_nothing_gives_the_wake_back(scene: Scene) -> None:
 
 @pytest.mark.parametrize("hearing", ["swallows", "drops", "dies with it"])
 def test_what_the_harness_own_record_does_not_have_is_given_back(hearing: Hearing, scene: Scene) -> None:
-    """Issue, one driver: provably absent, so the next route may take it, and nothing is lost."""
+    """One driver: provably absent, so the next route may take it, and nothing is lost."""
     scene.sessions.hearing = hearing
 
     outcome = scene.deliver()
@@ -154,7 +154,7 @@ def test_what_was_only_queued_when_the_program_was_killed_never_came_in(scene: S
 
 
 def test_what_the_agent_was_given_before_it_was_killed_is_delivered(scene: Scene) -> None:
-    """DESIGN §3: the mark in the transcript is proof, also of a program that is gone."""
+    """The mark in the transcript is proof, also of a program that is gone."""
     place = scene.place()
     scene.claude.notes("user", TEXT.replace("\n", " "))
     scene.claude.dies()
@@ -211,7 +211,7 @@ def test_a_session_that_has_lost_its_monitor_meanwhile_is_not_rung(scene: Scene)
 
 
 def test_another_session_in_the_same_directory_is_not_rung_instead(scene: Scene) -> None:
-    """DESIGN §6.2: the fence."""
+    """The fence."""
     place = scene.place()
     scene.claude.dies()
     with PlayedClaude(scene.claude.directory, scene.claude.room) as another:

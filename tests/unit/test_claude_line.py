@@ -1,4 +1,4 @@
-"""A digest on one line: what Claude Code makes an event of (DESIGN §4)."""
+"""A digest on one line: what Claude Code makes an event of."""
 
 from __future__ import annotations
 

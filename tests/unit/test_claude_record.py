@@ -1,4 +1,4 @@
-"""What Claude Code's own record of a session says, and what of it is believed (DESIGN §5)."""
+"""What Claude Code's own record of a session says, and what of it is believed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def seen(adapter: ClaudeCodeAdapter, address: Address) -> Observation:
 def test_the_record_is_proof_of_how_the_session_stands(
     scene: str, state: PresenceState, claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
 ) -> None:
-    """Issue "native first": presence is proof; idle and `shell` are idle, and one look suffices."""
+    """Presence is proof; idle and `shell` are idle, and one look suffices."""
     claude.shows(scene)
 
     look = seen(adapter, by_directory(room))
@@ -79,7 +79,7 @@ def test_the_record_is_proof_of_how_the_session_stands(
 
 
 def test_what_it_waits_for_is_said(claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path) -> None:
-    """DESIGN §1: a hold says what a person can act on."""
+    """A hold says what a person can act on."""
     claude.shows("approval", waitingFor="dialog open\x1b[31m")
 
     (said,) = seen(adapter, by_directory(room)).evidence
@@ -107,7 +107,7 @@ def test_what_it_waits_for_is_said(claude: PlayedClaude, adapter: ClaudeCodeAdap
 def test_a_record_that_is_not_understood_leads_nowhere(
     changes: dict[str, object], claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
 ) -> None:
-    """Issue: an unknown version or format, a background session, another process: the bridge takes over."""
+    """An unknown version or format, a background session, another process: the bridge takes over."""
     claude.writes(json.dumps(claude.record(**changes)))
 
     assert isinstance(found(adapter, by_directory(room)), Nowhere)
@@ -187,7 +187,7 @@ def test_nested_json_is_only_broken(claude: PlayedClaude) -> None:
 def test_the_session_is_found_by_what_its_hooks_recorded_also_after_clear(
     claude: PlayedClaude, adapter: ClaudeCodeAdapter
 ) -> None:
-    """Issue: mapped to an identity by hook; `/clear` begins another conversation in the same process."""
+    """Mapped to an identity by hook; `/clear` begins another conversation in the same process."""
     by_id = Address(ME, sessions=(Session("claude", claude.session_id, ME),))
     by_process = Address(
         ME, sessions=(Session("claude", "the-one-before", ME, pid=claude.pid, started=claude.started),)
@@ -204,7 +204,7 @@ def test_the_session_is_found_by_what_its_hooks_recorded_also_after_clear(
 
 
 def test_the_session_is_found_by_the_process_that_was_bound(claude: PlayedClaude, adapter: ClaudeCodeAdapter) -> None:
-    """Issue: mapped to an identity by `bind`."""
+    """Mapped to an identity by `bind`."""
     bound = Binding("/tmp/tmux", 1, "$0", "%0", 2, "2", claude.pid, claude.started)
 
     assert isinstance(found(adapter, Address(ME, binding=bound)), Place)
@@ -213,7 +213,7 @@ def test_the_session_is_found_by_the_process_that_was_bound(claude: PlayedClaude
 def test_two_sessions_in_one_directory_are_never_guessed_between(
     claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
 ) -> None:
-    """DESIGN §6.1: several is a hold `ambiguous`."""
+    """Several is a hold `ambiguous`."""
     with PlayedClaude(claude.directory, room, "99999999-1111-4222-8333-444455556666"):
         answer = found(adapter, by_directory(room))
 
@@ -292,7 +292,7 @@ def test_a_monitor_that_still_waits_under_the_name_before_clear_is_the_sessions(
 def test_the_survey_changes_with_the_record_and_with_who_listens(
     claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path
 ) -> None:
-    """DESIGN §5: a cheap sign that changes whenever a new look could show something new."""
+    """A cheap sign that changes whenever a new look could show something new."""
     sessions = PlayedSessions(claude)
     adapter.serve_sessions(sessions)
     place = found(adapter, by_directory(room))

@@ -1,4 +1,4 @@
-"""The table that says what became of a wake, row by row (DESIGN §3)."""
+"""The table that says what became of a wake, row by row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_first_line_that_applies_decides(seen: Seen, verdict: Verdict | None
 
 
 def test_all_patience_together_stays_below_a_lease() -> None:
-    """DESIGN §6: the attempt is bounded by the lease, of which an attempt may use four fifths."""
+    """The attempt is bounded by the lease, of which an attempt may use four fifths."""
     patience, ringing = Patience(), 6.0
 
     assert ringing + max(patience.proof + patience.rest, patience.queued) + patience.written < 0.8 * 60

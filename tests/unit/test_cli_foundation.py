@@ -1,4 +1,4 @@
-"""CONTRACT "Global" and "Exit codes": options, errors and output that all commands share."""
+"""Options, errors and output that all commands share."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def invoke() -> Callable[..., Result]:
 
 
 def test_version_is_one_line() -> None:
-    """CONTRACT: `--version` prints `wake-bridge X.Y.Z`."""
+    """`--version` prints `wake-bridge X.Y.Z`."""
     result = CliRunner().invoke(cli, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"wake-bridge {program_version()}\n")
 
 
 def test_version_and_help_import_no_command_and_nothing_slow() -> None:
-    """Issue, speed: `--version` ≤ 250 ms; it can only be so while neither commands nor libraries are imported."""
+    """`--version` ≤ 250 ms; it can only be so while neither commands nor libraries are imported."""
     code = (
         "import sys; from wake_bridge.cli.start import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
@@ -117,7 +117,7 @@ def test_every_command_of_the_table_is_shown_by_help(invoke: Callable[..., Resul
 def test_every_error_is_said_in_two_lines_with_its_exit_code(
     invoke: Callable[..., Result], error: type[WakeBridgeError]
 ) -> None:
-    """CONTRACT: errors go to stderr as `error: what failed: where` + `hint: what to do`, never a traceback."""
+    """Errors go to stderr as `error: what failed: where` + `hint: what to do`, never a traceback."""
     result = invoke("probe", "--fail", error.__name__)
     assert result.exit_code == error.exit_code
     assert result.stderr == "error: it broke: /some/where\nhint: mend it\n"
@@ -125,7 +125,7 @@ def test_every_error_is_said_in_two_lines_with_its_exit_code(
 
 
 def test_exit_codes_are_those_of_the_contract() -> None:
-    """CONTRACT "Exit codes"."""
+    """Each kind of error has its exit code."""
     codes = {
         name: getattr(errors, name).exit_code
         for name in dir(errors)
@@ -139,7 +139,7 @@ def test_exit_codes_are_those_of_the_contract() -> None:
 
 
 def test_an_unexpected_fault_is_told_without_a_traceback_unless_asked_twice(invoke: Callable[..., Result]) -> None:
-    """CONTRACT: never a traceback; `-vv` is the way to see one."""
+    """Never a traceback; `-vv` is the way to see one."""
     plain = invoke("probe", "--fail", "internal")
     assert plain.exit_code == 1
     assert plain.stderr.startswith("error: internal: RuntimeError something odd�[2J: test_cli_foundation.py:")
@@ -163,7 +163,7 @@ def test_an_unexpected_fault_is_told_without_a_traceback_unless_asked_twice(invo
 def test_usage_mistakes_are_exit_2_in_the_same_form(
     invoke: Callable[..., Result], arguments: tuple[str, ...], what: str
 ) -> None:
-    """CONTRACT: 2 is usage."""
+    """2 is usage."""
     result = invoke(*arguments)
     assert result.exit_code == 2
     first, hint = result.stderr.splitlines()
@@ -183,7 +183,7 @@ def test_no_command_at_all_shows_the_help_and_is_usage(invoke: Callable[..., Res
 def test_json_is_accepted_before_and_after_the_command(
     invoke: Callable[..., Result], arguments: tuple[str, ...]
 ) -> None:
-    """CONTRACT: then stdout holds only JSON, compact, one object a line."""
+    """Then stdout holds only JSON, compact, one object a line."""
     assert invoke(*arguments).stdout == '{"b":1,"a":"\\u00e9\\u001b"}\n'
 
 
@@ -191,7 +191,7 @@ def test_json_is_accepted_before_and_after_the_command(
     "arguments", [("--json", "family", "child"), ("family", "--json", "child"), ("family", "child", "--json")]
 )
 def test_json_is_accepted_around_subcommands_too(invoke: Callable[..., Result], arguments: tuple[str, ...]) -> None:
-    """CONTRACT: `--json` is accepted before or after the command."""
+    """`--json` is accepted before or after the command."""
     assert json.loads(invoke(*arguments, "-vv").stdout) == {"json": True, "verbosity": 2}
 
 
@@ -243,7 +243,7 @@ def test_the_program_runs_as_a_module_too() -> None:
 
 @pytest.mark.benchmark
 def test_version_takes_a_quarter_of_a_second_at_most() -> None:
-    """Issue, speed: `--version` ≤ 250 ms; the median of ten runs is printed."""
+    """`--version` ≤ 250 ms; the median of ten runs is printed."""
     taken = []
     for _ in range(10):
         began = time.perf_counter()
@@ -256,7 +256,7 @@ def test_version_takes_a_quarter_of_a_second_at_most() -> None:
 
 @pytest.mark.parametrize("value", ["99999999999999d", "9999999d", f"{'9' * 5000}s"])
 def test_a_duration_beyond_every_calendar_is_a_mistake_of_usage(value: str) -> None:
-    """CONTRACT: a value that cannot be meant is usage, never an internal error."""
+    """A value that cannot be meant is usage, never an internal error."""
     with pytest.raises(click.BadParameter, match="more than a hundred years"):
         DURATION.convert(value, None, None)
 
@@ -290,7 +290,7 @@ def parses(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(("words", "command"), [pytest.param(*one, id=" ".join(one[0])) for one in all_commands()])
 def test_every_help_ends_with_two_examples_that_parse(words: tuple[str, ...], command: click.Command) -> None:
-    """Issue "One truth", Also: two examples in every `--help`."""
+    """Two examples in every `--help`."""
     _, _, told = command.get_help(click.Context(command, info_name="wake-bridge")).partition("Examples:\n")
 
     examples = [line.strip() for line in told.splitlines() if line.strip()]
@@ -304,7 +304,7 @@ def test_every_help_ends_with_two_examples_that_parse(words: tuple[str, ...], co
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_completion_is_the_script_that_the_shell_reads(invoke: Callable[..., Result], shell: str) -> None:
-    """Issue "One truth", Also: `completion bash|zsh|fish`; the script asks this program."""
+    """`completion bash|zsh|fish`; the script asks this program."""
     script = invoke("completion", shell).stdout
     assert "_WAKE_BRIDGE_COMPLETE" in script
     assert "wake-bridge" in script
@@ -313,7 +313,7 @@ def test_a_completion_is_the_script_that_the_shell_reads(invoke: Callable[..., R
 
 
 def test_commands_options_and_identities_are_completed(tmp_path: Path) -> None:
-    """Issue "One truth", Also: identities too; without a graph, nothing and no complaint."""
+    """Identities too; without a graph, nothing and no complaint."""
     home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
 
     def completed(*words: str) -> list[str]:
@@ -335,7 +335,7 @@ def test_commands_options_and_identities_are_completed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_identity_is_asked_whether_another_was_meant() -> None:
-    """Issue "One truth", Also: "did you mean" for identities."""
+    """An unknown identity is answered with "did you mean"."""
     known = ["@claude-api", "@codex", "@Neo"]
     assert did_you_mean("@claude-apo", known) == "did you mean @claude-api? "
     assert did_you_mean("@neo", known) == "did you mean @Neo? "

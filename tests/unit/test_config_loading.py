@@ -1,4 +1,4 @@
-"""CONTRACT "Global" and "Configuration": where settings come from, and what is said about mistakes in them."""
+"""Where settings come from, and what is said about mistakes in them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def problems_of(load: Load, text: str, environment: Mapping[str, str] | None = N
 
 
 def test_without_a_file_every_key_has_its_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CONTRACT: no file = defaults, and the embedded graph lies in the platform's data directory."""
+    """No file = defaults, and the embedded graph lies in the platform's data directory."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -63,7 +63,7 @@ def test_without_a_file_every_key_has_its_default(tmp_path: Path, monkeypatch: p
 
 
 def test_the_default_place_is_read_when_nothing_else_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CONTRACT: `<platform config dir>/wake-bridge/config.toml` comes last in the search."""
+    """`<platform config dir>/wake-bridge/config.toml` comes last in the search."""
     file = tmp_path / "wake-bridge/config.toml"
     file.parent.mkdir()
     file.write_text("[coalesce]\nwindow = 3\n")
@@ -72,7 +72,7 @@ def test_the_default_place_is_read_when_nothing_else_is_named(tmp_path: Path, mo
 
 
 def test_the_option_beats_the_variable_that_names_a_file(tmp_path: Path) -> None:
-    """CONTRACT: config search is `--config`, then `$WAKE_BRIDGE_CONFIG`."""
+    """Config search is `--config`, then `$WAKE_BRIDGE_CONFIG`."""
     for name, window in (("option", 1), ("variable", 2)):
         (tmp_path / name).write_text(f"[coalesce]\nwindow = {window}\n")
     environment = {"WAKE_BRIDGE_CONFIG": str(tmp_path / "variable")}
@@ -82,7 +82,7 @@ def test_the_option_beats_the_variable_that_names_a_file(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("named_by", ["--config", "$WAKE_BRIDGE_CONFIG"])
 def test_a_named_file_that_is_missing_is_a_mistake(tmp_path: Path, named_by: str) -> None:
-    """CONTRACT: only the default place may be empty; whoever names a file means it."""
+    """Only the default place may be empty; whoever names a file means it."""
     missing = str(tmp_path / "nowhere.toml")
     option = missing if named_by == "--config" else None
     environment = {} if option else {"WAKE_BRIDGE_CONFIG": missing}
@@ -92,7 +92,7 @@ def test_a_named_file_that_is_missing_is_a_mistake(tmp_path: Path, named_by: str
 
 
 def test_overrides_beat_aliases_and_aliases_beat_the_file(load: Load) -> None:
-    """CONTRACT: `WAKE_BRIDGE_<SECTION>_<KEY>` beats aliases beats the file."""
+    """`WAKE_BRIDGE_<SECTION>_<KEY>` beats aliases beats the file."""
     text = '[graph]\npath = "/file/graph"\n[daemon]\nstate_dir = "/file/state"\n[delivery]\nmax_attempts = 7\n'
     aliases = {
         "NEO_MEMORY_DB_PATH": "/alias/graph",
@@ -110,7 +110,7 @@ def test_overrides_beat_aliases_and_aliases_beat_the_file(load: Load) -> None:
 
 
 def test_overrides_reach_nested_tables_and_every_type(load: Load) -> None:
-    """CONTRACT: nested keys are joined by `_`; text becomes the key's own type."""
+    """Nested keys are joined by `_`; text becomes the key's own type."""
     settings = load(
         "",
         {
@@ -134,14 +134,14 @@ def test_overrides_reach_nested_tables_and_every_type(load: Load) -> None:
 
 
 def test_every_key_can_be_set_by_the_environment() -> None:
-    """CONTRACT: every key has an override, and no two keys share one."""
+    """Every key has an override, and no two keys share one."""
     names = ["_".join(key).upper() for key in keys_of(Configuration)]
     assert len(names) == len(set(names))
     assert "PRESENCE_RELOOK_MAX" in names
 
 
 def test_an_unknown_override_is_a_mistake_unless_it_is_for_tests(load: Load) -> None:
-    """CONTRACT: an unknown `WAKE_BRIDGE_*` is exit 3, except `CONFIG` and `TEST_*`."""
+    """An unknown `WAKE_BRIDGE_*` is exit 3, except `CONFIG` and `TEST_*`."""
     assert load("", {"WAKE_BRIDGE_TEST_CRASH": "1"}).config == Configuration()
     assert problems_of(load, "", {"WAKE_BRIDGE_GRAPH_PTAH": "/x"}) == (
         '$WAKE_BRIDGE_GRAPH_PTAH: "/x": no setting has this name; did you mean WAKE_BRIDGE_GRAPH_PATH?',
@@ -149,7 +149,7 @@ def test_an_unknown_override_is_a_mistake_unless_it_is_for_tests(load: Load) -> 
 
 
 def test_all_mistakes_are_shown_at_once_with_file_key_value_and_what_was_meant(load: Load, tmp_path: Path) -> None:
-    """CONTRACT: a typo, a wrong type, an unknown table and a bad override in one go, each named exactly."""
+    """A typo, a wrong type, an unknown table and a bad override in one go, each named exactly."""
     text = """
     [graph]
     pol_interval = 2
@@ -185,7 +185,7 @@ def test_all_mistakes_are_shown_at_once_with_file_key_value_and_what_was_meant(l
 
 
 def test_a_key_in_the_wrong_table_is_told_where_it_belongs(load: Load) -> None:
-    """CONTRACT: "did you mean" also finds a key that is right elsewhere."""
+    """The hint "did you mean" also finds a key that is right elsewhere."""
     (problem,) = problems_of(load, "[delivery]\nwindow = 3\n")
     assert problem.endswith("unknown key; did you mean coalesce.window?")
 
@@ -214,20 +214,20 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(load: Load) -> None:
     ],
 )
 def test_each_range_and_format_is_checked(load: Load, text: str, reason: str) -> None:
-    """CONTRACT "Configuration": ranges and forms, each with a reason a person can act on."""
+    """Ranges and forms, each with a reason a person can act on."""
     (problem,) = problems_of(load, text)
     assert problem.endswith(reason)
 
 
 def test_a_syntax_error_is_given_with_line_and_column(load: Load, tmp_path: Path) -> None:
-    """CONTRACT: a file that is not TOML says where it stops being it; bad overrides are shown beside it."""
+    """A file that is not TOML says where it stops being it; bad overrides are shown beside it."""
     problems = problems_of(load, "[graph]\npath = \n", {"WAKE_BRIDGE_NONSENSE": "1"})
     assert problems[0] == f"{tmp_path / 'config.toml'}:2:8: is not TOML: Invalid value"
     assert problems[1].startswith("$WAKE_BRIDGE_NONSENSE")
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    """CONTRACT: whatever is wrong with the file is exit 3, never a traceback."""
+    """Whatever is wrong with the file is exit 3, never a traceback."""
     file = tmp_path / "config.toml"
     file.write_bytes(b"\xff\xfe")
     for path, reason in ((file, "is not UTF-8 text"), (tmp_path, "cannot be read")):
@@ -265,13 +265,13 @@ def test_relative_paths_are_meant_from_the_file_and_from_the_working_directory(
 
 
 def test_values_that_are_named_like_secrets_are_not_repeated(load: Load) -> None:
-    """DESIGN §9: no keys, not even in an error message."""
+    """No keys, not even in an error message."""
     (problem,) = problems_of(load, "", {"WAKE_BRIDGE_WEBHOOK_SIGNING_KEY": "hunter2"})
     assert "hunter2" not in problem
 
 
 def test_adapter_tables_are_judged_by_the_adapters_own_models(tmp_path: Path) -> None:
-    """CONTRACT: each adapter validates its own table, with the same kind of message, all at once."""
+    """Each adapter validates its own table, with the same kind of message, all at once."""
     file = tmp_path / "config.toml"
     file.write_text("[graph]\nwatch = 1\n[adapters.tmux]\nsocket_nam = 'x'\nhistory = 'long'\n")
     with pytest.raises(ConfigurationInvalid) as caught:
@@ -284,7 +284,7 @@ def test_adapter_tables_are_judged_by_the_adapters_own_models(tmp_path: Path) ->
 
 
 def test_adapters_get_their_tables_made_by_their_models(load: Load) -> None:
-    """CONTRACT: a table, an override of its key, and an adapter without a table."""
+    """A table, an override of its key, and an adapter without a table."""
     settings = load("[adapters.tmux]\nsocket_name = 'a'\n", {"WAKE_BRIDGE_ADAPTERS_TMUX_HISTORY": "9"})
     made = validate_adapter_tables(settings, {"tmux": TmuxLikeConfig, "other": TmuxLikeConfig})
     assert made == {"tmux": TmuxLikeConfig(socket_name="a", history=9), "other": TmuxLikeConfig()}

@@ -12,13 +12,13 @@ from wake_bridge.testing.crash_points import CRASH, HALT, STEPS, Halt, Moments, 
 
 
 def test_every_journalled_step_can_be_died_at() -> None:
-    """DESIGN §8: a testing wrapper kills the process before or after step N."""
+    """A testing wrapper kills the process before or after step N."""
     assert {step.value for step in Step} < set(STEPS)
 
 
 @pytest.mark.parametrize("text", ["intent_submit:after", "matched:before", "locked:after:2"])
 def test_a_point_reads_as_it_is_written(text: str) -> None:
-    """DESIGN §8: `WAKE_BRIDGE_TEST_CRASH` names step, side and, if it is not the first, which time."""
+    """`WAKE_BRIDGE_TEST_CRASH` names step, side and, if it is not the first, which time."""
     assert str(Point.parse(text)) == text
 
 
@@ -36,7 +36,7 @@ def test_a_halt_without_a_directory_is_refused() -> None:
 
 
 def test_moments_that_were_not_planned_pass_by() -> None:
-    """DESIGN §8: the seam is wired only in testing; without a plan nothing happens."""
+    """The seam is wired only in testing; without a plan nothing happens."""
     moments = Moments.planned({CRASH: "staged:after:2"})
     moments.meet("staged", "before")
     moments.meet("staged", "after")
@@ -44,7 +44,7 @@ def test_moments_that_were_not_planned_pass_by() -> None:
 
 
 def test_a_daemon_stands_still_each_time_until_it_is_let_go(tmp_path: Path) -> None:
-    """DESIGN §11: what happens at a moment is done while the daemon stands there."""
+    """What happens at a moment is done while the daemon stands there."""
     point = Point("staged", "after")
     moments = Moments.planned({HALT: f"{point}@{tmp_path}"})
     halt = Halt(point, tmp_path)

@@ -42,7 +42,7 @@ INTENT_STAGE, STAGED, INTENT_SUBMIT, SUBMITTED, REFUSED, PROBED, HELD, LOCKED, R
 
 
 def test_eight_of_thirty_six_moves_are_legal() -> None:
-    """DESIGN §3: P→D, D→L, L→D, L→DELIVERED, L→FAILED, L→ESCALATED, E→DELIVERED, E→FAILED; the other 28 are not."""
+    """P→D, D→L, L→D, L→DELIVERED, L→FAILED, L→ESCALATED, E→DELIVERED, E→FAILED; the other 28 are not."""
     legal = {(P, D), (D, L), (L, D), (L, DELIVERED), (L, FAILED), (L, E), (E, DELIVERED), (E, FAILED)}
     every = set(product(DeliveryState, repeat=2))
     assert len(every) == 36
@@ -50,7 +50,7 @@ def test_eight_of_thirty_six_moves_are_legal() -> None:
 
 
 def test_no_move_leaves_a_terminal_state_and_each_state_can_be_reached() -> None:
-    """DESIGN §3: DELIVERED and FAILED never change; everything else can get there."""
+    """DELIVERED and FAILED never change; everything else can get there."""
     assert not {start for start, _ in LEGAL_MOVES if start.is_terminal}
     assert {end for _, end in LEGAL_MOVES} == set(DeliveryState) - {P}
     assert {state for state in DeliveryState if state.is_terminal} == {DELIVERED, FAILED}
@@ -81,7 +81,7 @@ def test_no_move_leaves_a_terminal_state_and_each_state_can_be_reached() -> None
     ],
 )
 def test_what_can_have_reached_the_target_follows_from_the_journal(steps: list[Step], progress: Progress) -> None:
-    """DESIGN §3: an intent counts as done unless its own condition refused it; what was seen stays seen."""
+    """An intent counts as done unless its own condition refused it; what was seen stays seen."""
     assert progress_of(steps) is progress
 
 
@@ -97,12 +97,12 @@ def test_what_can_have_reached_the_target_follows_from_the_journal(steps: list[S
     ],
 )
 def test_a_submit_nobody_refused_stays_possible(steps: list[Step]) -> None:
-    """DESIGN §3: after `intent_submit` it is uncertain; the refusal of a later key says nothing of the first one."""
+    """After `intent_submit` it is uncertain; the refusal of a later key says nothing of the first one."""
     assert progress_of(steps) is Progress.MAYBE_SUBMITTED
 
 
 def test_a_paste_nobody_refused_stays_possible() -> None:
-    """DESIGN §3: a refusal after a restart is not that of the intent before it."""
+    """A refusal after a restart is not that of the intent before it."""
     assert progress_of([INTENT_STAGE, LOCKED, PROBED, REFUSED]) is Progress.MAYBE_STAGED
 
 
@@ -121,13 +121,13 @@ def test_a_paste_nobody_refused_stays_possible() -> None:
 def test_only_the_proof_that_it_never_came_in_takes_a_submit_back_after_a_restart(
     steps: list[Step], progress: Progress
 ) -> None:
-    """DESIGN §3, 7: a native channel's own record shows what is absent; what was seen there, or stands staged, is not."""
+    """A native channel's own record shows what is absent; what was seen there, or stands staged, is not."""
     assert progress_of(steps) is progress
 
 
 @pytest.mark.parametrize("reason", list(HoldReason))
 def test_every_hold_has_a_remedy_a_person_can_act_on(reason: HoldReason) -> None:
-    """DESIGN §1: a hold has a reason, a remedy and a next look."""
+    """A hold has a reason, a remedy and a next look."""
     hold = Hold(reason, detail="set {this} right", where="agents:1.0")
     remedy = hold.remedy(Identity("@neo-gpt"))
     assert remedy
@@ -138,11 +138,11 @@ def test_every_hold_has_a_remedy_a_person_can_act_on(reason: HoldReason) -> None
 
 
 def test_a_remedy_without_a_place_speaks_of_the_pane() -> None:
-    """DESIGN §1: the remedy reads as a clause also where no place is known."""
+    """The remedy reads as a clause also where no place is known."""
     assert Hold(HoldReason.COPY_MODE).remedy(Identity("@a")) == "the pane is in copy mode: press q there"
 
 
 def test_proof_levels_rise() -> None:
-    """DESIGN §3: 1 accepted, 2 submitted, 3 acknowledged."""
+    """1 accepted, 2 submitted, 3 acknowledged."""
     assert [int(level) for level in Proof] == [0, 1, 2, 3]
     assert Proof.ACCEPTED < Proof.SUBMITTED < Proof.ACKNOWLEDGED

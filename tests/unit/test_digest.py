@@ -97,7 +97,7 @@ ONE_OF_EACH = (mail("Review request", priority=Priority.HIGH), move("Submitted",
 
 
 def test_the_digest_reads_as_the_design_shows_it() -> None:
-    """DESIGN §4: header, a line a kind, the action, then subscription, window and mark."""
+    """Header, a line a kind, the action, then subscription, window and mark."""
     events = (
         mail("Earlier", occurred=-900),
         mail("Review request", occurred=-500, priority=Priority.HIGH),
@@ -129,26 +129,26 @@ def test_the_digest_reads_as_the_design_shows_it() -> None:
     ],
 )  # fmt: skip
 def test_each_kind_has_its_words(events: tuple[WakeEvent, ...], line: str) -> None:
-    """DESIGN §4: counts with singular and plural, and the latest of each kind."""
+    """Counts with singular and plural, and the latest of each kind."""
     assert digest(*events).split("\n")[1] == line
 
 
 def test_a_pulse_without_words_is_named_by_its_id() -> None:
-    """DESIGN §4: a heartbeat pulse stands when nothing else does."""
+    """A heartbeat pulse stands when nothing else does."""
     only = pulse()
     assert isinstance(only.detail, PulseDetail)
     assert f"- 1 heartbeat pulse (latest: {only.detail.pulse_id})" in digest(only)
 
 
 def test_a_pulse_is_not_mentioned_beside_anything_else() -> None:
-    """DESIGN §4: `1 heartbeat pulse` stands only when nothing else survives, and is not counted then."""
+    """`1 heartbeat pulse` stands only when nothing else survives, and is not counted then."""
     text = digest(pulse("cron"), mail("News"))
     assert text.startswith("[WAKE] 1 event for @neo-gpt:\n- 1 new message")
     assert "heartbeat" not in text
 
 
 def test_one_message_is_one_subject_however_often_it_matched() -> None:
-    """DESIGN §4: counts are of subjects; a resync repeats one under another key."""
+    """Counts are of subjects; a resync repeats one under another key."""
     text = digest(mail("Once", message_id="MESSAGE:1"), mail("Once", message_id="MESSAGE:1"), mail("Else"))
     assert text.startswith("[WAKE] 2 events for @neo-gpt:\n- 2 new messages")
 
@@ -173,7 +173,7 @@ def test_one_message_is_one_subject_however_often_it_matched() -> None:
     ],
 )
 def test_latest_is_by_event_time_and_a_bad_clock_never_wins(first: int | None, second: int | None, named: str) -> None:
-    """DESIGN §4: by event time, ties by arrival; one that is missing or over a minute ahead loses to any sane one."""
+    """By event time, ties by arrival; one that is missing or over a minute ahead loses to any sane one."""
     events = [mail("first", occurred=first), mail("second", occurred=second)]
     assert f'(latest: "{named}" from' in digest(*events)
     assert f'(latest: "{named}" from' in digest(*reversed(events))
@@ -181,7 +181,7 @@ def test_latest_is_by_event_time_and_a_bad_clock_never_wins(first: int | None, s
 
 @pytest.mark.parametrize("occurred", [0, None])
 def test_arrival_is_counted_on_through_epochs(occurred: int | None) -> None:
-    """DESIGN §1: log ids compare only inside an epoch; a later epoch arrived later."""
+    """Log ids compare only inside an epoch; a later epoch arrived later."""
     old = replace(mail("old", occurred=occurred), epoch=Epoch(1), log_id=LogId(9_000))
     new = replace(mail("new", occurred=occurred), epoch=Epoch(2), log_id=LogId(3))
     assert '(latest: "new" from' in digest(new, old)
@@ -196,14 +196,14 @@ def test_arrival_is_counted_on_through_epochs(occurred: int | None) -> None:
     ],
 )
 def test_the_label_names_the_highest_surviving_priority(priorities: tuple[Priority, ...], short: str, neo: str) -> None:
-    """DESIGN §4: `[priority:high]` only when it is high; `neo` prints it always, as upstream does."""
+    """`[priority:high]` only when it is high; `neo` prints it always, as upstream does."""
     events = [mail("x", priority=one) for one in priorities]
     assert digest(*events).startswith(short + " event")
     assert digest(*events, style=DigestStyle(header="neo")).startswith(neo + " event")
 
 
 def test_the_highest_priority_stands_first() -> None:
-    """DESIGN §4: highest priority first; else messages, tasks, permissions."""
+    """Highest priority first; else messages, tasks, permissions."""
     text = digest(mail("x"), move("Submitted", "Working"), grant(priority=Priority.HIGH))
     assert [line.split()[2] for line in text.split("\n")[1:4]] == ["permission", "new", "task"]
 
@@ -223,7 +223,7 @@ def test_the_highest_priority_stands_first() -> None:
 def test_the_age_is_the_first_events_and_a_long_wait_is_said_on_its_line(
     seconds: int, window: str, waiting: str
 ) -> None:
-    """DESIGN §§3–4: `Window:` is the real age of the first event; a line whose event waited long says so."""
+    """`Window:` is the real age of the first event; a line whose event waited long says so."""
     first = mail("first")
     late = replace(grant(), matched_at=Instant(MATCHED + seconds * 1000 - 1))
     text = digest(late, first, now=Instant(MATCHED + seconds * 1000))
@@ -234,12 +234,12 @@ def test_the_age_is_the_first_events_and_a_long_wait_is_said_on_its_line(
 
 
 def test_a_clock_that_went_back_shows_no_negative_age() -> None:
-    """DESIGN §4: the age is real or nothing."""
+    """The age is real or nothing."""
     assert "   Window: 0s   " in digest(mail("x"), now=Instant(MATCHED - 5_000))
 
 
 def test_the_trailer_names_the_headlines_subscription_and_counts_the_others_once() -> None:
-    """DESIGN §4: `Subscription: … (+n)`, distinct ones."""
+    """`Subscription: … (+n)`, distinct ones."""
     low = replace(mail("low"), subscription_id="WAKE_SUB:low", other_subscriptions=("WAKE_SUB:both",))
     high = replace(
         grant(priority=Priority.HIGH), subscription_id="WAKE_SUB:high", other_subscriptions=("WAKE_SUB:both",)
@@ -255,7 +255,7 @@ def test_the_trailer_names_the_headlines_subscription_and_counts_the_others_once
 
 
 def test_ids_and_words_of_the_graph_are_made_harmless_and_short() -> None:
-    """DESIGN §4: all text from the graph is made harmless, ids and states as well."""
+    """All text from the graph is made harmless, ids and states as well."""
     task = TaskDetail("MESSAGE:\n!x" + "y" * 500, "Sub\x1b[31mmitted\x1b", "@evil" + "z" * 500, "@a", None, None)
     right = PermissionDetail("edge", "CAN\r\nREPLY" + "w" * 500, "@\u202eevil", MATCHED, granted_at_observed=False)
     text = digest(replace(event(task), subscription_id="S\n@x" + "s" * 500), event(right))
@@ -276,7 +276,7 @@ def test_ids_and_words_of_the_graph_are_made_harmless_and_short() -> None:
     ],
 )
 def test_the_action_is_the_graphs_or_the_users_own(setting: str, embedded: bool, line: str) -> None:
-    """DESIGN §4: `auto` by whose graph it is, else the user's text with the identity, made harmless."""
+    """`auto` by whose graph it is, else the user's text with the identity, made harmless."""
     text = digest(mail("x"), style=DigestStyle(action=action_template(setting, embedded=embedded)))
     assert text.split("\n")[2] == line
     assert action_template("auto", embedded=True) == EMBEDDED_ACTION
@@ -284,19 +284,19 @@ def test_the_action_is_the_graphs_or_the_users_own(setting: str, embedded: bool,
 
 
 def test_an_empty_action_is_no_line() -> None:
-    """DESIGN §4: `digest.action = ""` leaves it out."""
+    """`digest.action = ""` leaves it out."""
     assert len(digest(mail("x"), style=DigestStyle(action="")).split("\n")) == 3
 
 
 def test_an_identity_without_a_node_loses_its_at_sign_everywhere() -> None:
-    """DESIGN §4: `@` before any name that is not an AgentIdentity node becomes `＠`."""
+    """`@` before any name that is not an AgentIdentity node becomes `＠`."""
     text = compose([mail("x")], identity=Identity("@README.md"), delivery_id=MARK, now=NOW, known=KNOWN)
     assert "for ＠README.md:" in text
     assert "inbox ＠README.md --bodies" in text
 
 
 def test_small_paper_gets_the_compact_form() -> None:
-    """DESIGN §4: where long pastes arrive wrapped: header with the breakdown joined by `; `, action, trailer."""
+    """Where long pastes arrive wrapped: header with the breakdown joined by `; `, action, trailer."""
     text = digest(*ONE_OF_EACH, lines=3, characters=700)
     assert text.split("\n") == [
         (
@@ -311,7 +311,7 @@ def test_small_paper_gets_the_compact_form() -> None:
 
 @pytest.mark.parametrize("lines", [1, 2, 3, 4, 5, 6, 10])
 def test_no_paper_gets_more_lines_than_it_takes(lines: int) -> None:
-    """DESIGN §4: ≤ 10 lines, fewer where the profile says so; everything is still said."""
+    """≤ 10 lines, fewer where the profile says so; everything is still said."""
     text = digest(*ONE_OF_EACH, lines=lines)
     assert text.count("\n") < lines
     assert text.startswith("[WAKE]")
@@ -325,7 +325,7 @@ def test_no_paper_gets_more_lines_than_it_takes(lines: int) -> None:
     [(5, "- 1 task transition", 5), (4, "- 1 new message", 4), (3, "Automated", 3)],
 )
 def test_more_kinds_than_lines_are_counted_as_more(max_lines: int, last: str, length: int) -> None:
-    """DESIGN §4: `(n more)`, highest priority first; three lines take the compact form."""
+    """`(n more)`, highest priority first; three lines take the compact form."""
     lines = digest(*ONE_OF_EACH, grant(), style=DigestStyle(max_lines=max_lines)).split("\n")
     assert len(lines) == length
     if max_lines > 3:
@@ -337,7 +337,7 @@ def test_more_kinds_than_lines_are_counted_as_more(max_lines: int, last: str, le
 
 
 def test_a_long_subject_shrinks_before_anything_is_left_unsaid() -> None:
-    """DESIGN §4: 1 KiB in terminals: 200 characters of four bytes each do not fit beside the rest."""
+    """1 KiB in terminals: 200 characters of four bytes each do not fit beside the rest."""
     text = digest(mail("😀" * 300), move("Submitted", "Working"), grant())
     assert len(text.encode()) <= 1024
     assert text.count("😀") == 119
@@ -347,7 +347,7 @@ def test_a_long_subject_shrinks_before_anything_is_left_unsaid() -> None:
 
 
 def test_the_mark_is_never_cut_however_small_the_paper() -> None:
-    """DESIGN §4: the mark is the last word; what does not fit goes in order: subject, lesser kinds, action, headline."""
+    """The mark is the last word; what does not fit goes in order: subject, lesser kinds, action, headline."""
     everything = digest(*ONE_OF_EACH)
     for characters in range(len(everything), 0, -1):
         text = digest(*ONE_OF_EACH, characters=characters)
@@ -362,13 +362,13 @@ def test_the_mark_is_never_cut_however_small_the_paper() -> None:
 
 
 def test_a_digest_of_nothing_is_a_mistake() -> None:
-    """DESIGN §3: a set that was read meanwhile settles with zero bytes; there is no text for it."""
+    """A set that was read meanwhile settles with zero bytes; there is no text for it."""
     with pytest.raises(ValueError, match="at least one event"):
         digest()
 
 
 def test_a_doorbell_shows_no_body_even_when_given_one() -> None:
-    """DESIGN §4: never message bodies, but from senders in `allow_from`."""
+    """Never message bodies, but from senders in `allow_from`."""
     letter = mail("x", "@ada", message_id="MESSAGE:1")
     bodies = {"MESSAGE:1": "secret"}
     text = compose(
@@ -378,7 +378,7 @@ def test_a_doorbell_shows_no_body_even_when_given_one() -> None:
 
 
 def test_a_full_digest_quotes_allowed_senders_above_the_action_line() -> None:
-    """DESIGN §4: `[targets].digest = "full"`: sanitised, a line each, most important first, the mark still last."""
+    """`[targets].digest = "full"`: sanitised, a line each, most important first, the mark still last."""
     events = [
         mail("a", "@ada", message_id="MESSAGE:1", occurred=-5),
         mail("b", "@neo-opus", message_id="MESSAGE:2", priority=Priority.HIGH, occurred=-9),
@@ -412,7 +412,7 @@ def test_a_full_digest_quotes_allowed_senders_above_the_action_line() -> None:
 
 @pytest.mark.parametrize("letter", ["x", "😀", "é"])
 def test_bodies_share_two_kilobytes(letter: str) -> None:
-    """DESIGN §4: ≤ 2 KiB of bodies, whatever their characters take."""
+    """≤ 2 KiB of bodies, whatever their characters take."""
     events = [mail("s", "@ada", message_id=f"MESSAGE:{number}", occurred=-number) for number in range(6)]
     bodies = {f"MESSAGE:{number}": letter * 600 * (number + 1) for number in range(6)}
     text = compose(events, identity=ME, delivery_id=MARK, now=NOW, known=KNOWN, bodies=bodies, allow_from={"@ada"})

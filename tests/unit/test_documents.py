@@ -101,7 +101,7 @@ def _options(command: click.Command) -> dict[str, bool]:
 
 @pytest.mark.parametrize("page", [*TEXTS])
 def test_every_command_and_option_that_a_page_names_exists(page: str) -> None:
-    """Issue 13, D8: also in the middle of a sentence, and where it cannot be run."""
+    """Also in the middle of a sentence, and where it cannot be run."""
     wrong = {line: trouble for line in commands(TEXTS[page]) if (trouble := trouble_with(line))}
     assert wrong == {}
     assert {
@@ -111,7 +111,7 @@ def test_every_command_and_option_that_a_page_names_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", [*TEXTS])
 def test_every_file_that_a_page_names_exists_or_is_named_by_the_code(page: str) -> None:
-    """Issue 13, D8: a file of the tree is there; one in a person's home has the name that the code gives it."""
+    """A file of the tree is there; one in a person's home has the name that the code gives it."""
     named = {name for span in spans(TEXTS[page]) for name in FILE.findall(span) if not any(c in name for c in "…*")}
     missing = []
     for name in sorted(named - MADE_BY_OTHERS.keys()):
@@ -141,7 +141,7 @@ def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
 
 
 def test_the_exit_codes_of_the_readme_are_those_of_the_code() -> None:
-    """CONTRACT: one table in the code; `domain/errors.py`."""
+    """One table in the code; `domain/errors.py`."""
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.WakeBridgeError)]
     (said,) = re.findall(r"exit codes: (.*?)\. ", " ".join(TEXTS["README.md"].split()))
     assert [int(part.split()[0]) for part in said.split(", ")] == [0, *sorted({one.exit_code for one in kinds})]

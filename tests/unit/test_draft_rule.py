@@ -1,4 +1,4 @@
-"""The oracle of the typist trials: each way to break the draft rule of DESIGN §11 is seen."""
+"""The oracle of the typist trials: each way to break the draft rule is seen."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def submit(text: str = OURS) -> dict[str, Any]:
 def test_each_half_of_the_rule_is_recognised(
     received: list[dict[str, Any]], composer: str, hold: HoldReason, result: str
 ) -> None:
-    """DESIGN §11: before the condition intact, after the paste staged and reported, after Enter the next draft."""
+    """Before the condition intact, after the paste staged and reported, after Enter the next draft."""
     assert judge(KEYS, received, composer, held(hold)) == (result, [])
 
 
@@ -69,5 +69,5 @@ def test_each_half_of_the_rule_is_recognised(
     ],
 )
 def test_each_way_to_break_the_rule_is_seen(received: list[dict[str, Any]], composer: str, hold: HoldReason) -> None:
-    """DESIGN §11: a trial that breaks the rule is a violation, whatever else happened."""
+    """A trial that breaks the rule is a violation, whatever else happened."""
     assert judge(KEYS, received, composer, held(hold))[1]

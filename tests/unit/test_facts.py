@@ -61,7 +61,7 @@ def detail_of(fact: Fact, kind: type[Any]) -> Any:
     ],
 )
 def test_times_are_read_in_every_iso_form(text: str, milliseconds: int) -> None:
-    """DESIGN §3: stored times are UTC ms."""
+    """Stored times are UTC ms."""
     assert parse_instant(text) == milliseconds
 
 
@@ -70,7 +70,7 @@ def test_times_are_read_in_every_iso_form(text: str, milliseconds: int) -> None:
     [None, "", "soon", 5, 1795816432502, True, [], {}, "0001-01-01T00:00:00+14:00", "1960-01-01T00:00:00Z", "9" * 50],
 )
 def test_what_is_no_time_is_none(value: object) -> None:
-    """DESIGN §4: bad clocks never win."""
+    """Bad clocks never win."""
     assert parse_instant(value) is None
 
 
@@ -85,7 +85,7 @@ def test_what_is_no_time_is_none(value: object) -> None:
     ],
 )
 def test_only_javascripts_own_form_is_canonical(text: str, is_exact: bool) -> None:
-    """DESIGN §2: typed rows are checked to the letter."""
+    """Typed rows are checked to the letter."""
     assert is_canonical(text) is is_exact
 
 
@@ -93,7 +93,7 @@ def test_only_javascripts_own_form_is_canonical(text: str, is_exact: bool) -> No
 
 
 def test_a_message_is_read_whole() -> None:
-    """DESIGN §2: the shape of the real services."""
+    """The shape of the real services."""
     message = message_from(
         "MESSAGE:1",
         {
@@ -138,7 +138,7 @@ def test_a_message_is_read_whole() -> None:
     ],
 )
 def test_read_and_put_away_count_whatever_the_time_says(said: dict[str, Any], read_at: int | None) -> None:
-    """DESIGN §2: never read mail."""
+    """Never read mail."""
     message = message_from("MESSAGE:1", {"from": "@a", **said})
     assert not isinstance(message, Unusable)
     assert message.read_at == read_at
@@ -155,14 +155,14 @@ def test_read_and_put_away_count_whatever_the_time_says(said: dict[str, Any], re
     ],
 )
 def test_what_has_no_owner_or_is_shared_is_visible_to_all(said: dict[str, Any], is_visible: bool) -> None:
-    """DESIGN §2: `userId` null, `sharedEntity` or `visibility: team`."""
+    """`userId` null, `sharedEntity` or `visibility: team`."""
     message = message_from("MESSAGE:1", {"from": "@a", **said})
     assert not isinstance(message, Unusable)
     assert message.visible_to_all is is_visible
 
 
 def test_lone_surrogates_leave_here_replaced() -> None:
-    """DESIGN §4: no store and no terminal can hold them."""
+    """No store and no terminal can hold them."""
     message = message_from("MESSAGE:\ud800", {"from": "@a\udfff", "subject": "x\ud83dy", "inReplyTo": "\udc00"})
     assert not isinstance(message, Unusable)
     assert (message.id, message.sender, message.subject) == ("MESSAGE:�", "@a�", "x�y")
@@ -182,7 +182,7 @@ NAMES = st.sampled_from(
 @settings(deadline=None)
 @given(st.dictionaries(NAMES, JSON))
 def test_no_properties_make_reading_a_message_raise(properties: dict[str, Any]) -> None:
-    """DESIGN §2: whatever the graph holds, it is a value."""
+    """Whatever the graph holds, it is a value."""
     message = message_from("MESSAGE:1", properties)
     assert isinstance(message, Unusable) or message.sender
 
@@ -191,7 +191,7 @@ def test_no_properties_make_reading_a_message_raise(properties: dict[str, Any]) 
 
 
 def test_direct_mail_concerns_its_recipient() -> None:
-    """DESIGN §2: SENT_TO → me."""
+    """SENT_TO → me."""
     fact = only(mail(partOfThread="MESSAGE:0", sentAt="2026-11-27T21:53:52.502Z"))
     assert (fact.recipients, fact.subject_key, fact.actor) == (("@b",), "MESSAGE:1", "@a")
     assert fact.occurred_at == 1795816432502
@@ -200,13 +200,13 @@ def test_direct_mail_concerns_its_recipient() -> None:
 
 
 def test_a_thread_without_a_head_is_the_message_it_answers_or_itself() -> None:
-    """DESIGN §3: the loop brake counts by thread."""
+    """The loop brake counts by thread."""
     assert detail_of(only(mail()), MessageDetail).thread == "MESSAGE:1"
     assert detail_of(only(mail(inReplyTo="MESSAGE:0")), MessageDetail).thread == "MESSAGE:0"
 
 
 def test_a_broadcast_is_read_by_its_recipients_edge() -> None:
-    """DESIGN §2: edge first; the node's mark is not the recipient's."""
+    """Edge first; the node's mark is not the recipient's."""
     read: dict[str, Any] = {"readAt": "2026-11-27T21:53:52.502Z"}
     assert only(mail(kind="DELIVERED_TO", edge=read)).already_read
     assert not only(mail(kind="DELIVERED_TO", **read)).already_read
@@ -215,7 +215,7 @@ def test_a_broadcast_is_read_by_its_recipients_edge() -> None:
 
 
 def test_a_broadcast_without_an_audience_concerns_everybody_and_waits() -> None:
-    """DESIGN §2: SENT_TO → AGENT:* without any DELIVERED_TO; its audience may still be written."""
+    """SENT_TO → AGENT:* without any DELIVERED_TO; its audience may still be written."""
     fact = only(mail("AGENT:*"))
     assert (fact.recipients, fact.audience_open) == (None, True)
     assert facts_of(mail("AGENT:*"), Past(NOW, has_audience=True)) == ()
@@ -223,19 +223,19 @@ def test_a_broadcast_without_an_audience_concerns_everybody_and_waits() -> None:
 
 @pytest.mark.parametrize("target", ["role:reviewer", "human:tobi", "AGENT", "@", "@-x", ""])
 def test_mail_to_nobody_we_could_wake_is_no_fact(target: str) -> None:
-    """DESIGN §4: identities match their pattern."""
+    """Identities match their pattern."""
     assert facts_of(mail(target), PAST) == ()
 
 
 def test_mail_without_a_message_or_a_sender_is_none() -> None:
-    """DESIGN §2: the node may be gone, or of another kind, or unusable."""
+    """The node may be gone, or of another kind, or unusable."""
     gone = LogEntry(LogId(1), "edges", "E:1", edge=EdgeRow("E:1", "MESSAGE:1", "@b", "SENT_TO", {}))
     assert facts_of(gone, PAST) == ()
     assert isinstance(facts_of(mail(said={"from": None}), PAST), Unusable)
 
 
 def test_a_row_much_younger_than_its_fact_is_known_to_be() -> None:
-    """DESIGN §3: an old fact at a new log position."""
+    """An old fact at a new log position."""
     sent_at = "2026-11-27T21:53:52.502Z"
     sent = Instant(1795816432502)
     assert not only(mail(sentAt=sent_at)).old_at_new_position
@@ -248,7 +248,7 @@ def test_a_row_much_younger_than_its_fact_is_known_to_be() -> None:
 
 @pytest.mark.parametrize("scope", sorted(PERMISSIONS))
 def test_a_permission_concerns_the_grantee_and_names_the_granter(scope: str) -> None:
-    """DESIGN §2: edges run grantee → granter; without a time it is when it was first seen."""
+    """Edges run grantee → granter; without a time it is when it was first seen."""
     entry = LogEntry(LogId(1), "edges", "E:1", edge=EdgeRow("E:1", "@grantee", "@granter", scope, {"weight": 1}))
     fact = only(entry)
     assert (fact.recipients, fact.subject_key, fact.occurred_at) == (("@grantee",), "E:1", None)
@@ -258,14 +258,14 @@ def test_a_permission_concerns_the_grantee_and_names_the_granter(scope: str) -> 
 
 
 def test_a_permission_with_a_time_keeps_it() -> None:
-    """DESIGN §2: `grantedAt` is the edge's time where it has one."""
+    """`grantedAt` is the edge's time where it has one."""
     row = EdgeRow("E:1", "@grantee", "@granter", "CAN_REPLY_TO", {"timestamp": "2026-11-27T21:53:52.502Z"})
     detail = detail_of(only(LogEntry(LogId(1), "edges", "E:1", edge=row)), PermissionDetail)
     assert (detail.granted_at, detail.granted_at_observed) == (1795816432502, False)
 
 
 def test_other_edges_are_no_facts() -> None:
-    """DESIGN §2: only mail and four rights."""
+    """Only mail and four rights."""
     for kind in ("SENT_BY", "BLOCKED_BY", "IN_REPLY_TO", "TAGGED_CONCEPT", "can_reply_to"):
         row = EdgeRow("E:1", "@a", "@b", kind, {})
         assert facts_of(LogEntry(LogId(1), "edges", "E:1", edge=row), PAST) == ()
@@ -284,7 +284,7 @@ def encoded(said: object) -> str:
 
 
 def test_a_pulse_is_split_at_the_last_colon() -> None:
-    """DESIGN §2: `HEARTBEAT_PULSE:<identity>:<pulse>`."""
+    """`HEARTBEAT_PULSE:<identity>:<pulse>`."""
     fact = only(pulse("HEARTBEAT_PULSE:@neo-opus-ada:4b37179d-8b83"))
     assert (fact.recipients, fact.subject_key) == (("@neo-opus-ada",), "4b37179d-8b83")
     assert detail_of(fact, PulseDetail) == PulseDetail("4b37179d-8b83")
@@ -312,7 +312,7 @@ PLAIN = ("", "", "")
 def test_what_a_pulse_says_is_believed_only_if_its_source_is_its_prefix(
     pulse_id: str, expected: tuple[str, str, str]
 ) -> None:
-    """DESIGN §2: the decoded source must equal the prefix; anything else is a plain pulse."""
+    """The decoded source must equal the prefix; anything else is a plain pulse."""
     detail = detail_of(only(pulse(f"HEARTBEAT_PULSE:@a:{pulse_id}")), PulseDetail)
     assert (detail.source, detail.reason, detail.next_action) == expected
 
@@ -321,12 +321,12 @@ def test_what_a_pulse_says_is_believed_only_if_its_source_is_its_prefix(
     "entity_id", ["", "x", "HEARTBEAT_PULSE:", "HEARTBEAT_PULSE:@a", "HEARTBEAT_PULSE:@a:", "@a:1"]
 )
 def test_a_pulse_for_nobody_is_unusable(entity_id: str) -> None:
-    """DESIGN §2: counted and quarantined."""
+    """Counted and quarantined."""
     assert isinstance(facts_of(pulse(entity_id), PAST), Unusable)
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_no_pulse_id_makes_reading_raise(text: str) -> None:
-    """DESIGN §2: whatever the log holds, it is a value."""
+    """Whatever the log holds, it is a value."""
     facts_of(pulse(f"HEARTBEAT_PULSE:@a:{text}"), PAST)

@@ -47,7 +47,7 @@ def only(entry: LogEntry, previous: str | None = "Submitted") -> tuple[Fact, Tas
 
 
 def test_a_changed_state_is_a_transition_told_to_both_sides() -> None:
-    """DESIGN §2: derived by comparing with the last known state."""
+    """Derived by comparing with the last known state."""
     fact, detail = only(node())
     assert fact.recipients == ("@a", "@b")
     assert (detail.previous_state, detail.new_state, detail.actor) == ("Submitted", "Working", "@b")
@@ -56,26 +56,26 @@ def test_a_changed_state_is_a_transition_told_to_both_sides() -> None:
 
 
 def test_first_sight_and_rewrites_are_no_transitions() -> None:
-    """DESIGN §2: a task first seen later is a creation; `markRead` and rewrites are none."""
+    """A task first seen later is a creation; `markRead` and rewrites are none."""
     assert facts_of(node("Working"), Past(NOW, previous_state=None)) == ()
     assert facts_of(node("Working"), Past(NOW, previous_state="Working")) == ()
     assert facts_of(node(task="no task"), Past(NOW, previous_state="Working")) == ()
 
 
 def test_where_a_typed_row_tells_of_it_nothing_is_derived() -> None:
-    """DESIGN §2: without typed task rows, derive; never both."""
+    """Without typed task rows, derive; never both."""
     assert facts_of(node("Working"), Past(NOW, previous_state="Submitted", is_typed=True)) == ()
 
 
 def test_a_transition_without_a_time_is_known_by_its_row() -> None:
-    """DESIGN §3: task id + state + (event id, else `lastModifiedAt`, else log id)."""
+    """Task id + state + (event id, else `lastModifiedAt`, else log id)."""
     assert only(node(lastModifiedAt=None))[0].subject_key == "MESSAGE:1:Working:9"
     assert only(typed())[0].subject_key == "MESSAGE:1:Working:EVENT:1"
     assert only(typed(event_id=None))[0].subject_key == f"MESSAGE:1:Working:{MODIFIED}"
 
 
 def test_a_typed_row_knows_the_key_it_would_have_been_derived_under() -> None:
-    """DESIGN §3: so that a typed row that comes later than its node is not told twice."""
+    """So that a typed row that comes later than its node is not told twice."""
     assert derived_twin(only(typed())[1]) == only(node())[0].subject_key
 
 
@@ -94,25 +94,25 @@ def test_a_typed_row_knows_the_key_it_would_have_been_derived_under() -> None:
     ],
 )
 def test_the_actor_follows_from_the_rights(previous: str, new: str, actor: str | None) -> None:
-    """DESIGN §2: originator cancels and answers, assignee makes every other move, the sweeper expires."""
+    """Originator cancels and answers, assignee makes every other move, the sweeper expires."""
     assert only(node(new), previous)[1].actor == actor
     assert only(typed(previousState=previous, newState=new))[1].actor == actor
 
 
 def test_an_assignee_that_nobody_named_is_whoever_it_was_sent_to() -> None:
-    """DESIGN §2: a direct task is its recipient's; a broadcast one nobody's until it is claimed."""
+    """A direct task is its recipient's; a broadcast one nobody's until it is claimed."""
     assert only(node(assignee=None))[1].assignee == "@b"
     fact, detail = only(node(assignee=None, to="AGENT:*"))
     assert (detail.assignee, detail.actor, fact.recipients) == (None, None, ("@a",))
 
 
 def test_a_task_to_oneself_is_told_once() -> None:
-    """DESIGN §3: an identity is told once."""
+    """An identity is told once."""
     assert only(node(assignee="@a"))[0].recipients == ("@a",)
 
 
 def test_a_typed_assignee_is_told_only_with_authority() -> None:
-    """DESIGN §2: `assignmentAuthority: memory-core.v1`; it may have made the move all the same."""
+    """`assignmentAuthority: memory-core.v1`; it may have made the move all the same."""
     fact, detail = only(typed(assignmentAuthority=None))
     assert (fact.recipients, detail.actor) == (("@a",), "@b")
     assert only(typed(assignmentAuthority="somebody.v1"))[0].recipients == ("@a",)
@@ -138,6 +138,6 @@ def test_a_typed_assignee_is_told_only_with_authority() -> None:
     ids=str,
 )
 def test_a_typed_row_that_is_not_exact_is_unusable(changes: dict[str, Any]) -> None:
-    """DESIGN §2: anything else is ignored, and here counted."""
+    """Anything else is ignored, and here counted."""
     assert isinstance(facts_of(typed(**changes), Past(NOW)), Unusable)
     assert isinstance(facts_of(LogEntry(LogId(9), "task_state_changed", "MESSAGE:1"), Past(NOW)), Unusable)

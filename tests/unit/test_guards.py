@@ -98,7 +98,7 @@ def held(verdict: Verdict) -> tuple[HoldReason, int]:
 
 
 def test_with_nothing_against_it_everything_goes() -> None:
-    """DESIGN §3: a wake that no guard stops announces all its open events."""
+    """A wake that no guard stops announces all its open events."""
     events = (mail(), mail(policy=WakePolicy.NEXT_TURN), mail(human=True))
     assert judge(*events) == Go(events)
 
@@ -114,19 +114,19 @@ def test_with_nothing_against_it_everything_goes() -> None:
     ],
 )
 def test_a_set_that_was_read_or_superseded_is_not_announced(statuses: list[EventStatus], outcome: Outcome) -> None:
-    """DESIGN §3: a set that was read meanwhile settles with zero bytes, before any other guard speaks."""
+    """A set that was read meanwhile settles with zero bytes, before any other guard speaks."""
     events = [mail(status=one) for one in statuses]
     assert judge(*events, switches=Switches(is_paused=True)) == Nothing(outcome)
 
 
 def test_what_was_read_is_left_out_of_what_goes() -> None:
-    """DESIGN §3: only survivors are announced."""
+    """Only survivors are announced."""
     fresh = mail()
     assert judge(mail(status=EventStatus.READ), fresh) == Go((fresh,))
 
 
 def test_next_turn_events_alone_wake_nobody() -> None:
-    """DESIGN §7: `next_turn` rides along in the next immediate digest; it is no reason for one."""
+    """`next_turn` rides along in the next immediate digest; it is no reason for one."""
     rider = mail(policy=WakePolicy.NEXT_TURN)
     assert judge(mail(status=EventStatus.READ), rider) == Nothing(Outcome.READ)
     assert judge(rider) == Nothing(Outcome.EMPTY)
@@ -150,13 +150,13 @@ EVERYTHING_OFF = Switches(
     ],
 )
 def test_what_people_switched_off_holds_before_any_limit(switches: Switches, reason: HoldReason, look: int) -> None:
-    """DESIGN §3: paused, benched, quiet hours come before window, refractory, storm and budget."""
+    """Paused, benched, quiet hours come before window, refractory, storm and budget."""
     past = [woken(1) for _ in range(200)]
     assert held(judge(mail(), past=past, switches=switches, due_at=NOW + 9, minutes=2 * 60 + 30)) == (reason, look)
 
 
 def test_every_switch_says_what_it_is() -> None:
-    """DESIGN §1: a hold has a reason a person can act on; a status from the graph is made harmless."""
+    """A hold has a reason a person can act on; a status from the graph is made harmless."""
     benched = judge(mail(), switches=Switches(participation="out\x1b[2J\nsick"))
     assert isinstance(benched, Hold)
     assert benched.detail == "participationStatus is out sick"
@@ -182,7 +182,7 @@ def test_every_switch_says_what_it_is() -> None:
     ],
 )
 def test_quiet_hours_begin_and_end_to_the_minute(span: str, minutes: int, left: int) -> None:
-    """CONTRACT quiet_hours: the daemon's local time, may cross midnight, the end is not part of it."""
+    """Quiet_hours: the daemon's local time, may cross midnight, the end is not part of it."""
     quiet = QuietHours.parse(span)
     assert quiet is not None
     assert quiet.minutes_left(minutes) == left
@@ -191,7 +191,7 @@ def test_quiet_hours_begin_and_end_to_the_minute(span: str, minutes: int, left: 
 
 
 def test_the_look_after_quiet_hours_falls_on_their_last_minutes_end() -> None:
-    """DESIGN §3: a hold says exactly when it can end, seconds of the running minute included."""
+    """A hold says exactly when it can end, seconds of the running minute included."""
     now = Instant(NOW + 42_123)
     verdict = judge(mail(), switches=Switches(quiet_hours=NIGHT), minutes=6 * 60 + 58, now=now)
     assert held(verdict) == (HoldReason.QUIET_HOURS, 2 * 60 * SECOND)
@@ -202,21 +202,21 @@ def test_the_look_after_quiet_hours_falls_on_their_last_minutes_end() -> None:
     ["22-7", "22:00", "24:00-07:00", "22:60-07:00", "22:00-07:00 ", "22:00–07:00", "07:00-07:00", "２２:00-07:00"],
 )
 def test_quiet_hours_that_cannot_be_meant_are_refused(text: str) -> None:
-    """CONTRACT quiet_hours: `HH:MM-HH:MM` and nothing else; empty means none."""
+    """Quiet_hours: `HH:MM-HH:MM` and nothing else; empty means none."""
     with pytest.raises(ValueError, match="quiet hours"):
         QuietHours.parse(text)
     assert QuietHours.parse("") is None
 
 
 def test_an_open_window_is_waited_for() -> None:
-    """DESIGN §3: the window comes before the limits."""
+    """The window comes before the limits."""
     past = [woken(1) for _ in range(200)]
     assert held(judge(mail(), past=past, due_at=NOW + 7)) == (HoldReason.WINDOW, 7)
     assert isinstance(judge(mail(), due_at=NOW), Go)
 
 
 def test_a_broadcast_whose_audience_is_still_written_stays_behind() -> None:
-    """DESIGN §2: a match through `AGENT:*` is due no earlier than 250 ms after it was seen, whatever it joins."""
+    """A match through `AGENT:*` is due no earlier than 250 ms after it was seen, whatever it joins."""
     seen, unseen = mail(), mail(not_before=NOW + 250)
     assert judge(seen, unseen) == Go((seen,))
     assert held(judge(unseen)) == (HoldReason.WINDOW, 250)
@@ -230,7 +230,7 @@ def test_a_broadcast_whose_audience_is_still_written_stays_behind() -> None:
     [(0, 30, 30_000), (29_999, 30, 1), (30_000, 30, None), (0, 0, None), (29_999, 0, None)],
 )
 def test_a_pane_rests_after_a_wake_unless_something_is_urgent(ago: int, window: int, look: int | None) -> None:
-    """DESIGN §3: refractory per pane; a delivery with a window-0 event skips it."""
+    """Refractory per pane; a delivery with a window-0 event skips it."""
     verdict = judge(mail(), mail(window=window), past=[woken(ago), woken(90_000)])
     if look is None:
         assert isinstance(verdict, Go)
@@ -239,20 +239,20 @@ def test_a_pane_rests_after_a_wake_unless_something_is_urgent(ago: int, window: 
 
 
 def test_a_rider_with_window_zero_does_not_hurry() -> None:
-    """DESIGN §7: `next_turn` rides along; only an immediate event can skip the rest."""
+    """`next_turn` rides along; only an immediate event can skip the rest."""
     rider = mail(window=0, policy=WakePolicy.NEXT_TURN)
     assert held(judge(mail(), rider, past=[woken(0)])) == (HoldReason.REFRACTORY, 30_000)
 
 
 def test_limits_are_the_panes_whoever_is_woken_in_it() -> None:
-    """DESIGN §6: two identities may share a pane: limits counted per pane; what others get elsewhere does not count."""
+    """Two identities may share a pane: limits counted per pane; what others get elsewhere does not count."""
     assert held(judge(mail(), past=[woken(0, identity=OTHER)]))[0] is HoldReason.REFRACTORY
     assert isinstance(judge(mail(), past=[woken(0, identity=OTHER, pane="elsewhere")] * 500), Go)
     assert isinstance(judge(mail(), past=[woken(0, identity=OTHER, pane="")] * 500, pane=""), Go)
 
 
 def test_limits_are_the_agents_by_whatever_route_it_is_woken() -> None:
-    """DESIGN §7: native and screen wakes of one agent share rest, storm and budget."""
+    """Native and screen wakes of one agent share rest, storm and budget."""
     for pane in ("codex:thread", PANE):
         assert held(judge(mail(), past=[woken(0, pane=pane)]))[0] is HoldReason.REFRACTORY
         assert held(judge(mail(window=0), past=[woken(60_001, pane=pane)] * 20))[0] is HoldReason.BUDGET
@@ -261,7 +261,7 @@ def test_limits_are_the_agents_by_whatever_route_it_is_woken() -> None:
 
 
 def test_the_storm_guard_holds_even_what_is_urgent() -> None:
-    """DESIGN §3: 8 wakes per rolling 60 s per pane, window 0 included; free when the oldest of the 8 leaves."""
+    """8 wakes per rolling 60 s per pane, window 0 included; free when the oldest of the 8 leaves."""
     past = [woken(ago * SECOND) for ago in (59, 50, 40, 30, 20, 10, 5, 1)]
     urgent = mail(window=0)
     assert held(judge(urgent, past=past)) == (HoldReason.STORM, 1 * SECOND)
@@ -271,7 +271,7 @@ def test_the_storm_guard_holds_even_what_is_urgent() -> None:
 
 
 def test_the_budget_of_an_hour_and_of_a_day() -> None:
-    """DESIGN §3: 20 wakes per hour and 150 per day per target, held until the oldest counted leaves."""
+    """20 wakes per hour and 150 per day per target, held until the oldest counted leaves."""
     hour = [woken(HOUR - 1 - n * 60 * SECOND) for n in range(20)]
     assert held(judge(mail(), past=hour)) == (HoldReason.BUDGET, 1)
     assert isinstance(judge(mail(), past=hour[1:]), Go)
@@ -281,7 +281,7 @@ def test_the_budget_of_an_hour_and_of_a_day() -> None:
 
 
 def test_where_hour_and_day_are_both_spent_the_day_is_waited_for() -> None:
-    """DESIGN §3: the hold says when it really ends."""
+    """The hold says when it really ends."""
     limits = Limits(wakes_per_day=20)
     past = [woken(50 * 60 * SECOND - n * SECOND) for n in range(20)]
     assert held(judge(mail(), past=past, limits=limits)) == (HoldReason.BUDGET, DAY - 50 * 60 * SECOND)
@@ -291,7 +291,7 @@ def test_where_hour_and_day_are_both_spent_the_day_is_waited_for() -> None:
     ("minutes", "until"), [(2 * 60 + 30, "until 03:10"), (23 * 60 + 30, "until 00:10 tomorrow"), (0, "until 00:40")]
 )
 def test_a_spent_budget_and_quiet_hours_say_when_they_end(minutes: int, until: str) -> None:
-    """Issue 13, D5: by the clock of the person, to the minute; the look itself may come earlier."""
+    """By the clock of the person, to the minute; the look itself may come earlier."""
     spent = judge(mail(), past=[woken(HOUR - 40 * 60 * SECOND + 1)], limits=Limits(wakes_per_hour=1), minutes=minutes)
     assert isinstance(spent, Hold)
     assert spent.detail == f"1 wakes within an hour, {until}"
@@ -302,7 +302,7 @@ def test_a_spent_budget_and_quiet_hours_say_when_they_end(minutes: int, until: s
 
 
 def test_resume_forgets_earlier_wakes_for_budget_and_loop_only() -> None:
-    """DESIGN §3: `resume` clears budget and loop; refractory and storm guard stand."""
+    """`resume` clears budget and loop; refractory and storm guard stand."""
     hour = [woken(40 * SECOND + n * SECOND, thread="T") for n in range(20)]
     assert isinstance(judge(mail(), past=hour, lifted_ago=40 * SECOND, limits=Limits(storm=99)), Go)
     assert (
@@ -326,7 +326,7 @@ def ping_pong(turns: int, *, thread: str = "T", spacing: int = 120 * SECOND) -> 
 
 
 def test_two_agents_who_answer_each_other_are_stopped_after_twelve_wakes() -> None:
-    """DESIGN §3: 12 agent-to-agent wakes per thread and hour without a human message, over all panes."""
+    """12 agent-to-agent wakes per thread and hour without a human message, over all panes."""
     assert isinstance(judge(mail(), past=ping_pong(11)), Go)
     verdict = judge(mail(), past=ping_pong(12))
     assert held(verdict) == (HoldReason.LOOP, HOUR - 12 * 120 * SECOND)
@@ -337,7 +337,7 @@ def test_two_agents_who_answer_each_other_are_stopped_after_twelve_wakes() -> No
 
 
 def test_an_hour_later_one_more_turn_is_free() -> None:
-    """DESIGN §3: the hour is a rolling one; the wake that leaves it makes room for one."""
+    """The hour is a rolling one; the wake that leaves it makes room for one."""
     past = ping_pong(12)
     frees_at = Instant(past[0].at + HOUR)
     assert isinstance(judge(mail(), past=past, now=Instant(frees_at - 1)), Hold)
@@ -345,7 +345,7 @@ def test_an_hour_later_one_more_turn_is_free() -> None:
 
 
 def test_a_persons_word_lets_the_thread_go_on() -> None:
-    """DESIGN §3: without a human message: one in the thread counts anew, one in this very set clears it."""
+    """Without a human message: one in the thread counts anew, one in this very set clears it."""
     agents, person = mail(), mail(human=True)
     assert judge(agents, person, past=ping_pong(12)) == Go((agents, person))
     spoke = [*ping_pong(12), woken(60 * SECOND, thread="T", human_thread="T")]
@@ -359,33 +359,33 @@ def test_a_persons_word_lets_the_thread_go_on() -> None:
 
 
 def test_a_loop_holds_its_own_thread_and_nothing_else() -> None:
-    """DESIGN §3: what is held is the loop: a person's mail in another thread does not wait for it, nor is the rest lost."""
+    """What is held is the loop: a person's mail in another thread does not wait for it, nor is the rest lost."""
     looping, person = mail("T"), mail("U", human=True)
     assert judge(looping, person, past=ping_pong(12)) == Go((person,))
     assert judge(looping, mail("U", status=EventStatus.READ), past=ping_pong(12)) != Go((looping,))
 
 
 def test_what_rides_beside_a_loop_does_not_carry_it() -> None:
-    """DESIGN §7: a `next_turn` event is no reason to wake, so the loop is what is held."""
+    """A `next_turn` event is no reason to wake, so the loop is what is held."""
     rider = mail("U", policy=WakePolicy.NEXT_TURN)
     assert held(judge(mail("T"), rider, past=ping_pong(12)))[0] is HoldReason.LOOP
 
 
 def test_an_urgent_event_in_a_loop_does_not_hurry_the_others() -> None:
-    """DESIGN §3: the refractory is skipped for what is announced, not for what is held back."""
+    """The refractory is skipped for what is announced, not for what is held back."""
     past = [*ping_pong(12), woken(10 * SECOND)]
     assert held(judge(mail("T", window=0), mail("U"), past=past)) == (HoldReason.REFRACTORY, 20 * SECOND)
 
 
 def test_a_broadcast_to_more_agents_than_a_thread_has_wakes_reaches_all() -> None:
-    """DESIGN §3: a loop is who wakes each other again and again; who was not woken in the thread yet is no part of it."""
+    """A loop is who wakes each other again and again; who was not woken in the thread yet is no part of it."""
     others = [woken(n * SECOND, identity=Identity(f"@a{n}"), pane=f"p{n}", thread="T") for n in range(30)]
     assert isinstance(judge(mail(), past=others), Go)
     assert held(judge(mail(), past=[*others, woken(40 * SECOND, thread="T")]))[0] is HoldReason.LOOP
 
 
 def test_what_belongs_to_no_thread_is_no_loop() -> None:
-    """DESIGN §3: permissions and pulses have no thread; a task has."""
+    """Permissions and pulses have no thread; a task has."""
     past = ping_pong(12)
     right = PermissionDetail("edge", "CAN_REPLY_TO", "@x", NOW, granted_at_observed=False)
     assert isinstance(judge(replace(mail(), detail=right), past=past), Go)
@@ -395,7 +395,7 @@ def test_what_belongs_to_no_thread_is_no_loop() -> None:
 
 
 def test_the_thread_named_in_a_hold_is_harmless() -> None:
-    """DESIGN §4: text from the graph is made harmless before a person reads it."""
+    """Text from the graph is made harmless before a person reads it."""
     thread = "T\x1b[2J\n@x" + "y" * 500
     verdict = judge(mail(thread), past=ping_pong(12, thread=thread))
     assert isinstance(verdict, Hold)
@@ -403,13 +403,13 @@ def test_the_thread_named_in_a_hold_is_harmless() -> None:
 
 
 def test_a_clock_that_went_back_holds_no_longer_than_the_limit_lasts() -> None:
-    """DESIGN §3: a loaded remainder longer than its nominal length is clamped to it; one from next year counts nothing."""
+    """A loaded remainder longer than its nominal length is clamped to it; one from next year counts nothing."""
     assert held(judge(mail(), past=[woken(-20 * SECOND)])) == (HoldReason.REFRACTORY, 30 * SECOND)
     assert isinstance(judge(mail(), past=[woken(-31 * SECOND)]), Go)
     assert isinstance(judge(mail(), past=[woken(-365 * DAY)] * 500), Go)
 
 
 def test_limits_of_zero_rest_never_and_wake_never() -> None:
-    """CONTRACT limits: a refractory of 0 is none; a count below 1 is not configurable and still raises nothing."""
+    """Limits: a refractory of 0 is none; a count below 1 is not configurable and still raises nothing."""
     assert isinstance(judge(mail(), past=[woken(0)], limits=Limits(refractory=0)), Go)
     assert held(judge(mail(), limits=Limits(storm=0))) == (HoldReason.STORM, 60 * SECOND)

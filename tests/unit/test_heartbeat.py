@@ -1,4 +1,4 @@
-"""The heartbeat's rules, pure: whom it serves, when it speaks again, what it says (DESIGN §7, seed rules E55 to E57)."""
+"""The heartbeat's rules, pure: whom it serves, when it speaks again, what it says."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def sub(harness_target: str = "bridge-daemon", status: str = "active", identity:
     ],
 )
 def test_an_identity_has_one_driver(subscriptions: Sequence[Subscription], is_bound: bool, driver: Driver) -> None:
-    """Seed rules E55, E56: push first, then the bridge, then the heartbeat; never two for one identity."""
+    """Push first, then the bridge, then the heartbeat; never two for one identity."""
     served = [one for one in subscriptions if one.is_active and (one.is_heartbeat_only or serves(one, embedded=False))]
     assert driver_of(subscriptions, served, is_bound=is_bound) is driver
 
 
 def test_push_on_a_graph_of_others_is_skipped_although_it_is_not_ours_to_serve() -> None:
-    """Seed rule E55: the heartbeat skips the push-capable; a foreign graph's own server has them (DESIGN §2)."""
+    """The heartbeat skips the push-capable; a foreign graph's own server has them."""
     book = SubscriptionBook(embedded=False)
     for one in (sub("a2a-webhook", identity="@push"), sub("bridge-daemon", identity="@bridge"), sub("none")):
         book.put(one)
@@ -81,7 +81,7 @@ def test_push_on_a_graph_of_others_is_skipped_although_it_is_not_ours_to_serve()
 
 
 def test_on_a_graph_of_our_own_nobody_pushes_and_whom_we_wake_for_a_push_is_ours() -> None:
-    """Issue 13, A: `push-capable` says what is so; a word against being typed to is still one against being nudged."""
+    """`push-capable` says what is so; a word against being typed to is still one against being nudged."""
     book = SubscriptionBook(embedded=True, serve=["a2a-webhook"], has_target=lambda who: who == "@told")
     for one in (
         sub("mcp-notifications"),
@@ -113,7 +113,7 @@ def _nudges(hours: int, news_at: Sequence[int] = (), step: int = MINUTE) -> list
 
 
 def test_the_cooldown_doubles_up_to_an_hour_while_nothing_changes() -> None:
-    """DESIGN §7: 5, 10, 20, 40, then 60 minutes, for ever."""
+    """5, 10, 20, 40, then 60 minutes, for ever."""
     at = _nudges(24)
     assert at[:6] == [0, 5, 15, 35, 75, 135]
     assert {later - earlier for earlier, later in pairwise(at[4:])} == {LONGEST_COOLDOWN // MINUTE}
@@ -121,13 +121,13 @@ def test_the_cooldown_doubles_up_to_an_hour_while_nothing_changes() -> None:
 
 
 def test_new_mail_resets_the_cooldown_and_is_told_after_the_first_one_at_the_latest() -> None:
-    """DESIGN §7: resets on new mail; a stream of it nudges once per first cooldown."""
+    """Resets on new mail; a stream of it nudges once per first cooldown."""
     assert _nudges(4, news_at=[100]) == [0, 5, 15, 35, 75, 100, 105, 115, 135, 175, 235]
     assert _nudges(1, news_at=list(range(60))) == list(range(0, 60, 5))
 
 
 def test_ticks_that_were_missed_collapse_into_one() -> None:
-    """DESIGN §10: a laptop that slept for nine hours nudges once when it wakes."""
+    """A laptop that slept for nine hours nudges once when it wakes."""
     at = next_beat(Beat(NOW, FIRST), has_news=False, first_cooldown=FIRST, now=Instant(NOW + 9 * 60 * MINUTE))
     assert at == Beat(Instant(NOW + 9 * 60 * MINUTE), 2 * FIRST)
     assert next_beat(at, has_news=False, first_cooldown=FIRST, now=Instant(at.nudged_at + 1)) is None
@@ -156,7 +156,7 @@ def nudge(*news: WakeEvent, told: tuple[WakeEvent, ...] = (), characters: int = 
 
 
 def test_a_nudge_is_one_short_line_with_the_mark_as_its_last_word() -> None:
-    """DESIGN §§4, 7: `N unread …`, the first character a `[`, the delivery's ULID last."""
+    """`N unread …`, the first character a `[`, the delivery's ULID last."""
     assert nudge(mail(number=2), told=(mail("old"),)) == (
         '[WAKE] 2 unread messages (latest: "Review request" from @other) for @me.   Automated notice, not your user.'
         f" Read: wake-bridge inbox @me --bodies --consume   Wake: {MARK}"
@@ -167,7 +167,7 @@ def test_a_nudge_is_one_short_line_with_the_mark_as_its_last_word() -> None:
 
 
 def test_a_nudge_fits_its_paper() -> None:
-    """DESIGN §4: the subject gives way, mark and count never."""
+    """The subject gives way, mark and count never."""
     long = nudge(mail("x" * 500), characters=180)
     assert len(long) <= 180
     assert long.startswith("[WAKE] 1 unread message for @me.")
@@ -175,7 +175,7 @@ def test_a_nudge_fits_its_paper() -> None:
 
 
 def test_a_hostile_subject_is_harmless_in_a_nudge() -> None:
-    """DESIGN §4: all graph text is made harmless; one line, whatever it holds."""
+    """All graph text is made harmless; one line, whatever it holds."""
     for subject in hostile_subjects(300, seed=7):
         text = nudge(mail(subject, sender=subject))
         assert not any(unicodedata.category(one) in {"Cc", "Zl", "Zp", "Cs"} for one in text), subject
@@ -184,13 +184,13 @@ def test_a_hostile_subject_is_harmless_in_a_nudge() -> None:
 
 
 def test_nothing_unread_is_no_nudge() -> None:
-    """DESIGN §4: truth: counts are of what survives."""
+    """Truth: counts are of what survives."""
     with pytest.raises(ValueError, match="unread"):
         nudge()
 
 
 def test_a_pulse_of_our_own_is_told_from_one_of_the_graph() -> None:
-    """DESIGN §7: an upstream pulse is routed like any wake, ours is only the reason of a nudge."""
+    """An upstream pulse is routed like any wake, ours is only the reason of a nudge."""
     ours = pulse_for(ME, "01X", Epoch(1), NOW)
     assert is_our_pulse(ours)
     assert ours.window > 0

@@ -112,7 +112,7 @@ SHELLS = [shell for shell in ("sh", "bash", "zsh", "fish", "csh", "tcsh") if shu
 def test_a_hook_is_silent_once_its_program_or_interpreter_is_gone(
     room: Room, tmp_path: Path, shell: str, content: str | None, mode: int, expected: tuple[int, str, str]
 ) -> None:
-    """Issue 13: with exit 0, whatever shell the harness takes; a deliberate exit code and its output stay."""
+    """With exit 0, whatever shell the harness takes; a deliberate exit code and its output stay."""
     program = tmp_path / "it's my bin" / "wake-bridge"
     program.parent.mkdir()
     if content is not None:
@@ -129,7 +129,7 @@ def test_a_hook_is_silent_once_its_program_or_interpreter_is_gone(
 def test_hooks_in_the_form_of_an_earlier_version_are_replaced_and_removed(
     room: Room, monkeypatch: pytest.MonkeyPatch, harness: str, *, was_edited: bool
 ) -> None:
-    """Issue 13: what an earlier version wrote is known by its record, also in a file that was edited since."""
+    """What an earlier version wrote is known by its record, also in a file that was edited since."""
     room.write(harness, json.dumps({"hooks": {"Other": [THEIRS]}}))
     monkeypatch.setattr(hook_settings, "silent_when_gone", for_a_shell)
     settings = room.install(harness)
@@ -159,7 +159,7 @@ trusted_hash = "sha256:c6d2"
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_what_codex_recorded_of_our_hooks_goes_with_them(room: Room, is_alone: bool) -> None:
-    """Issue 13: as Codex 0.171 writes it, to the byte; what it recorded of a person's own hook stays."""
+    """As Codex 0.171 writes it, to the byte; what it recorded of a person's own hook stays."""
     file, config = room.file("codex"), room.file("codex").with_name("config.toml")
     if not is_alone:
         room.write("codex", json.dumps({"hooks": {"Stop": [THEIRS]}}))
@@ -184,7 +184,7 @@ def test_what_codex_recorded_of_our_hooks_goes_with_them(room: Room, is_alone: b
     "text", ['[hooks]\nstate = {{ "/a:stop:0:0" = {{}}, "{file}:stop:0:0" = {{ a = 1 }} }}\n', "[broken\n"]
 )
 def test_what_codex_recorded_in_another_form_is_named(room: Room, text: str) -> None:
-    """Issue 13: removed, or it says what stays."""
+    """Removed, or it says what stays."""
     room.install("codex")
     config = room.file("codex").with_name("config.toml")
     config.write_text(text.format(file=room.file("codex")))
@@ -196,7 +196,7 @@ def test_what_codex_recorded_in_another_form_is_named(room: Room, text: str) -> 
 
 
 def test_the_plugins_data_directory_goes_when_nothing_is_in_it(room: Room) -> None:
-    """Issue 13: Claude Code makes it at the first start; what somebody put there stays, and is named."""
+    """Claude Code makes it at the first start; what somebody put there stays, and is named."""
     claude = room.home / ".claude"
     for is_empty in (True, False):
         apply(plan_plugin(claude, PROGRAM), room.state)
@@ -230,7 +230,7 @@ def test_what_was_made_goes_with_its_directories(room: Room, harness: str) -> No
     ],
 )
 def test_the_persons_own_settings_stay_and_come_back_to_the_byte(room: Room, harness: str, text: str) -> None:
-    """Issue: uninstall leaves the user's files byte-identical."""
+    """Uninstall leaves the user's files byte-identical."""
     room.write(harness, text)
     before = room.everything()
     apply([plan_hooks(harness, PROGRAM, {"HOME": str(room.home)}, room.state)], room.state)

@@ -1,4 +1,4 @@
-"""`[human]`: a command whose arguments cannot become code (CONTRACT `[human]`)."""
+"""`[human]`: a command whose arguments cannot become code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wake_bridge.config.fields import HumanTable
     ],
 )
 def test_a_command_takes_the_texts_as_arguments_of_their_own(command: list[str]) -> None:
-    """CONTRACT `[human]`: argv, and JSON on stdin."""
+    """`[human]`: argv, and JSON on stdin."""
     assert HumanTable(command=tuple(command)).command == tuple(command)
 
 
@@ -39,6 +39,6 @@ def test_a_command_takes_the_texts_as_arguments_of_their_own(command: list[str])
     ],
 )
 def test_a_command_that_would_run_a_text_is_refused(command: list[str], why: str) -> None:
-    """DESIGN §4: graph text reaches no shell, not even one that a configuration asks for."""
+    """Graph text reaches no shell, not even one that a configuration asks for."""
     with pytest.raises(ValidationError, match=why):
         HumanTable(command=tuple(command))

@@ -1,4 +1,4 @@
-"""DESIGN §9, logs: event names from a closed list, the delivery in every line, no bodies, no keys, 10 MB × 5."""
+"""Logs: event names from a closed list, the delivery in every line, no bodies, no keys, 10 MB × 5."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def lines_of(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_every_line_is_json_with_its_time_level_event_and_the_delivery_it_belongs_to(tmp_path: Path) -> None:
-    """DESIGN §9: delivery id in every line; times are ISO-8601 UTC milliseconds."""
+    """Delivery id in every line; times are ISO-8601 UTC milliseconds."""
     stream = io.StringIO()
     configure_logging(settings_for(tmp_path), {}, stream)
     with structlog.contextvars.bound_contextvars(delivery="01J"):
@@ -88,7 +88,7 @@ def test_every_line_is_json_with_its_time_level_event_and_the_delivery_it_belong
 
 
 def test_a_name_that_is_not_on_the_list_is_marked_and_in_tests_raises(tmp_path: Path) -> None:
-    """DESIGN §9: event names come from a closed list."""
+    """Event names come from a closed list."""
     stream = io.StringIO()
     configure_logging(settings_for(tmp_path), {}, stream)
     structlog.get_logger("x").info("made_up")
@@ -100,7 +100,7 @@ def test_a_name_that_is_not_on_the_list_is_marked_and_in_tests_raises(tmp_path: 
 
 @pytest.mark.parametrize("name", ["body", "bodyText", "digest", "signing_key", "signingKey", "token", "password"])
 def test_bodies_digests_and_keys_are_withheld(tmp_path: Path, name: str) -> None:
-    """DESIGN §9: no bodies, no keys, whoever passes them."""
+    """No bodies, no keys, whoever passes them."""
     stream = io.StringIO()
     configure_logging(settings_for(tmp_path), {}, stream)
     structlog.get_logger("x").info("job_fell", **{name: "hunter2", "pane_key": "%1", "subject_key": "MESSAGE:1"})
@@ -110,7 +110,7 @@ def test_bodies_digests_and_keys_are_withheld(tmp_path: Path, name: str) -> None
 
 
 def test_what_other_libraries_say_becomes_one_of_our_lines(tmp_path: Path) -> None:
-    """DESIGN §9: one form for all; a talkative library is heard from warnings upward."""
+    """One form for all; a talkative library is heard from warnings upward."""
     stream = io.StringIO()
     configure_logging(settings_for(tmp_path, log_level="debug"), {}, stream)
     logging.getLogger("apscheduler.executors").info("job ran")
@@ -133,7 +133,7 @@ def test_an_exception_is_one_line_with_its_traceback(tmp_path: Path) -> None:
 
 
 def test_the_level_is_obeyed_and_can_change_while_running(tmp_path: Path) -> None:
-    """DESIGN §9: `log_level` is what a reload may change."""
+    """`log_level` is what a reload may change."""
     stream = io.StringIO()
     configure_logging(settings_for(tmp_path, log_level="warning"), {}, stream)
     log = structlog.get_logger("x")
@@ -145,7 +145,7 @@ def test_the_level_is_obeyed_and_can_change_while_running(tmp_path: Path) -> Non
 
 
 def test_a_terminal_gets_readable_lines_that_cannot_steer_it(tmp_path: Path) -> None:
-    """CONTRACT: `auto` is the console form on a terminal; control characters of a title do not reach it."""
+    """`auto` is the console form on a terminal; control characters of a title do not reach it."""
     stream = Terminal()
     configure_logging(settings_for(tmp_path), {}, stream)
     structlog.get_logger("x").info("job_fell", title="a\x1b]0;b\x07\x9b\udc80")
@@ -157,7 +157,7 @@ def test_a_terminal_gets_readable_lines_that_cannot_steer_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("said", "is_plain"), [("", False), ("1", True)])
 def test_no_color_leaves_nothing_but_text_on_a_terminal(said: str, *, is_plain: bool, tmp_path: Path) -> None:
-    """Issue 13, D8, and no-color.org: any value but an empty one; bold is no plain text either."""
+    """And no-color.org: any value but an empty one; bold is no plain text either."""
     stream = io.StringIO()
     stream.isatty = lambda: True  # type: ignore[method-assign]
     configure_logging(settings_for(tmp_path), {"NO_COLOR": said}, stream)
@@ -180,12 +180,12 @@ def test_no_color_leaves_nothing_but_text_on_a_terminal(said: str, *, is_plain: 
 def test_a_service_is_told_from_a_terminal_it_started(
     environment: Mapping[str, str], on_terminal: bool, expected: bool
 ) -> None:
-    """CONTRACT: under a service a rotated file in the state directory as well; terminals inherit the variables."""
+    """Under a service a rotated file in the state directory as well; terminals inherit the variables."""
     assert runs_as_service(environment, on_terminal=on_terminal) is expected
 
 
 def test_the_file_is_private_json_and_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §9: 10 MB × 5; whoever may read the state may read the log, and nobody else."""
+    """10 MB × 5; whoever may read the state may read the log, and nobody else."""
     assert (FILE_SIZE, FILES) == (10 * 1024 * 1024, 5)
     monkeypatch.setattr("wake_bridge.storage.logs.FILE_SIZE", 400)
     settings = settings_for(tmp_path)
@@ -207,7 +207,7 @@ def test_the_file_is_private_json_and_rotated(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_configured_file_is_written_wherever_it_lies(tmp_path: Path) -> None:
-    """CONTRACT: `daemon.log_file`."""
+    """`daemon.log_file`."""
     settings = settings_for(tmp_path, log_file=str(tmp_path / "logs/mine.log"))
     configure_logging(settings, {}, io.StringIO())
     structlog.get_logger("x").info("job_fell")

@@ -92,7 +92,7 @@ def refusal(fact: Fact, subscriptions: SubscriptionBook, rules: Moment | None = 
 
 
 def test_a_match_is_a_whole_event() -> None:
-    """DESIGN §1: one matched fact for one identity."""
+    """One matched fact for one identity."""
     event = only(match(mail(priority=Priority.HIGH), book({"window": 5}), moment()))
     assert event == WakeEvent(
         id="ID1",
@@ -112,14 +112,14 @@ def test_a_match_is_a_whole_event() -> None:
 
 
 def test_nobody_who_does_not_listen_is_told_or_recorded() -> None:
-    """DESIGN §3: refusals are recorded for facts that matched a subscription."""
+    """Refusals are recorded for facts that matched a subscription."""
     silent = [{"status": "retired"}, {"harnessTarget": "a2a-webhook"}, {"trigger": "TASK_STATE_CHANGED"}]
     assert match(mail(), book(*silent), moment()) == []
     assert match(mail(recipient="@c"), book({}), moment()) == []
 
 
 def test_an_undeliverable_subscription_still_matches() -> None:
-    """Issue: so that nothing vanishes; its delivery holds and says why."""
+    """So that nothing vanishes; its delivery holds and says why."""
     assert only(match(mail(), book({"wakePolicy": "loud", "window": 999}), moment())).window == 30
 
 
@@ -135,7 +135,7 @@ def test_an_undeliverable_subscription_still_matches() -> None:
 def test_the_loudest_policy_and_the_shortest_window_win(
     subscriptions: list[dict[str, Any]], policy: WakePolicy, window: int, first: str, others: tuple[str, ...]
 ) -> None:
-    """DESIGN §3: of several matching subscriptions."""
+    """Of several matching subscriptions."""
     event = only(match(mail(), book(*subscriptions), moment()))
     assert (event.policy, event.window) == (policy, window)
     assert (event.subscription_id, event.other_subscriptions) == (first, others)
@@ -159,13 +159,13 @@ def test_the_message_speaks_before_the_target_and_the_target_before_the_subscrip
     default: WakePolicy | None,
     policy: WakePolicy,
 ) -> None:
-    """DESIGN §7: `MESSAGE.wakePolicy`, else `[targets]`, else `WAKE_SUBSCRIPTION.wakePolicy`, else the default."""
+    """`MESSAGE.wakePolicy`, else `[targets]`, else `WAKE_SUBSCRIPTION.wakePolicy`, else the default."""
     rules = moment(targets={B: TargetRule(policy=target)} if target else {}, default_policy=default)
     assert only(match(mail(wake_policy=message), book({"wakePolicy": subscription}), rules)).policy is policy
 
 
 def test_by_itself_a_wake_is_immediate_where_somebody_can_be_reached() -> None:
-    """DESIGN §7: `auto`: a bridge-daemon subscription, or an identity with a target; else next_turn."""
+    """`auto`: a bridge-daemon subscription, or an identity with a target; else next_turn."""
     push = {"harnessTarget": "mcp-notifications"}
     assert only(match(mail(), book(push, embedded=True), moment())).policy is NEXT_TURN
     assert only(match(mail(), book(push, embedded=True), moment(targets={B: TargetRule()}))).policy is IMMEDIATE
@@ -173,7 +173,7 @@ def test_by_itself_a_wake_is_immediate_where_somebody_can_be_reached() -> None:
 
 @pytest.mark.parametrize("said", [{"harnessTarget": "disabled"}, {"harnessTarget": "none"}, {"status": "degraded"}])
 def test_what_is_left_to_the_heartbeat_is_never_immediate(said: dict[str, Any]) -> None:
-    """DESIGN §7: stored + heartbeat; `[targets]` never wins over disabled, none or degraded."""
+    """Stored + heartbeat; `[targets]` never wins over disabled, none or degraded."""
     rules = moment(targets={B: TargetRule(window=1, policy=IMMEDIATE)})
     event = only(match(mail(wake_policy=IMMEDIATE), book(said), rules))
     assert (event.policy, event.window, event.status) == (NEXT_TURN, 30, EventStatus.OPEN)
@@ -186,7 +186,7 @@ def test_what_is_left_to_the_heartbeat_is_never_immediate(said: dict[str, Any]) 
 def test_the_window_is_the_messages_the_targets_the_subscriptions_or_the_default(
     message: int | None, target: int | None, subscription: int | None, window: int
 ) -> None:
-    """CONTRACT: a subscription's `coalesceWindow` wins over the default, `[targets]` over it; `wake` has window 0."""
+    """A subscription's `coalesceWindow` wins over the default, `[targets]` over it; `wake` has window 0."""
     rules = moment(targets={B: TargetRule(window=target)} if target else {}, default_window=45)
     assert only(match(mail(wake_window=message), book({"window": subscription}), rules)).window == window
 
@@ -207,12 +207,12 @@ def test_the_window_is_the_messages_the_targets_the_subscriptions_or_the_default
     ],
 )
 def test_each_guard_says_its_word(fact: Fact, word: str) -> None:
-    """DESIGN §3: refused facts are recorded with the reason: they answer `why`."""
+    """Refused facts are recorded with the reason: they answer `why`."""
     assert refusal(fact, book({"filters": {"priority": "high"}})) == word
 
 
 def test_guards_speak_in_their_order() -> None:
-    """DESIGN §3: self → suppressed/silent → filters → read → age."""
+    """Self → suppressed/silent → filters → read → age."""
     old = {"already_read": True, "occurred_at": Instant(0)}
     worst: dict[str, Any] = {"wake_suppressed": True, "wake_policy": SILENT, "priority": Priority.LOW}
     choosy = book({"filters": {"priority": "high"}})
@@ -228,7 +228,7 @@ def test_guards_speak_in_their_order() -> None:
 
 
 def test_one_subscription_that_wants_it_is_enough_and_the_others_are_noted() -> None:
-    """DESIGN §3: `refusals` answer `why` for each subscription."""
+    """`refusals` answer `why` for each subscription."""
     event = only(match(mail(), book({"filters": {"priority": "high"}, "window": 0}, {"window": 60}), moment()))
     assert (event.status, event.subscription_id, event.window) == (EventStatus.OPEN, "S2", 60)
     assert event.refusals == (("S1", "filter priority"),)
@@ -249,13 +249,13 @@ def test_one_subscription_that_wants_it_is_enough_and_the_others_are_noted() -> 
     ],
 )
 def test_age_is_judged_by_the_kind_of_cursor(hours: float, old_at_new_position: bool, word: str) -> None:
-    """DESIGN §3: 7 days for a live cursor; 1 h for a new epoch or an old fact at a new log position."""
+    """7 days for a live cursor; 1 h for a new epoch or an old fact at a new log position."""
     fact = {"occurred_at": Instant(int(WALL - hours * HOUR)), "old_at_new_position": old_at_new_position}
     assert refusal(mail(fact=fact), book({})) == word
 
 
 def test_age_is_measured_with_the_wall_clock_and_the_configured_limit() -> None:
-    """DESIGN §3: `catch_up`; what has no time cannot be too old."""
+    """`catch_up`; what has no time cannot be too old."""
     fact = mail(fact={"occurred_at": Instant(WALL - HOUR)})
     assert refusal(fact, book({}), moment(catch_up=HOUR)) == ""
     assert refusal(fact, book({}), moment(catch_up=HOUR - 1)) == "age"
@@ -263,7 +263,7 @@ def test_age_is_measured_with_the_wall_clock_and_the_configured_limit() -> None:
 
 
 def test_mail_to_oneself_waits_for_the_next_turn_unless_asked_for_by_tag() -> None:
-    """DESIGN §2: the hand-over to oneself."""
+    """The hand-over to oneself."""
     note = mail(sender="@b", tags=("concept:handover", "x"))
     assert only(match(note, book({}), moment())).policy is NEXT_TURN
     assert only(match(replace(note), book({}), moment(targets={B: TargetRule(policy=IMMEDIATE)}))).policy is NEXT_TURN
@@ -274,7 +274,7 @@ def test_mail_to_oneself_waits_for_the_next_turn_unless_asked_for_by_tag() -> No
 
 
 def test_a_broadcast_without_an_audience_goes_to_all_listeners_but_its_sender() -> None:
-    """DESIGN §2: due no earlier than 250 ms after it is seen."""
+    """Due no earlier than 250 ms after it is seen."""
     everyone = book({}, {"agentIdentity": "@a"}, {"agentIdentity": "@c"})
     events = {event.identity: event for event in match(mail(recipient=None), everyone, moment())}
     assert {identity: event.status for identity, event in events.items()} == {
@@ -288,7 +288,7 @@ def test_a_broadcast_without_an_audience_goes_to_all_listeners_but_its_sender() 
 
 
 def test_private_rows_are_for_their_owner_where_scopes_count() -> None:
-    """DESIGN §2: with `[graph] user_scope` others' rows are not matched."""
+    """With `[graph] user_scope` others' rows are not matched."""
     private = mail(user_id="a", visible_to_all=False)
     own = mail(user_id="b", visible_to_all=False)
     assert refusal(private, book({})) == ""
@@ -303,7 +303,7 @@ TASKS = {"trigger": "TASK_STATE_CHANGED"}
 
 
 def test_a_move_is_told_to_the_other_side_and_recorded_for_the_actor() -> None:
-    """DESIGN §2: the actor is not woken by its own move; the sweeper's is told to both."""
+    """The actor is not woken by its own move; the sweeper's is told to both."""
     both = book({**TASKS, "agentIdentity": "@a"}, TASKS)
     assert [(event.identity, event.refused_by) for event in match(task("@b"), both, moment())] == [
         ("@a", ""),
@@ -317,7 +317,7 @@ def test_a_move_is_told_to_the_other_side_and_recorded_for_the_actor() -> None:
 
 
 def test_filters_hold_for_every_trigger() -> None:
-    """DESIGN §2: AND across keys, for **every** trigger."""
+    """AND across keys, for **every** trigger."""
     urgent = Message("M", "@a", "@b", priority=Priority.HIGH)
     high = book({**TASKS, "agentIdentity": "@a", "filters": {"priority": "high"}})
     assert match(task(message=urgent), high, moment())[0].refused_by == ""
@@ -331,14 +331,14 @@ def test_filters_hold_for_every_trigger() -> None:
 
 
 def test_a_suppressed_message_does_not_silence_its_tasks_moves() -> None:
-    """DESIGN §7: `wakePolicy` and `wakeSuppressed` are about the message."""
+    """`wakePolicy` and `wakeSuppressed` are about the message."""
     quiet = Message("M", "@a", "@b", wake_suppressed=True, wake_policy=SILENT, wake_window=0)
     event = match(task(message=quiet), book({**TASKS, "agentIdentity": "@a"}), moment())[0]
     assert (event.status, event.policy, event.window) == (EventStatus.OPEN, IMMEDIATE, 30)
 
 
 def test_a_permission_is_told_to_its_grantee() -> None:
-    """DESIGN §2: wake the grantee; `grantedBy` is the granter."""
+    """Wake the grantee; `grantedBy` is the granter."""
     granted = Fact(
         log_id=LogId(7),
         kind=EventKind.PERMISSION,
@@ -357,7 +357,7 @@ def test_a_permission_is_told_to_its_grantee() -> None:
 
 
 def test_a_pulse_wakes_once_whatever_the_triggers_and_filters_say() -> None:
-    """DESIGN §2: once per identity, with the shortest window; filters do not apply."""
+    """Once per identity, with the shortest window; filters do not apply."""
     three = book(
         {"window": 60, "filters": {"priority": "high"}},
         {**TASKS, "window": 10},
@@ -371,7 +371,7 @@ def test_a_pulse_wakes_once_whatever_the_triggers_and_filters_say() -> None:
 
 
 def test_who_is_a_person_is_known() -> None:
-    """DESIGN §3: agent-to-agent wakes are counted without a human's message."""
+    """Agent-to-agent wakes are counted without a human's message."""
     assert only(match(mail(sender="@person"), book({}), moment())).from_human
     assert not only(match(mail(), book({}), moment())).from_human
     assert match(task("@person"), book({**TASKS, "agentIdentity": "@a"}), moment())[0].from_human

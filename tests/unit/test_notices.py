@@ -1,4 +1,4 @@
-"""What is worth a word to the human, and how it reads (DESIGN §3: a notice)."""
+"""What is worth a word to the human, and how it reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KNOWN = {Identity("@agent")}
 
 
 def test_every_hold_either_calls_for_a_person_or_ends_by_itself() -> None:
-    """DESIGN §3: a notice for each hold that somebody must end, and for no other."""
+    """A notice for each hold that somebody must end, and for no other."""
     assert set(HoldReason) == AT_ONCE | WHEN_IT_LASTS | ENDS_BY_ITSELF_OR_BY_WHO_BEGAN_IT
     assert not AT_ONCE & WHEN_IT_LASTS
     assert not (AT_ONCE | WHEN_IT_LASTS) & ENDS_BY_ITSELF_OR_BY_WHO_BEGAN_IT
@@ -59,7 +59,7 @@ def test_every_hold_either_calls_for_a_person_or_ends_by_itself() -> None:
     ],
 )
 def test_a_hold_calls_for_a_person_when_it_lasts(reason: HoldReason, minutes: int, is_due: bool) -> None:
-    """CONTRACT `[human] notice_after`; a spent budget and a loop are told at once."""
+    """A hold is told after `[human] notice_after`; a spent budget and a loop are told at once."""
     assert calls_for_a_person(Hold(reason), Instant(NOW - minutes * MINUTE), NOW, AFTER) is is_due
 
 
@@ -68,7 +68,7 @@ def _line(minute: int, step: Step, reason: str = "", detail: str = "") -> Journa
 
 
 def test_a_hold_lasts_while_its_reason_stays_whatever_its_details() -> None:
-    """DESIGN §3: a hold is noted when reason or detail change; only the reason begins it anew."""
+    """A hold is noted when reason or detail change; only the reason begins it anew."""
     busy = [_line(0, Step.OPENED), _line(1, Step.HELD, "active"), _line(2, Step.HELD, "active", "spinner")]
     assert held_since(busy) == NOW + MINUTE
     dialog = [*busy, _line(5, Step.HELD, "waitingOnApproval", "a"), _line(9, Step.HELD, "waitingOnApproval", "b")]
@@ -80,7 +80,7 @@ def test_a_hold_lasts_while_its_reason_stays_whatever_its_details() -> None:
 
 
 def test_a_notice_says_who_why_where_what_to_do_and_what_waits() -> None:
-    """DESIGN §1: a hold has a reason and a remedy."""
+    """A hold has a reason and a remedy."""
     hold = Hold(HoldReason.WAITING_ON_APPROVAL, "allow?", "agents:1.0")
     said = about_hold(DELIVERY, hold, Instant(NOW - AFTER), [sample_event(1, matched_at=NOW)], NOW, KNOWN)
     assert said.title == "wake-bridge: @agent cannot be woken (waitingOnApproval)"
@@ -107,7 +107,7 @@ def test_a_notice_about_a_nudge_speaks_of_mail() -> None:
 
 
 def test_a_hostile_text_makes_no_notice_begin_or_break_as_it_likes() -> None:
-    """DESIGN §4: graph text is made harmless; a notice is one line that begins with words of ours."""
+    """Graph text is made harmless; a notice is one line that begins with words of ours."""
     for text in [*hostile_subjects(200, seed=3), "--help", "-x", "$(touch /tmp/x)\n`id`"]:
         event = replace(sample_event(1), detail=MessageDetail("M", text, text, ""))
         hold = Hold(HoldReason.NO_ADAPTER, text, text)

@@ -16,7 +16,7 @@ from wake_bridge.testing import HUNG
 
 
 def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: Path) -> None:
-    """Issue "Prove the promise" 1: a process of its own, with its own exit codes and signals."""
+    """A process of its own, with its own exit codes and signals."""
     with NurserySandbox(tmp_path) as sandbox:
         sandbox.configure("[adapters.tmux]\nenabled = false\n")
         without_graph = sandbox.daemon_under_way()

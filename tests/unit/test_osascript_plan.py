@@ -87,7 +87,7 @@ NAMES = [f"{task.surface}{'-tab' if task.has_tab else ''}-{act}" for task, act i
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.surface}{'-tab' if task.has_tab else ''}")
 def test_a_wake_that_meets_no_obstacle_is_submitted_once_with_every_intent_before_its_key(task: Task) -> None:
-    """DESIGN §3, §8: the ledger before the key; Return once; proof seen."""
+    """The ledger before the key; Return once; proof seen."""
     acts, steps, end = walk(task)
 
     assert isinstance(end.outcome, Delivered)
@@ -101,7 +101,7 @@ def test_a_wake_that_meets_no_obstacle_is_submitted_once_with_every_intent_befor
 @pytest.mark.parametrize(("task", "act"), ACTS)
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_after_a_refusal_no_key_follows_and_what_was_touched_is_put_back(task: Task, act: Act, refusal: str) -> None:
-    """Issue "osascript": focus stolen right before any step means no key after it, everything restored."""
+    """Focus stolen right before any step means no key after it, everything restored."""
     acts, steps, end = walk(task, act, Report(act, refusal=refusal))
 
     assert acts[-1] is act
@@ -128,7 +128,7 @@ def test_after_a_refusal_no_key_follows_and_what_was_touched_is_put_back(task: T
 def test_after_trouble_no_key_follows_and_the_outcome_tells_what_may_have_happened(
     task: Task, act: Act, trouble: Trouble
 ) -> None:
-    """DESIGN §6: a time-out after the intent to submit is unknown, never a retry; before any key it harms nothing."""
+    """A time-out after the intent to submit is unknown, never a retry; before any key it harms nothing."""
     acts, _, end = walk(task, act, Report(act, trouble=trouble))
 
     assert acts[-1] is act
@@ -155,7 +155,7 @@ UNSAFE = {
 @pytest.mark.parametrize("sight", UNSAFE.values(), ids=UNSAFE)
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.surface}{'-tab' if task.has_tab else ''}")
 def test_an_unsafe_first_look_is_the_last_act(task: Task, sight: Sight) -> None:
-    """DESIGN §5: a draft, a dialog, what cannot be read, a person at the machine: nothing is touched."""
+    """A draft, a dialog, what cannot be read, a person at the machine: nothing is touched."""
     acts, steps, end = walk(task, Act.LOOK, Report(Act.LOOK, sight=sight))
 
     assert (acts, steps) == ([Act.LOOK], [])
@@ -183,7 +183,7 @@ def test_an_unsafe_tab_gets_no_paste(sight: Sight) -> None:
     ids=["focus lost", "dialog", "beside a draft", "not landed", "unreadable"],
 )
 def test_return_is_pressed_only_after_the_text_was_read_back_alone(sight: Sight, kind: type) -> None:
-    """Issue "osascript": Enter only after the pasted text was read back; focus lost after the paste is unknown."""
+    """Enter only after the pasted text was read back; focus lost after the paste is unknown."""
     acts, _, end = walk(TASKS[0], Act.READ_BACK, Report(Act.READ_BACK, sight=sight))
 
     assert Act.RETURN not in acts
@@ -255,7 +255,7 @@ def test_a_paste_that_was_not_seen_yet_is_waited_for_and_not_made_again() -> Non
 
 @pytest.mark.parametrize("code", MEANINGS)
 def test_every_error_number_says_which_permission_or_name_to_correct(code: int) -> None:
-    """Issue "osascript": every error code maps to its message."""
+    """Every error code maps to its message."""
     trouble = trouble_of(f"/x/app_key.applescript:12:40: execution error: System Events got an error. ({code})\n")
 
     assert trouble.code == code
@@ -263,7 +263,7 @@ def test_every_error_number_says_which_permission_or_name_to_correct(code: int) 
 
 
 def test_an_ended_process_and_an_unknown_error_are_said_in_words() -> None:
-    """Issue "osascript": "no such process" too; nothing is swallowed."""
+    """That there is no such process is said; nothing is swallowed."""
     assert trouble_of("kill: 99: No such process").kind is Kind.PLACE
     assert "quite odd" in str(trouble_of("execution error: something quite odd (-31337)"))
 

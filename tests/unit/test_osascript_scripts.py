@@ -16,7 +16,7 @@ SCRIPTS = sorted((ROOT / "adapters/wake_bridge_adapters/osascript/scripts").glob
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_every_script_takes_arguments_and_asks_within_a_time_limit(script: Path) -> None:
-    """Issue "osascript": text only as argv, a time-out inside."""
+    """Text only as argv, a time-out inside."""
     source = script.read_text(encoding="utf-8")
 
     assert "on run argv" in source

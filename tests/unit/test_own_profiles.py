@@ -55,7 +55,7 @@ def test_what_a_person_wrote_is_never_replaced(tmp_path: Path, change: str) -> N
 
 
 def test_a_place_that_cannot_be_written_is_an_error_with_a_hint(tmp_path: Path) -> None:
-    """CONTRACT: what failed, where, and what to do."""
+    """What failed, where, and what to do."""
     (tmp_path / "file").write_text("")
 
     with pytest.raises(OperationFailed, match="cannot be written") as failed:
@@ -67,7 +67,7 @@ def test_a_place_that_cannot_be_written_is_an_error_with_a_hint(tmp_path: Path) 
 def test_own_profiles_lie_beside_the_configuration_unless_it_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §5: a file in the config directory overrides or adds; that directory need not exist, a named one must."""
+    """A file in the config directory overrides or adds; that directory need not exist, a named one must."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     usual = load_settings(None, {}).own_screens

@@ -50,7 +50,7 @@ def invoker(
 
 @pytest.mark.parametrize("command", RULES)
 def test_an_agent_may_use_no_command_of_the_table_for_another(command: str) -> None:
-    """Issue "whose is it": every one of them ends with 7, says for whom the agent is taken and why, and what to do."""
+    """Every one of them ends with 7, says for whom the agent is taken and why, and what to do."""
     assert require_own(MINE, command, A, nothing)
     assert require_own(PERSON, command, B, nothing)
     with pytest.raises(RefusedForSafety) as refused:
@@ -62,7 +62,7 @@ def test_an_agent_may_use_no_command_of_the_table_for_another(command: str) -> N
 
 @pytest.mark.parametrize("command", RULES)
 def test_a_permission_opens_what_only_shows_the_mail(command: str) -> None:
-    """Issue "whose is it": CAN_READ_INBOX_OF allows `inbox` and `read --keep`, and nothing that changes anything."""
+    """CAN_READ_INBOX_OF allows `inbox` and `read --keep`, and nothing that changes anything."""
 
     def has(scope: str, grantee: Identity) -> bool:
         return (scope, grantee) == (READ_INBOX, A)
@@ -100,7 +100,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_agent_is_known_by_process_pane_conversation_and_variable(way: str) -> None:
-    """Issue "whose is it": by each of them alone; a variable of the command itself changes nothing."""
+    """By each of them alone; a variable of the command itself changes nothing."""
     for own in ({}, {"WAKE_BRIDGE_AGENT": "@b"}):
         found = invoker(SHELL, AGENT, PANE, own=own, **WAYS[way])  # type: ignore[arg-type] # as the table has them
 

@@ -13,12 +13,12 @@ PAGE = (DOCS / "performance.md").read_text(encoding="utf-8")
 
 
 def test_the_tables_are_made_of_the_raw_figures() -> None:
-    """Issue "speed": nobody edits a figure by hand."""
+    """Nobody edits a figure by hand."""
     assert with_tables(PAGE, DOCS / "performance") == PAGE
 
 
 def test_a_run_leaves_its_values_with_commit_machine_and_load_and_its_table(tmp_path: Path) -> None:
-    """Issue "speed": a figure tells on which machine, at which commit and under which load it was measured."""
+    """A figure tells on which machine, at which commit and under which load it was measured."""
     (tmp_path / "performance.md").write_text("above\n<!-- figures -->\nold\n<!-- end of figures -->\nbelow\n")
     figures = Figures()
     figures.add("a wake", [20.0, 30.0, 90.0], "ms", at_most=50)
@@ -42,7 +42,7 @@ def test_a_run_leaves_its_values_with_commit_machine_and_load_and_its_table(tmp_
 
 
 def test_the_page_names_every_variable_that_another_waker_is_given() -> None:
-    """Issue "speed": the contract of `--against` is documented as it is kept."""
+    """The contract of `--against` is documented as it is kept."""
     source = Path(contest.__file__).read_text(encoding="utf-8")
     given = set(re.findall(r'"(WAKE_[A-Z_]+)"', source))
     assert given == set(re.findall(r"^\| `(WAKE_[A-Z_]+)` \|", PAGE, re.MULTILINE))

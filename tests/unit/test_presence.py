@@ -54,13 +54,13 @@ def fused(latest: Observation, earlier: Observation | None) -> Presence:
 def test_any_veto_beats_idle_and_the_order_of_evidence_does_not_matter(
     evidence: tuple[Evidence, ...], winner: Evidence
 ) -> None:
-    """DESIGN §5: idle needs positive proof; any veto wins: hard facts, dialog, draft, activity, doubt."""
+    """Idle needs positive proof; any veto wins: hard facts, dialog, draft, activity, doubt."""
     for order in permutations(evidence):
         assert single_vote(order) is winner
 
 
 def test_no_evidence_is_unknown_and_from_nobody() -> None:
-    """DESIGN §5: anything unknown is `unknown` and holds."""
+    """Anything unknown is `unknown` and holds."""
     vote = single_vote(())
     assert (vote.vote, vote.source, vote.hold) == (PresenceState.UNKNOWN, PresenceSource.UNKNOWN, None)
 
@@ -87,19 +87,19 @@ def test_no_evidence_is_unknown_and_from_nobody() -> None:
 def test_idle_stands_only_on_two_looks_that_agree(
     latest: Observation, earlier: Observation | None, state: PresenceState
 ) -> None:
-    """DESIGN §5: two samples at least 1.5 s apart that agree; one veto in the latest look needs no second."""
+    """Two samples at least 1.5 s apart that agree; one veto in the latest look needs no second."""
     assert fused(latest, earlier).state is state
 
 
 def test_a_look_that_moved_is_active_at_once() -> None:
-    """DESIGN §5: an agent can stream a second without looking busy; what moves between two looks is not idle."""
+    """An agent can stream a second without looking busy; what moves between two looks is not idle."""
     moved = fused(look(IDLE), look(IDLE, ago=100, fingerprint="else"))
     assert (moved.state, moved.wants_second_look) == (PresenceState.ACTIVE, True)
 
 
 @pytest.mark.parametrize("evidence", [IDLE, ACTIVE, WAITING, TYPING, DEAD])
 def test_evidence_older_than_fresh_for_is_no_evidence(evidence: Evidence) -> None:
-    """DESIGN §5: older than `fresh_for` is not fresh, whatever it said."""
+    """Older than `fresh_for` is not fresh, whatever it said."""
     old, older = look(evidence, ago=FRESH_FOR + 1), look(evidence, ago=FRESH_FOR + 1 + SAMPLES_APART)
     presence = fused(old, older)
     assert (presence.state, presence.detail) == (PresenceState.UNKNOWN, "the last look is too old")
@@ -107,7 +107,7 @@ def test_evidence_older_than_fresh_for_is_no_evidence(evidence: Evidence) -> Non
 
 
 def test_a_second_look_is_wanted_only_where_it_can_prove_idle() -> None:
-    """DESIGN §5: a pane that seemed idle is looked at again soon; a veto waits for a change."""
+    """A pane that seemed idle is looked at again soon; a veto waits for a change."""
     assert fused(look(IDLE), None).wants_second_look
     assert not fused(look(TYPING), None).wants_second_look
     assert not fused(look(IDLE), look(IDLE, ago=SAMPLES_APART)).wants_second_look
@@ -115,7 +115,7 @@ def test_a_second_look_is_wanted_only_where_it_can_prove_idle() -> None:
 
 
 def test_a_presence_carries_what_decided_it() -> None:
-    """DESIGN §1: presence has evidence, source and time; a hold's exact reason comes from the deciding evidence."""
+    """Presence has evidence, source and time; a hold's exact reason comes from the deciding evidence."""
     presence = fused(look(TYPING, IDLE), None)
     assert presence.detail == "draft: half a thought"
     assert presence.evidence == (TYPING, IDLE)
@@ -127,7 +127,7 @@ def test_a_presence_carries_what_decided_it() -> None:
 
 
 def test_the_five_states_and_the_sources_are_the_seeds() -> None:
-    """DESIGN §5: five states; the seed's six sources and three more."""
+    """Five states; the seed's six sources and three more."""
     assert {state.value for state in PresenceState} == {"unknown", "idle", "active", "waitingOnApproval", "userTyping"}
     assert len(PresenceSource) == 9
 
@@ -136,7 +136,7 @@ def test_the_five_states_and_the_sources_are_the_seeds() -> None:
     ("state", "weighs"), [("active", True), ("waitingOnApproval", True), ("userTyping", True), ("idle", False)]
 )
 def test_a_presence_row_of_the_graph_weighs_against_idle_and_never_for_it(state: str, weighs: bool) -> None:
-    """DESIGN §5: HARNESS_PRESENCE is weak evidence while it is fresh; idle, or unknown, is only said."""
+    """HARNESS_PRESENCE is weak evidence while it is fresh; idle, or unknown, is only said."""
     row = {"state": state, "source": "mcp-client", "lastSeenAt": "2026-01-01T00:00:00.000Z", "status": "active"}
     at = Instant(1_767_225_600_000)
 
@@ -153,7 +153,7 @@ def test_a_presence_row_of_the_graph_weighs_against_idle_and_never_for_it(state:
 
 
 def test_a_presence_record_says_what_can_be_done_with_the_agent() -> None:
-    """Issue "whose is it": the harness, and the abilities of the route that it was seen on."""
+    """The harness, and the abilities of the route that it was seen on."""
     presence = Presence(PresenceState.UNKNOWN, PresenceSource.CODEX_APP_SERVER, NOW, capabilities=("codex",))
     able = Capabilities(composer_independent=True, can_steer=True, idempotent=True)
 

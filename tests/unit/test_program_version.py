@@ -1,4 +1,4 @@
-"""Issue 13, D4: `--version` changes with each release, and of a development build it carries the commit."""
+"""`--version` changes with each release, and of a development build it carries the commit."""
 
 from __future__ import annotations
 

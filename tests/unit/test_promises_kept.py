@@ -15,14 +15,14 @@ BY_VARIABLE = {"graph_away", "ledger_away", "library"}
 
 
 def test_every_logged_event_name_is_on_the_closed_list_and_every_listed_one_is_logged() -> None:
-    """DESIGN §9: event names come from a closed list."""
+    """Event names come from a closed list."""
     logged = {name for path in SOURCES for name in LOGGED.findall(path.read_text(encoding="utf-8"))}
 
     assert logged | BY_VARIABLE == EVENTS
 
 
 def test_every_hold_reason_has_a_remedy() -> None:
-    """DESIGN §1: a hold has a reason and a remedy."""
+    """A hold has a reason and a remedy."""
     assert set(REMEDIES) == set(HoldReason)
 
 

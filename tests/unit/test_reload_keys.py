@@ -1,4 +1,4 @@
-"""DESIGN §9: which changed keys a reload cannot take over, and says so."""
+"""Which changed keys a reload cannot take over, and says so."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def settings_of(directory: Path, text: str) -> Settings:
 def test_graph_daemon_and_sockets_need_a_restart_and_all_else_does_not(
     tmp_path: Path, changed: str, keys: list[str]
 ) -> None:
-    """DESIGN §9: `graph.*`, `daemon.*` except `log_level`, and sockets; all else from the next decision."""
+    """`graph.*`, `daemon.*` except `log_level`, and sockets; all else from the next decision."""
     assert needs_restart(settings_of(tmp_path, ""), settings_of(tmp_path, changed)) == keys
 
 
 def test_the_page_lists_what_waits_for_a_restart() -> None:
-    """Issue 13, D4: docs/settings.md has the code's own table."""
+    """Docs/settings.md has the code's own table."""
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) ?\|$", page, re.MULTILINE)
 

@@ -93,7 +93,7 @@ SOURCES = "\n".join(
     ],
 )
 def test_a_remedy_says_what_is_the_matter_where_and_what_to_do(reason: HoldReason, detail: str, told: str) -> None:
-    """DESIGN §1: a hold has a remedy; the words are those of a person who is to act on it."""
+    """A hold has a remedy; the words are those of a person who is to act on it."""
     assert Hold(reason, detail, WHERE).told(ME) == told
 
 
@@ -236,7 +236,7 @@ UNTAKEN: dict[tuple[HoldReason, str], str] = {
 
 
 def test_every_remedy_is_taken_literally_by_a_test() -> None:
-    """Issue 12, A3: a remedy that cannot help is a kind of fault; a new one needs a test that sees the hold end."""
+    """A remedy that cannot help is a kind of fault; a new one needs a test that sees the hold end."""
     told = {(reason, "") for reason in (*REMEDIES, *WITH_REASON)} | set(EXACT_REMEDIES)
     taken = {(row.reason, row.detail) for row in ROWS.values()} | {(HoldReason.PAUSED, detail) for detail in PAUSES}
     shown = taken | set(WAITED) | set(ELSEWHERE)

@@ -15,12 +15,12 @@ ROW = re.compile(r"^\| ([^|]+) \| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \|$", re.MUL
 
 
 def test_the_page_shows_the_very_rows_that_are_walked() -> None:
-    """DESIGN §7: a table a person can read; `decide` walks it, docs/routes.md shows it."""
+    """A table a person can read; `decide` walks it, docs/routes.md shows it."""
     assert ROW.findall(PAGE) == [(row.part, row.name, row.when, row.then) for row in TABLE]
 
 
 def test_what_is_printed_are_the_very_rows_that_are_walked() -> None:
-    """Issue "Native first": `routes --explain` prints the table's row that decides, and equals docs and tests."""
+    """`routes --explain` prints the table's row that decides, and equals docs and tests."""
     verdict = decide(WakePolicy.IMMEDIATE, [], Authority(), Instant(0), 0)
     record = routes_record(Identity("@nobody"), [], Authority(), verdict, {})
 

@@ -1,4 +1,4 @@
-"""The table of routes, row by row (DESIGN §7, Shape D)."""
+"""The table of routes, row by row."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ CASES: list[tuple[str, Authority, tuple[Prospect, ...], Decision | HoldReason]] 
 def test_each_row_decides_what_it_says(
     row: str, authority: Authority, prospects: tuple[Prospect, ...], decision: Decision | HoldReason
 ) -> None:
-    """DESIGN §7: native control plane before bridge before heartbeat; the first row that applies wins."""
+    """Native control plane before bridge before heartbeat; the first row that applies wins."""
     expect(choose(*prospects, authority=authority), row, decision)
 
 
@@ -180,14 +180,14 @@ PASSED = [
 
 @pytest.mark.parametrize(("row", "prospects"), PASSED)
 def test_each_row_that_passes_a_route_over_says_so(row: str, prospects: tuple[Prospect, ...]) -> None:
-    """DESIGN §7: a route that cannot serve the moment falls to the next, and `--explain` tells by which row."""
+    """A route that cannot serve the moment falls to the next, and `--explain` tells by which row."""
     verdict = choose(*prospects)
     assert verdict.passed == ((prospects[0].route, row),)
     assert verdict.decision == Inject(SCREEN)
 
 
 def test_no_row_of_the_table_is_without_a_case() -> None:
-    """DESIGN §7: tested row by row."""
+    """Tested row by row."""
     tried = {row for row, *_ in CASES} | {row for row, _ in PASSED}
     assert {row.name for row in TABLE} - tried == {"silent", "next-turn", "stale"}
     assert len({row.name for row in TABLE}) == len(TABLE)
@@ -196,7 +196,7 @@ def test_no_row_of_the_table_is_without_a_case() -> None:
 @pytest.mark.parametrize("state", ALL_STATES)
 @pytest.mark.parametrize(("policy", "row"), [(WakePolicy.SILENT, "silent"), (WakePolicy.NEXT_TURN, "next-turn")])
 def test_silent_and_next_turn_are_stored_whatever_is_seen(policy: WakePolicy, row: str, state: PresenceState) -> None:
-    """DESIGN §7: `silent` is recorded only, no heartbeat either; `next_turn` is picked up at the turn's start."""
+    """`silent` is recorded only, no heartbeat either; `next_turn` is picked up at the turn's start."""
     for prospects in ((at(NATIVE, state), at(SCREEN, state)), (at(HEARTBEAT, state),), ()):
         verdict = choose(*prospects, policy=policy)
         assert isinstance(verdict.decision, StoreOnly)
@@ -213,7 +213,7 @@ def test_silent_and_next_turn_are_stored_whatever_is_seen(policy: WakePolicy, ro
     ],
 )
 def test_a_screen_is_typed_into_only_when_the_agent_is_proven_idle(state: PresenceState, reason: HoldReason) -> None:
-    """DESIGN §7: `immediate` is live if provably safe, else a hold that says what was seen and where."""
+    """`immediate` is live if provably safe, else a hold that says what was seen and where."""
     held = choose(gone(NATIVE), at(SCREEN, state)).decision
     assert held == Hold(reason, detail="what was seen", where="agents:1.0")
 
@@ -221,7 +221,7 @@ def test_a_screen_is_typed_into_only_when_the_agent_is_proven_idle(state: Presen
 @pytest.mark.parametrize("state", ALL_STATES)
 @pytest.mark.parametrize("route", [NATIVE, SCREEN])
 def test_an_old_look_proves_nothing(route: Route, state: PresenceState) -> None:
-    """DESIGN §5: older than `fresh_for` is not fresh: neither idle nor a reason to wait for; anything unknown holds."""
+    """Older than `fresh_for` is not fresh: neither idle nor a reason to wait for; anything unknown holds."""
     verdict = choose(at(route, state, ago=FRESH_FOR + 1, turn="t1"), SCREEN_IDLE, authority=MAY_STEER)
     assert verdict.row == "stale"
     assert verdict.decision == Hold(HoldReason.UNKNOWN, detail="the last look is too old", where="agents:1.0")
@@ -236,7 +236,7 @@ def test_an_old_look_proves_nothing(route: Route, state: PresenceState) -> None:
 def test_no_screen_is_typed_into_while_the_agent_itself_says_that_it_is_busy(
     authority: Authority, natively: PresenceState, refused: Hold | None, only_seen: bool, turn: str | None
 ) -> None:
-    """DESIGN §§5, 7: any fresh veto wins; what a control plane says of itself is the strongest there is."""
+    """Any fresh veto wins; what a control plane says of itself is the strongest there is."""
     native = at(NATIVE, natively, refused=refused, only_seen=only_seen, turn=turn)
     assert not isinstance(choose(native, SCREEN_IDLE, authority=authority).decision, Inject | Start)
 
@@ -254,7 +254,7 @@ def test_what_nobody_has_open_is_begun_only_with_authority_and_where_it_can_be()
 
 
 def test_a_hold_says_what_to_change() -> None:
-    """DESIGN §1: a hold carries a remedy a person can act on, the right one of several."""
+    """A hold carries a remedy a person can act on, the right one of several."""
     remedies = {
         (): "in its [targets] entry or its subscription",
         (Prospect(NATIVE_ASIDE), Prospect(SCREEN_ASIDE)): "`wake-bridge doctor` says what failed",
@@ -268,14 +268,14 @@ def test_a_hold_says_what_to_change() -> None:
 
 
 def test_a_hold_names_the_more_exact_reason_where_the_evidence_has_one() -> None:
-    """DESIGN §6: copy mode, a dead pane or a shell are told apart from plain doubt."""
+    """Copy mode, a dead pane or a shell are told apart from plain doubt."""
     held = choose(at(SCREEN, UNKNOWN, hold=HoldReason.COPY_MODE)).decision
     assert held == Hold(HoldReason.COPY_MODE, detail="what was seen", where="agents:1.0")
     assert hold_because_of(seen(IDLE)).reason is HoldReason.UNKNOWN
 
 
 def test_whatever_is_seen_the_table_has_an_answer() -> None:
-    """DESIGN §7: never raises; and whatever goes out goes to a route where that was seen."""
+    """Never raises; and whatever goes out goes to a route where that was seen."""
     routes = (NATIVE, START_ONLY, STEER_ONLY, NATIVE_ASIDE, SCREEN, SCREEN_ASIDE, HEARTBEAT)
     kinds = [Prospect(route) for route in routes] + [gone(route) for route in routes]
     kinds += [
@@ -295,7 +295,7 @@ def test_whatever_is_seen_the_table_has_an_answer() -> None:
 
 
 def test_the_last_row_of_each_part_leaves_nothing_undecided() -> None:
-    """DESIGN §7: a table a person can read ends with what holds for the rest."""
+    """A table a person can read ends with what holds for the rest."""
     for part in (Part.ROUTE, Part.END):
         last = [row for row in TABLE if row.part is part][-1]
         assert last.decides is not None

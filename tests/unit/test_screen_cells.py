@@ -9,7 +9,7 @@ def _screen(ansi: str, width: int = 20, height: int = 5) -> Screen:
 
 
 def test_a_style_runs_on_across_row_ends() -> None:
-    """DESIGN §5: SGR state runs across rows in `capture-pane -e`; a parser that resets per row mis-colours boxes."""
+    """SGR state runs across rows in `capture-pane -e`; a parser that resets per row mis-colours boxes."""
     screen = _screen("\x1b[38;5;246mgrey\nstill grey\x1b[39m plain")
 
     assert [style.fg for _, style in screen.row(1).styles(0, 5)] == ["246"] * 5
@@ -32,12 +32,12 @@ def test_a_style_runs_on_across_row_ends() -> None:
     ],
 )
 def test_every_form_of_colour_is_understood(parameters: str, style: Style) -> None:
-    """DESIGN §5: placeholder and draft are told apart by style, whichever way the terminal spells it."""
+    """Placeholder and draft are told apart by style, whichever way the terminal spells it."""
     assert after_sgr(PLAIN, parameters) == style
 
 
 def test_switching_off_leaves_the_rest_on() -> None:
-    """DESIGN §5: `22` ends dim and bold, `39` the colour alone."""
+    """`22` ends dim and bold, `39` the colour alone."""
     style = after_sgr(after_sgr(PLAIN, "1;2;7;33"), "22")
 
     assert style == Style(reverse=True, fg="3")
@@ -62,13 +62,13 @@ def test_switching_off_leaves_the_rest_on() -> None:
     ],
 )
 def test_characters_are_as_wide_as_tmux_makes_them(text: str, width: int) -> None:
-    """DESIGN §5: columns must match `cursor_x`; the widths were measured in tmux 3.3a."""
+    """Columns must match `cursor_x`; the widths were measured in tmux 3.3a."""
     assert text_width(text) == width
     assert Row(((text, PLAIN),)).columns[-1] == width
 
 
 def test_a_position_in_columns_finds_its_character_behind_wide_ones() -> None:
-    """DESIGN §5: regions are cut by column, not by character."""
+    """Regions are cut by column, not by character."""
     row = Row((("請看 abc", PLAIN),))
 
     assert row.from_column(5) == "abc"
@@ -76,28 +76,28 @@ def test_a_position_in_columns_finds_its_character_behind_wide_ones() -> None:
 
 
 def test_blanks_that_tmux_dropped_still_stand_at_a_row_end() -> None:
-    """DESIGN §5: `› ` with nothing behind it is captured as `›`."""
+    """`› ` with nothing behind it is captured as `›`."""
     assert Row((("›", PLAIN),)).starts_at(0, "› ")
     assert not Row((("›", PLAIN),)).starts_at(0, "›\xa0")
     assert not Row((("›x", PLAIN),)).starts_at(0, "› ")
 
 
 def test_a_software_cursor_is_found_even_when_its_blank_was_dropped() -> None:
-    """DESIGN §5: where a harness draws its own cursor, the reversed cell is the one that counts."""
+    """Where a harness draws its own cursor, the reversed cell is the one that counts."""
     screen = _screen("> \x1b[7m \x1b[0mplaceholder\n❯\xa0\x1b[7m\n\x1b[0mplain\nab\x1b[7mc\x1b[0md")
 
     assert [screen.row(number).last_reversed() for number in range(4)] == [2, 2, None, 2]
 
 
 def test_links_and_line_drawing_are_no_text() -> None:
-    """DESIGN §5: `capture-pane -e` also prints hyperlinks and the alternate character set."""
+    """`capture-pane -e` also prints hyperlinks and the alternate character set."""
     screen = _screen("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\ \x0eqqx\x0f!")
 
     assert screen.row(0).text == "link ──│!"
 
 
 def test_rows_below_the_last_text_are_empty() -> None:
-    """DESIGN §6.3: captures drop empty rows at the end; the cursor may stand in one."""
+    """Captures drop empty rows at the end; the cursor may stand in one."""
     screen = _screen("one\n\ntwo", height=24)
 
     assert screen.last_text_row == 2

@@ -98,7 +98,7 @@ def test_the_worked_example_of_the_page_does_what_the_page_says() -> None:
     ],
 )
 def test_a_box_is_the_composer_only_above_its_foot_and_only_as_wide(rows: list[str], state: str) -> None:
-    """DESIGN §5: frames are exact; messages and dialogs have the same border, and a sidebar is no draft."""
+    """Frames are exact; messages and dialogs have the same border, and a sidebar is no draft."""
     reading = classify(_screen("\n".join(["  ┃ an older message", "", *rows]), (4, 2)), _profile(BOXED))
 
     assert reading.state == state
@@ -115,7 +115,7 @@ def test_a_box_is_the_composer_only_above_its_foot_and_only_as_wide(rows: list[s
     ],
 )
 def test_a_glyph_before_every_row_is_no_text_and_joins_the_rows(text: str, cursor: tuple[int, int], held: str) -> None:
-    """DESIGN §5: the whole box must be blank; a bare prompt below a text is its second row."""
+    """The whole box must be blank; a bare prompt below a text is its second row."""
     reading = classify(_screen(text, cursor), _profile(EVERY))
 
     assert reading.composer_text == held
@@ -134,12 +134,12 @@ def test_a_glyph_before_every_row_is_no_text_and_joins_the_rows(text: str, curso
     ],
 )
 def test_the_last_prompt_above_its_footer_is_the_composer_wherever_the_cursor_is(text: str, composer: str) -> None:
-    """DESIGN §5: without the focus some place no cursor; a prompt above a dialog stands in the transcript."""
+    """Without the focus some place no cursor; a prompt above a dialog stands in the transcript."""
     assert classify(_screen(text, (0, 12), visible=False), _profile(BOTTOM)).composer == composer
 
 
 def test_typed_words_are_a_draft_though_they_are_those_of_the_placeholder() -> None:
-    """DESIGN §5: exact strings and style: `fg_not` names the colour of typed text, which no theme gives a placeholder."""
+    """Exact strings and style: `fg_not` names the colour of typed text, which no theme gives a placeholder."""
     shown = _screen("\x1b[38;5;8m >   Say it", (0, 12), visible=False)
     typed = _screen("\x1b[38;5;231m >   Say it", (0, 12), visible=False)
 
@@ -148,7 +148,7 @@ def test_typed_words_are_a_draft_though_they_are_those_of_the_placeholder() -> N
 
 
 def test_a_cursor_that_is_hidden_says_nothing_where_the_profile_says_so() -> None:
-    """DESIGN §5: Copilot leaves a hidden cursor at the start, whatever was typed."""
+    """Copilot leaves a hidden cursor at the start, whatever was typed."""
     text = f"{RULE}\n> some draft\n{RULE}\nfoot"
     profile = _profile(RULES_BELOW)
 
@@ -163,7 +163,7 @@ def test_a_cursor_that_is_hidden_says_nothing_where_the_profile_says_so() -> Non
 
 @pytest.mark.parametrize("across", ["──────│ Settings    │──────", "────── ╭ Settings ╮ ──────"])
 def test_a_frame_drawn_across_a_rule_lies_over_the_composer(across: str) -> None:
-    """DESIGN §5: an overlay takes the keys and leaves parts of the composer to be seen."""
+    """An overlay takes the keys and leaves parts of the composer to be seen."""
     profile = _profile(RULES_BELOW)
     idle = f"{'─' * 26}\n> \n{'─' * 26}\nfoot"
     covered = f"{across}\n> \n{'─' * 26}\nfoot"
@@ -173,7 +173,7 @@ def test_a_frame_drawn_across_a_rule_lies_over_the_composer(across: str) -> None
 
 
 def test_a_cursor_beside_the_text_of_an_empty_composer_is_a_redraw_and_no_draft() -> None:
-    """DESIGN §5: anything unknown holds; but nobody is said to type where a footer has just grown by a row."""
+    """Anything unknown holds; but nobody is said to type where a footer has just grown by a row."""
     profile = _profile(BOXED.replace("label_rows = 1", "padding = 1, label_rows = 1"))
     screen = _screen("  ┃ \n  ┃ \n  ┃ Build\n  ╹▀▀▀▀", (4, 0))
 
@@ -193,6 +193,6 @@ def test_a_cursor_beside_the_text_of_an_empty_composer_is_a_redraw_and_no_draft(
     ],
 )
 def test_words_that_do_not_go_together_are_refused(composer: str, complaint: str) -> None:
-    """DESIGN §5: a schema error names what is wrong; a profile that means nothing never runs."""
+    """A schema error names what is wrong; a profile that means nothing never runs."""
     with pytest.raises(ValueError, match=complaint):
         _profile(f'name = "x"\nrecognise = {{ commands = "x" }}\ncomposer = {{ {composer} }}')

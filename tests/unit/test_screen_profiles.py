@@ -24,7 +24,7 @@ regex = "^[*] "
 
 
 def test_a_profile_of_ten_lines_is_enough_and_is_added(tmp_path: Path) -> None:
-    """DESIGN §5: a file in the config directory overrides or adds."""
+    """A file in the config directory overrides or adds."""
     (tmp_path / "mine.toml").write_text(SMALL)
 
     profiles = load_profiles(str(tmp_path))
@@ -35,7 +35,7 @@ def test_a_profile_of_ten_lines_is_enough_and_is_added(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_same_name_replaces_the_bundled_profile(tmp_path: Path) -> None:
-    """DESIGN §5: a file in the config directory overrides or adds."""
+    """A file in the config directory overrides or adds."""
     (tmp_path / "codex.toml").write_text(SMALL.replace('"mine"', '"codex"'))
 
     assert load_profiles(str(tmp_path))["codex"].composer.glyph == ("$ ",)
@@ -58,7 +58,7 @@ def test_a_file_of_the_same_name_replaces_the_bundled_profile(tmp_path: Path) ->
     ],
 )
 def test_a_mistake_names_file_rule_and_field(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
-    """CONTRACT: a mistake is shown with file, key path and what to do; a user's profile fails loudly, never silently."""
+    """A mistake is shown with file, key path and what to do; a user's profile fails loudly, never silently."""
     file = tmp_path / "mine.toml"
     file.write_text(SMALL.replace(*change, 1))
 
@@ -72,7 +72,7 @@ def test_a_mistake_names_file_rule_and_field(tmp_path: Path, change: tuple[str, 
 
 
 def test_all_mistakes_of_all_files_are_shown_at_once(tmp_path: Path) -> None:
-    """CONTRACT: all mistakes are shown at once."""
+    """All mistakes are shown at once."""
     (tmp_path / "mine.toml").write_text(SMALL.replace("regex", "rgex").replace('"active"', '"busy"'))
     (tmp_path / "yours.toml").write_text("name = 3\n")
 
@@ -85,26 +85,26 @@ def test_all_mistakes_of_all_files_are_shown_at_once(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_missing_is_said(tmp_path: Path) -> None:
-    """CONTRACT `screens.directory`: a typo there must not silently leave the user's profiles out."""
+    """`screens.directory`: a typo there must not silently leave the user's profiles out."""
     with pytest.raises(ConfigurationInvalid, match="does not exist"):
         load_profiles(str(tmp_path / "nowhere"))
 
 
 def test_a_ghost_without_a_style_could_be_any_draft_and_is_refused() -> None:
-    """DESIGN §5: a ghost suggestion differs from typed text by style and cursor."""
+    """A ghost suggestion differs from typed text by style and cursor."""
     with pytest.raises(ValueError, match="`style` is missing"):
         Placeholder(ghost=True)
 
 
 def test_programs_that_read_a_file_for_an_at_are_shown_none() -> None:
-    """DESIGN §4: `@path` makes some harnesses read that file; seen in Gemini, which took `@me` for README.md."""
+    """`@path` makes some harnesses read that file; seen in Gemini, which took `@me` for README.md."""
     reading = {name for name, profile in load_profiles().items() if profile.paste.at_reads_files}
 
     assert reading == {"claude", "gemini", "qwen"}
 
 
 def test_claude_takes_three_lines_and_700_characters_before_it_wraps_a_paste() -> None:
-    """DESIGN §4: where long pastes arrive wrapped, the compact form has three lines at most."""
+    """Where long pastes arrive wrapped, the compact form has three lines at most."""
     paste = load_profiles()["claude"].paste
 
     assert (paste.max_lines, paste.max_characters, paste.wraps) == (3, 700, True)

@@ -72,7 +72,7 @@ PROFILES = load_profiles()
     ],
 )
 def test_the_foreground_process_tells_the_harness(argv: list[str], harness: str | None) -> None:
-    """DESIGN §5: interpreters and versioned paths are looked through, arguments of other programs are not."""
+    """Interpreters and versioned paths are looked through, arguments of other programs are not."""
     assert recognise(argv, PROFILES) == harness
 
 
@@ -93,7 +93,7 @@ def test_the_foreground_process_tells_the_harness(argv: list[str], harness: str 
     ],
 )
 def test_shells_remote_sessions_editors_and_pagers_are_no_agent(argv: list[str]) -> None:
-    """DESIGN §5: they are vetoes, whatever their arguments say."""
+    """They are vetoes, whatever their arguments say."""
     assert is_shell_or_veto(argv)
     assert recognise(argv, PROFILES) is None
 
@@ -111,17 +111,17 @@ def test_shells_remote_sessions_editors_and_pagers_are_no_agent(argv: list[str])
     ],
 )
 def test_a_runner_is_not_the_program_that_it_starts(argv: list[str], runs: bool) -> None:
-    """DESIGN §5: behind `npx` the program itself is a process of its own, and the one that counts."""
+    """Behind `npx` the program itself is a process of its own, and the one that counts."""
     assert is_runner(argv) is runs
 
 
 def test_an_agent_is_no_veto() -> None:
-    """DESIGN §5: the veto names programs; it does not hold everything else back."""
+    """The veto names programs; it does not hold everything else back."""
     assert not is_shell_or_veto(["node", "/usr/lib/node_modules/@openai/codex/bin/codex.js"])
 
 
 def test_commands_know_the_harnesses_that_the_bundled_profiles_know() -> None:
-    """Issue "whose is it": who runs a command is told without reading the profiles, by the same names."""
+    """Who runs a command is told without reading the profiles, by the same names."""
     told = {name: one.recognise for name, one in PROFILES.items()}
 
     assert {name: Known(one.commands, one.packages, one.modules) for name, one in told.items()} == dict(HARNESSES)
@@ -143,7 +143,7 @@ def test_commands_know_the_harnesses_that_the_bundled_profiles_know() -> None:
     ],
 )
 def test_what_a_wrapper_of_nix_starts_is_the_program(argv: list[str], harness: str | None) -> None:
-    """Issue 13, B5: Nix and devenv call it `.claude-unwrapped`, `.claude-wrapped`; an editor stays a veto."""
+    """Nix and devenv call it `.claude-unwrapped`, `.claude-wrapped`; an editor stays a veto."""
     assert recognise(argv, load_profiles()) == harness
 
 
@@ -173,5 +173,5 @@ def test_what_a_wrapper_of_nix_starts_is_the_program(argv: list[str], harness: s
     ],
 )
 def test_a_repl_a_pager_and_a_database_read_lines_and_a_program_does_not(argv: list[str], does: bool) -> None:
-    """Issue 13, B5: such a program is no agent where `harness` is forced, either."""
+    """Such a program is no agent where `harness` is forced, either."""
     assert reads_lines(argv) is does

@@ -113,7 +113,7 @@ RULE = "─" * 40
     ],
 )
 def test_a_composer_between_rules_is_found_from_the_cursor(ansi: str, cursor: tuple[int, int], composer: str) -> None:
-    """DESIGN §5: glyph and frame decide, the whole box must be blank, and the cursor must be in it."""
+    """Glyph and frame decide, the whole box must be blank, and the cursor must be in it."""
     assert classify(_screen(ansi, cursor), _profile(FRAMED)).composer == composer
 
 
@@ -130,7 +130,7 @@ def test_a_composer_between_rules_is_found_from_the_cursor(ansi: str, cursor: tu
 def test_a_composer_with_a_border_at_its_left_ends_before_its_label(
     rows: list[str], cursor: tuple[int, int], composer: str, state: str
 ) -> None:
-    """DESIGN §5: frames are data; a box has padding above and a label below its text."""
+    """Frames are data; a box has padding above and a label below its text."""
     ansi = "answer\n" + "\n".join(f"  ┃  {row}".rstrip() for row in rows) + "\n  ╹▀▀▀▀"
 
     reading = classify(_screen(ansi, cursor), _profile(BOXED))
@@ -154,7 +154,7 @@ def test_a_composer_with_a_border_at_its_left_ends_before_its_label(
 def test_a_line_editor_is_idle_on_the_last_row_alone(
     ansi: str, cursor: tuple[int, int], visible: bool, state: str
 ) -> None:
-    """DESIGN §5: without a frame, glyph, cursor and position must all speak for idle."""
+    """Without a frame, glyph, cursor and position must all speak for idle."""
     assert classify(_screen(ansi, cursor, visible=visible), _profile(LINE)).state == state
 
 
@@ -175,7 +175,7 @@ def test_a_line_editor_is_idle_on_the_last_row_alone(
     ],
 )
 def test_a_harness_that_draws_its_own_cursor_is_read_by_it(above: str, inside: str, state: str) -> None:
-    """DESIGN §5: where the terminal's cursor is parked elsewhere, the reversed cell counts; wrapped words are found."""
+    """Where the terminal's cursor is parked elsewhere, the reversed cell counts; wrapped words are found."""
     ansi = f"{above}\n{RULE}\n{inside}\n\x1b[0m{RULE}\nfoot"
 
     assert classify(_screen(ansi, (0, 11), visible=False), _profile(OWN_CURSOR)).state == state
@@ -195,7 +195,7 @@ def test_a_harness_that_draws_its_own_cursor_is_read_by_it(above: str, inside: s
 def test_where_the_cursor_may_be_anywhere_the_last_box_is_the_composer(
     inside: str, cursor: tuple[int, int], state: str
 ) -> None:
-    """DESIGN §5: a cursor parked elsewhere hides blanks, so that a drawn one counts where it shows."""
+    """A cursor parked elsewhere hides blanks, so that a drawn one counts where it shows."""
     ansi = f"{RULE}\n{RULE}\n{inside}\n\n\x1b[0m{RULE}\nfoot"
     toml = FRAMED.replace('frame = "rules"', 'frame = "rules", anchor = "bottom", footer = "foot"')
 
@@ -211,7 +211,7 @@ def test_where_the_cursor_may_be_anywhere_the_last_box_is_the_composer(
     ],
 )
 def test_what_tmux_says_of_the_pane_outranks_its_screen(flag: str, value: str, hold: HoldReason) -> None:
-    """DESIGN §6.3: copy mode, a dead pane and switched-off input are vetoes with their own reason."""
+    """Copy mode, a dead pane and switched-off input are vetoes with their own reason."""
     screen = Screen.parse(
         f"{RULE}\n> \n{RULE}", width=40, height=12, cursor_x=2, cursor_y=1, cursor_visible=True, flags={flag: value}
     )
@@ -224,7 +224,7 @@ def test_what_tmux_says_of_the_pane_outranks_its_screen(flag: str, value: str, h
 
 
 def test_the_more_important_rule_is_named_first() -> None:
-    """DESIGN §5: rules have a priority; `presence --explain` shows what decided."""
+    """Rules have a priority; `presence --explain` shows what decided."""
     toml = FRAMED + "".join(
         f'[[rules]]\nname = "{name}"\nstate = "active"\nregion = "title"\ncontains = "x"\npriority = {priority}\n'
         for name, priority in (("low", 0), ("high", 5))
@@ -237,7 +237,7 @@ def test_the_more_important_rule_is_named_first() -> None:
 
 
 def test_dialog_words_count_at_the_bottom_and_only_without_a_composer() -> None:
-    """DESIGN §5: transcripts quote approval words; never a search of the whole screen."""
+    """Transcripts quote approval words; never a search of the whole screen."""
     toml = FRAMED + '[[rules]]\nname = "ask"\nstate = "waitingOnApproval"\nregion = "bottom"\ncontains = "Proceed?"\n'
 
     dialog = classify(_screen("talk\nProceed?\n 1. Yes", (0, 2)), _profile(toml))
@@ -248,7 +248,7 @@ def test_dialog_words_count_at_the_bottom_and_only_without_a_composer() -> None:
 
 
 def test_evidence_says_which_rule_saw_what_and_where() -> None:
-    """CONTRACT `presence --explain`: evidence is source, rule, region, saw, vote."""
+    """`presence --explain`: evidence is source, rule, region, saw, vote."""
     capture = read_capture(CAPTURES / "claude" / "active-streaming.80x24.json")
 
     evidence = {one.rule: one for one in classify(capture.screen, load_profiles()["claude"]).evidence}
@@ -273,7 +273,7 @@ def test_evidence_says_which_rule_saw_what_and_where() -> None:
 def test_where_the_terminals_cursor_is_parked_the_placeholder_is_what_a_condition_can_see(
     harness: str, stem: str, sight: str
 ) -> None:
-    """DESIGN §6.4: where a harness parks the real cursor elsewhere, the placeholder's presence by `#{C:…}`."""
+    """Where a harness parks the real cursor elsewhere, the placeholder's presence by `#{C:…}`."""
     capture = read_capture(CAPTURES / harness / f"{stem}.json")
 
     assert classify(capture.screen, load_profiles()[harness]).sight == sight
@@ -311,7 +311,7 @@ style = { bg = "0" }
     ],
 )
 def test_a_label_over_the_transcript_holds_and_its_words_in_a_message_do_not(row: str, is_scrolled: bool) -> None:
-    """DESIGN §5: a reader who has scrolled up is not idle; the same words quoted, coloured or not, stop no wake."""
+    """A reader who has scrolled up is not idle; the same words quoted, coloured or not, stop no wake."""
     reading = _read_below(row)
 
     assert reading.state is (PresenceState.UNKNOWN if is_scrolled else PresenceState.IDLE)
@@ -331,7 +331,7 @@ def test_a_label_over_the_transcript_holds_and_its_words_in_a_message_do_not(row
     ],
 )
 def test_a_scroll_bar_whose_thumb_has_not_reached_the_end_holds(cell: str, is_scrolled: bool) -> None:
-    """DESIGN §5: the last column is read as it looks, blanks that tmux has dropped among them."""
+    """The last column is read as it looks, blanks that tmux has dropped among them."""
     reading = _read_below(f"\x1b[m{'words':<39}{cell}" if cell else "words")
 
     assert reading.state is (PresenceState.UNKNOWN if is_scrolled else PresenceState.IDLE)

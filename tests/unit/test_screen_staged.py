@@ -45,7 +45,7 @@ def _screen(harness: str, stem: str) -> Screen:
     ],
 )
 def test_our_text_alone_in_the_composer_is_known(harness: str, stem: str, text: str) -> None:
-    """DESIGN §6.5: our mark in the composer and nothing else, however the harness wraps it."""
+    """Our mark in the composer and nothing else, however the harness wraps it."""
     screen = _screen(harness, stem)
 
     assert holds_only(screen, PROFILES[harness], text)
@@ -66,14 +66,14 @@ def test_our_text_alone_in_the_composer_is_known(harness: str, stem: str, text: 
 )
 @pytest.mark.parametrize("harness", ["claude", "codex"])
 def test_one_character_more_or_less_is_not_our_text(harness: str, text: str) -> None:
-    """DESIGN §6.5: nothing else may stand in the composer, before or behind."""
+    """Nothing else may stand in the composer, before or behind."""
     assert not holds_only(_screen(harness, "typing-multiline.50x20"), PROFILES[harness], text)
 
 
 @pytest.mark.parametrize("harness", ["claude", "codex"])
 @pytest.mark.parametrize(("right", "down"), [(1, 0), (-1, 0), (0, -1), (-11, 1)])
 def test_a_cursor_elsewhere_than_behind_our_text_tells_of_a_person(harness: str, right: int, down: int) -> None:
-    """DESIGN §6.6: a blank or newline typed behind the text shows in the cursor alone."""
+    """A blank or newline typed behind the text shows in the cursor alone."""
     screen = _screen(harness, "typing-multiline.50x20")
     moved = replace(screen, cursor_x=screen.cursor_x + right, cursor_y=screen.cursor_y + down)
 
@@ -81,7 +81,7 @@ def test_a_cursor_elsewhere_than_behind_our_text_tells_of_a_person(harness: str,
 
 
 def test_a_text_taller_than_the_composer_is_known_by_its_end_and_by_the_rows_out_of_sight() -> None:
-    """DESIGN §6.5: small panes scroll the composer; more rows out of sight than ours takes are not all ours."""
+    """Small panes scroll the composer; more rows out of sight than ours takes are not all ours."""
     screen = _screen("claude", "typing-scrolled.80x24")
     claude = PROFILES["claude"]
 
@@ -92,7 +92,7 @@ def test_a_text_taller_than_the_composer_is_known_by_its_end_and_by_the_rows_out
 
 
 def test_a_chip_stands_for_our_paste_only_with_the_right_number_of_lines() -> None:
-    """DESIGN §6.5: our mark, or the harness's paste chip."""
+    """Our mark, or the harness's paste chip."""
     claude = _screen("claude", "typing-pasted-30-lines.80x24")
     fake = _screen("fake", "typing-chip.80x24")
     lines = [f"pasted line {number}" for number in range(30)]
@@ -115,7 +115,7 @@ def test_a_chip_stands_for_our_paste_only_with_the_right_number_of_lines() -> No
     ],
 )
 def test_shell_mode_and_dialogs_hold_nothing_of_ours(harness: str, stem: str) -> None:
-    """DESIGN §6.5: no `!` glyph, no dialog; a composer that vanished means that a dialog came up."""
+    """No `!` glyph, no dialog; a composer that vanished means that a dialog came up."""
     screen = _screen(harness, stem)
 
     assert not holds_only(screen, PROFILES[harness], "anything")
@@ -123,7 +123,7 @@ def test_shell_mode_and_dialogs_hold_nothing_of_ours(harness: str, stem: str) ->
 
 
 def test_the_obstacles_of_a_reading_leave_our_own_draft_out() -> None:
-    """DESIGN §6.6: a key is sent only when nothing but our own text speaks against it."""
+    """A key is sent only when nothing but our own text speaks against it."""
     draft = classify(_screen("claude", "typing-single.80x24"), PROFILES["claude"])
     busy = classify(_screen("claude", "active-typing.80x24"), PROFILES["claude"])
     shell = classify(_screen("claude", "bang-mode.80x24"), PROFILES["claude"])
@@ -134,7 +134,7 @@ def test_the_obstacles_of_a_reading_leave_our_own_draft_out() -> None:
 
 
 def test_a_mark_above_the_composer_is_found_though_wrapped_and_framed() -> None:
-    """DESIGN §6.7: the mark in the transcript proves that the text has left the composer."""
+    """The mark in the transcript proves that the text has left the composer."""
     rule = "─" * 30
     ansi = f"│ Wake: 01K3Z5Q8X9ABCDEFGHJK │\n│ MNPQRS                     │\n{rule}\n➤ \n{rule}\n ?"
     screen = Screen.parse(ansi, width=30, height=8, cursor_x=2, cursor_y=3, cursor_visible=True)
@@ -145,7 +145,7 @@ def test_a_mark_above_the_composer_is_found_though_wrapped_and_framed() -> None:
 
 
 def test_a_mark_is_found_where_the_prompt_stands_before_every_row() -> None:
-    """DESIGN §6.7: aider shows what was submitted with its prompt before wrapped rows, too."""
+    """Aider shows what was submitted with its prompt before wrapped rows, too."""
     rule = "─" * 30
     ansi = f"> Wake: 01K3Z5Q8X9ABCDEFGHJKMN\n> PQRS\n\nHello\n{rule}\n> "
     screen = Screen.parse(ansi, width=30, height=8, cursor_x=2, cursor_y=5, cursor_visible=True)
@@ -155,14 +155,14 @@ def test_a_mark_is_found_where_the_prompt_stands_before_every_row() -> None:
 
 
 def test_a_mark_in_the_composer_is_no_mark_in_the_transcript() -> None:
-    """DESIGN §6.7: text that still stands in the composer was not submitted."""
+    """Text that still stands in the composer was not submitted."""
     screen = _screen("claude", "typing-scrolled.80x24")
 
     assert not mark_in_transcript(screen, PROFILES["claude"], "01K3Z5Q8X9ABCDEFGHJKMNPQRS")
 
 
 def test_a_mark_on_a_screen_without_composer_counts_only_where_a_rule_knows_the_screen() -> None:
-    """DESIGN §6.7: an unknown screen may hide the composer with our text still in it."""
+    """An unknown screen may hide the composer with our text still in it."""
     mark = "01K3Z5Q8X9ABCDEFGHJKMNPQRS"
     dialog = f"➤ Wake: {mark}\n Allow this command?\n ▸ 1. Yes\n enter confirm · esc cancel"
     menu = f"➤ Wake: {mark}\n Select a pace\n ▸ 1. Fast\n enter select · esc back"

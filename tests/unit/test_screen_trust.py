@@ -124,7 +124,7 @@ def test_what_else_speaks_against_idle_is_never_unlearnt(screen: Screen, why: st
 
 
 def test_a_ghost_without_a_style_of_its_own_is_no_ghost_any_more() -> None:
-    """DESIGN §5: a ghost differs from a draft by its style alone; in plain text only the exact words are trusted."""
+    """A ghost differs from a draft by its style alone; in plain text only the exact words are trusted."""
     profile = _profile(TOML.replace("required = true", "ghost = true"))
 
     learnt = _learnt(_screen(("> ", BOLD), ("Try this", PLAIN)), profile)

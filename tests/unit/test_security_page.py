@@ -17,7 +17,7 @@ def _rows() -> list[str]:
 
 
 def test_every_line_of_the_threat_model_has_a_test() -> None:
-    """Issue "Prove the promise" 8: a test per line."""
+    """A test per line."""
     assert len(_rows()) > 30
     assert [row for row in _rows() if not LINK.search(row)] == []
 

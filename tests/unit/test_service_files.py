@@ -1,4 +1,4 @@
-"""DESIGN §9: what systemd and launchd are told, and that they take it."""
+"""What systemd and launchd are told, and that they take it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_systemd_reads(line: str) -> list[str]:
 
 
 def test_a_service_starts_an_absolute_interpreter_and_no_shell() -> None:
-    """Issue "A day with it" 4: absolute interpreter, no shell; an argument list as the manager takes it."""
+    """Absolute interpreter, no shell; an argument list as the manager takes it."""
     launch = launch_of("~/my.toml", {"HOME": "/home/me", "PATH": "/usr/bin"}, Path("/state"))
 
     assert launch.command[:4] == (sys.executable, "-P", "-m", "wake_bridge")
@@ -56,7 +56,7 @@ def test_a_service_starts_an_absolute_interpreter_and_no_shell() -> None:
 
 
 def test_a_service_finds_the_tmux_and_the_sockets_of_the_shell_that_installed_it(tmp_path: Path) -> None:
-    """Issue "A day with it" 4: explicit PATH, `TMUX_TMPDIR`."""
+    """Explicit PATH, `TMUX_TMPDIR`."""
     tmux = tmp_path / "tmux"
     tmux.write_text("#!/bin/sh\n")
     tmux.chmod(0o755)
@@ -82,7 +82,7 @@ def test_a_service_finds_the_tmux_and_the_sockets_of_the_shell_that_installed_it
     ],
 )
 def test_the_tmux_server_we_are_in_says_where_sockets_lie(inside: str, directory: str, other: str) -> None:
-    """DESIGN §9: explicit tmux socket; a server that a service would not find by itself is named."""
+    """Explicit tmux socket; a server that a service would not find by itself is named."""
     environment = {"TMUX": inside}
 
     assert tmux_directory(environment) == directory
@@ -90,7 +90,7 @@ def test_the_tmux_server_we_are_in_says_where_sockets_lie(inside: str, directory
 
 
 def test_a_service_uses_the_files_that_commands_use() -> None:
-    """Issue "A day with it" 4: the service is the daemon that `status` and `deliveries` talk of, in its time zone."""
+    """The service is the daemon that `status` and `deliveries` talk of, in its time zone."""
     carried = {
         "XDG_STATE_HOME": "/x/state",
         "WAKE_BRIDGE_DAEMON_STATE_DIR": "/y",
@@ -123,12 +123,12 @@ def test_a_service_uses_the_files_that_commands_use() -> None:
     ],
 )
 def test_a_service_has_a_utf_8_locale_whatever_the_shell_has(environment: dict[str, str], locale: str) -> None:
-    """DESIGN §9: nothing is inherited; tmux prints every glyph as `_` in a C locale."""
+    """Nothing is inherited; tmux prints every glyph as `_` in a C locale."""
     assert launch_of(None, {"HOME": "/h", **environment}, Path("/s"), platform="linux").environment["LANG"] == locale
 
 
 def test_an_interpreter_of_a_checkout_or_a_cache_will_not_last(tmp_path: Path) -> None:
-    """Issue "A day with it" 4: refuses an interpreter inside a build tree; a home under version control is none."""
+    """Refuses an interpreter inside a build tree; a home under version control is none."""
     home = tmp_path / "home"
     (home / ".git").mkdir(parents=True)
     checkout = home / "src/wake-bridge"
@@ -151,7 +151,7 @@ def test_an_interpreter_of_a_checkout_or_a_cache_will_not_last(tmp_path: Path) -
 
 
 def test_the_unit_says_all_that_the_design_asks_of_it() -> None:
-    """DESIGN §9: `Type=notify`, watchdog, `RestartPreventExitStatus=3 5`, no `PrivateTmp`, linger's target."""
+    """`Type=notify`, watchdog, `RestartPreventExitStatus=3 5`, no `PrivateTmp`, linger's target."""
     unit = unit_text(AWKWARD)
 
     for line in (
@@ -169,7 +169,7 @@ def test_the_unit_says_all_that_the_design_asks_of_it() -> None:
 
 
 def test_a_unit_keeps_awkward_paths_and_values_as_they_are() -> None:
-    """Issue "A day with it" 4: no shell reads the unit, so systemd's own quoting has to be right."""
+    """No shell reads the unit, so systemd's own quoting has to be right."""
     unit = unit_text(AWKWARD)
 
     (command,) = lines_of(unit, "ExecStart")
@@ -182,7 +182,7 @@ def test_a_unit_keeps_awkward_paths_and_values_as_they_are() -> None:
 
 @pytest.mark.parametrize("which", ["installed", "by hand"])
 def test_systemd_takes_the_unit_without_a_remark(tmp_path: Path, which: str) -> None:
-    """Issue "A day with it", Must show: `systemd-analyze verify` accepts the file."""
+    """`systemd-analyze verify` accepts the file."""
     program = shutil.which("systemd-analyze")
     if program is None:
         if os.environ.get("CI"):
@@ -209,7 +209,7 @@ def test_systemd_takes_the_unit_without_a_remark(tmp_path: Path, which: str) -> 
 
 
 def test_the_unit_to_copy_by_hand_is_the_one_that_is_installed() -> None:
-    """Issue "A day with it" 4: one source; `systemd/` holds a rendering of it."""
+    """One source; `systemd/` holds a rendering of it."""
     text = (ROOT / "systemd/wake-bridge.service").read_text()
     head, unit, rest = text.partition("[Unit]\n")
 
@@ -222,7 +222,7 @@ def test_the_unit_to_copy_by_hand_is_the_one_that_is_installed() -> None:
 
 
 def test_the_agent_says_all_that_the_design_asks_of_it() -> None:
-    """DESIGN §9: launchd agent (Aqua), restarted unless it ended well; plistlib reads it."""
+    """Launchd agent (Aqua), restarted unless it ended well; plistlib reads it."""
     content = plistlib.loads(agent_text(AWKWARD).encode())
 
     assert content["ProgramArguments"] == [*AWKWARD.command, "--final-exit-zero"]
@@ -234,7 +234,7 @@ def test_the_agent_says_all_that_the_design_asks_of_it() -> None:
 
 
 def test_the_agent_to_copy_by_hand_is_the_one_that_is_installed() -> None:
-    """Issue "A day with it" 4: one source; `launchd/` holds a rendering of it."""
+    """One source; `launchd/` holds a rendering of it."""
     content = plistlib.loads((ROOT / "launchd/io.wake-bridge.plist").read_bytes())
     home = "/Users/USER"
     environment = {

@@ -1,4 +1,4 @@
-"""CONTRACT `setup`: what is proposed for the agents that were found."""
+"""`setup`: what is proposed for the agents that were found."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def as_set_up(found: Sequence[FoundAgent], made: Plan) -> list[FoundAgent]:
 
 
 def test_the_only_agent_of_its_kind_is_called_by_its_harness_and_several_by_their_directories() -> None:
-    """Issue, part 1: one identity per agent from harness and directory (`@claude-api`, `@codex`)."""
+    """One identity per agent from harness and directory (`@claude-api`, `@codex`)."""
     found = [agent("claude", API, "a:0.0"), agent("claude", WEB, "a:1.0"), agent("codex", API, "a:2.0")]
 
     assert names(proposed(found)) == ["@claude-api", "@claude-web", "@codex"]
 
 
 def test_agents_of_one_kind_in_one_directory_are_numbered_and_the_home_directory_gives_no_name() -> None:
-    """Issue, part 1: identities are unique."""
+    """Identities are unique."""
     found = [
         agent("claude", API, "a:0.0"),
         agent("claude", API, "a:0.1"),
@@ -69,12 +69,12 @@ def test_agents_of_one_kind_in_one_directory_are_numbered_and_the_home_directory
 
 
 def test_a_name_that_somebody_has_is_not_given_again() -> None:
-    """Issue, part 1: identities are unique, whoever else is in the graph."""
+    """Identities are unique, whoever else is in the graph."""
     assert names(proposed([agent("claude", API, "a:0.0")], taken=["@claude"])) == ["@claude-api"]
 
 
 def test_a_second_run_proposes_the_same_and_changes_nothing() -> None:
-    """Issue, part 1: stable on repeat."""
+    """Stable on repeat."""
     found = [agent("claude", API, "a:0.0"), agent("claude", WEB, "a:1.0"), agent("codex", API, "a:2.0")]
     first = proposed(found)
 
@@ -86,7 +86,7 @@ def test_a_second_run_proposes_the_same_and_changes_nothing() -> None:
 
 
 def test_a_new_agent_is_added_and_the_others_keep_their_names() -> None:
-    """Issue, part 1: new agents are added; an only `@claude` is not renamed when a second one comes."""
+    """New agents are added; an only `@claude` is not renamed when a second one comes."""
     found = [agent("claude", API, "a:0.0")]
     first = proposed(found)
 
@@ -138,7 +138,7 @@ def test_what_was_set_up_by_hand_stays_as_it_is() -> None:
 
 
 def test_a_name_that_is_configured_by_hand_for_an_empty_pane_is_a_conflict() -> None:
-    """Issue, part 1: refused when a target is already configured by hand differently; never silently another name."""
+    """Refused when a target is already configured by hand differently; never silently another name."""
     made = proposed([agent("codex", API, "a:2.0")], by_hand={"@codex": "work:codex.0"}, taken=["@codex"])
 
     assert made.conflicts == {"@codex": "work:codex.0"}
@@ -206,7 +206,7 @@ def test_names_are_identities_and_unique_and_a_repeated_run_changes_nothing(
 
 
 def test_a_lost_identity_is_offered_the_agents_that_are_nobodys_its_own_name_first() -> None:
-    """Issue 12 A1: `setup --rebind` proposes; only what is expected of one alone is certain."""
+    """`setup --rebind` proposes; only what is expected of one alone is certain."""
     free = [agent("claude", API, "work:0.0"), agent("claude", API, "work:0.1"), agent("codex", WEB, "work:1.0")]
     a, b = Lost("@a", "work:0.1", "claude", API), Lost("@b", "work", "claude", API)
     c, d = Lost("@c", "work:1.0", "codex", WEB), Lost("@d", "gone:0.0")

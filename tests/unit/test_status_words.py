@@ -33,12 +33,12 @@ def absence(**said: Any) -> dict[str, Any]:
     ],
 )
 def test_status_opens_with_what_happened_since_somebody_last_looked(said: dict[str, Any], told: str) -> None:
-    """Issue: "since you left: 14 delivered, 2 held (why), 1 unknown"."""
+    """It opens with "since you left: 14 delivered, 2 held (why), 1 unknown"."""
     assert opening(absence(**said), NOW) == told
 
 
 def test_a_row_of_the_live_table_has_a_cell_for_each_heading() -> None:
-    """Issue: identity, presence, since, held for, next look, last wake, budget."""
+    """Identity, presence, since, held for, next look, last wake, budget."""
     agent = {
         "agentIdentity": "@a",
         "presence": "waitingOnApproval",

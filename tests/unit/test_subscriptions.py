@@ -52,7 +52,7 @@ def with_metadata(**metadata: Any) -> Subscription:
 
 
 def test_a_real_subscription_is_read_whole() -> None:
-    """DESIGN §2: upstream's metadata names are understood."""
+    """Upstream's metadata names are understood."""
     subscription = parse()
     assert (subscription.identity, subscription.trigger) == ("@neo-gpt", Trigger.SENT_TO_ME)
     assert subscription.filters == Filters(
@@ -76,13 +76,13 @@ def test_a_real_subscription_is_read_whole() -> None:
     ],
 )
 def test_where_the_pane_is_said_to_be(metadata: dict[str, Any], pane: str) -> None:
-    """DESIGN §6.1: the newest subscription's `instanceAddress`, else `tmuxSession`."""
+    """The newest subscription's `instanceAddress`, else `tmuxSession`."""
     assert with_metadata(**metadata).pane == pane
 
 
 @pytest.mark.parametrize(("window", "read"), [(0, 0), (300, 300), (30.0, 30), (None, None)])
 def test_a_window_is_whole_seconds_up_to_300(window: object, read: int | None) -> None:
-    """CONTRACT: `coalesceWindow` 0–300."""
+    """`coalesceWindow` 0–300."""
     subscription = with_metadata(coalesceWindow=window)
     assert (subscription.window, subscription.problems) == (read, ())
 
@@ -100,7 +100,7 @@ def test_a_window_is_whole_seconds_up_to_300(window: object, read: int | None) -
     ids=lambda value: str(value)[:60],
 )
 def test_what_cannot_be_meant_is_one_readable_problem(changes: dict[str, Any], problem: str) -> None:
-    """DESIGN §2: never an error: one warning, listed as undeliverable with the reason."""
+    """Never an error: one warning, listed as undeliverable with the reason."""
     subscription = parse(**changes)
     assert len(subscription.problems) == 1
     assert subscription.problems[0].startswith(problem)
@@ -123,7 +123,7 @@ def test_what_cannot_be_meant_is_one_readable_problem(changes: dict[str, Any], p
     ids=lambda value: str(value)[:60],
 )
 def test_what_has_a_default_keeps_nobody_from_being_woken(changes: dict[str, Any], remark: str) -> None:
-    """Issue 13, A: the daemon takes the default for a window of 301, and so does whoever says what will come of it."""
+    """The daemon takes the default for a window of 301, and so does whoever says what will come of it."""
     subscription = parse(**changes)
     assert (subscription.problems, why_unwoken(subscription, embedded=False)) == ((), "")
     (told,) = subscription.remarks
@@ -132,13 +132,13 @@ def test_what_has_a_default_keeps_nobody_from_being_woken(changes: dict[str, Any
 
 
 def test_all_problems_are_found_at_once() -> None:
-    """CONTRACT: all mistakes shown at once."""
+    """All mistakes shown at once."""
     found = parse_subscription("WAKE_SUB:1", {"harnessTarget": "x", "wakePolicy": 3, "filters": []})
     assert (len(found.problems), len(found.remarks)) == (3, 2)
 
 
 def test_what_has_no_meaning_here_is_named_without_its_value() -> None:
-    """DESIGN §9: no keys in logs."""
+    """No keys in logs."""
     subscription = with_metadata(url="https://x", signingKey="5ec7e7" * 10, tabShortcut=None, focusSeedKey="r")
     assert subscription.ignored == ("focusSeedKey", "url", "signingKey")
     assert "5ec7e7" not in repr(subscription)
@@ -161,7 +161,7 @@ def test_what_has_no_meaning_here_is_named_without_its_value() -> None:
 def test_status_and_target_say_whether_it_wakes(
     changes: dict[str, Any], is_active: bool, is_heartbeat_only: bool
 ) -> None:
-    """DESIGN §7: `disabled | none | degraded`: stored + heartbeat; degraded as a status or as a target."""
+    """`disabled | none | degraded`: stored + heartbeat; degraded as a status or as a target."""
     subscription = parse(**changes)
     assert (subscription.is_active, subscription.is_heartbeat_only) == (is_active, is_heartbeat_only)
 
@@ -190,7 +190,7 @@ def test_status_and_target_say_whether_it_wakes(
 def test_one_rule_says_whether_a_subscription_can_wake(
     changes: dict[str, Any], circumstances: dict[str, Any], why: str
 ) -> None:
-    """Issue 13, A: `list`, routing, the count of routes and the heartbeat all ask it; on a graph of our own nobody pushes."""
+    """`list`, routing, the count of routes and the heartbeat all ask it; on a graph of our own nobody pushes."""
     subscription = parse(**changes)
     assert why_unwoken(subscription, **circumstances) == why
     who = subscription.identity
@@ -220,12 +220,12 @@ def test_one_rule_says_whether_a_subscription_can_wake(
 def test_on_a_foreign_graph_only_bridge_rows_are_ours(
     target: str, embedded: bool, serve: tuple[str, ...], is_ours: bool
 ) -> None:
-    """DESIGN §2: its own server serves the rest; `[graph] serve` may say more."""
+    """Its own server serves the rest; `[graph] serve` may say more."""
     assert serves(parse(harnessTarget=target), embedded=embedded, serve=serve) is is_ours
 
 
 def test_an_adapter_nobody_installed_is_a_problem() -> None:
-    """Issue: an unknown adapter is one warning, listed as undeliverable."""
+    """An unknown adapter is one warning, listed as undeliverable."""
     assert with_known_adapters(with_metadata(adapter="tmux"), {"tmux"}).problems == ()
     assert with_known_adapters(with_metadata(), {"tmux"}).problems == ()
     told = with_known_adapters(with_metadata(adapter="osascript"), {"tmux", "heartbeat"}).problems
@@ -245,7 +245,7 @@ JSON = st.recursive(
     st.dictionaries(NAMES, JSON), st.dictionaries(st.sampled_from(["coalesceWindow", "adapter", "tmuxSession"]), JSON)
 )
 def test_no_properties_make_parsing_raise(properties: dict[str, Any], metadata: dict[str, Any]) -> None:
-    """DESIGN §2: whatever the graph holds, it is a subscription, perhaps with problems."""
+    """Whatever the graph holds, it is a subscription, perhaps with problems."""
     parse_subscription("WAKE_SUB:1", properties)
     parse_subscription("WAKE_SUB:1", {**properties, "harnessTargetMetadata": metadata})
 
@@ -283,13 +283,13 @@ def filters(**keys: Any) -> Filters:
     ids=str,
 )
 def test_filters_are_and_across_keys_and_or_inside(keys: dict[str, Any], refused_by: str) -> None:
-    """DESIGN §2: tag `concept:x` equals `x`; an empty list is no filter."""
+    """Tag `concept:x` equals `x`; an empty list is no filter."""
     about = message(tags=("x", "concept:y"), in_reply_to="MESSAGE:0")
     assert filters(**keys).refuse(about, Priority.HIGH, "@a") == refused_by
 
 
 def test_what_is_no_mail_has_no_tags_and_answers_nothing() -> None:
-    """DESIGN §2: filters hold for every trigger."""
+    """Filters hold for every trigger."""
     assert filters(taggedConcepts=["x"]).refuse(None, Priority.NORMAL, "@a") == "taggedConcepts"
     assert filters(inReplyToFilter=["x"]).refuse(None, Priority.NORMAL, "@a") == "inReplyToFilter"
     assert filters(priority="high").refuse(None, Priority.NORMAL, "@a") == "priority"
@@ -309,7 +309,7 @@ def ids(found: tuple[Subscription, ...]) -> list[str]:
 
 
 def test_subscriptions_are_found_by_identity_and_trigger() -> None:
-    """Issue: index by identity and trigger."""
+    """Index by identity and trigger."""
     book = SubscriptionBook(embedded=False)
     for one in (
         listing(1),
@@ -327,7 +327,7 @@ def test_subscriptions_are_found_by_identity_and_trigger() -> None:
 
 
 def test_a_subscription_is_replaced_and_removed_as_a_whole() -> None:
-    """DESIGN §2: re-read when its row appears in the log."""
+    """Re-read when its row appears in the log."""
     book = SubscriptionBook(embedded=False)
     book.put(listing(1))
     book.put(listing(1, "@b", "TASK_STATE_CHANGED"))
@@ -340,7 +340,7 @@ def test_a_subscription_is_replaced_and_removed_as_a_whole() -> None:
 
 
 def test_only_what_is_active_ours_and_understood_matches() -> None:
-    """DESIGN §2: others are kept to be listed."""
+    """Others are kept to be listed."""
     book = SubscriptionBook(embedded=False)
     silent = [
         listing(1, status="retired"),
@@ -358,7 +358,7 @@ def test_only_what_is_active_ours_and_understood_matches() -> None:
 
 
 def test_looking_somebody_up_does_not_touch_the_others() -> None:
-    """Issue: cost per event does not grow with other identities' subscriptions; counted in lines run, not in time."""
+    """Cost per event does not grow with other identities' subscriptions; counted in lines run, not in time."""
     few, many = SubscriptionBook(embedded=True), SubscriptionBook(embedded=True)
     for number in range(10):
         few.put(listing(number, f"@id{number}"))
@@ -386,6 +386,6 @@ def lines_run(book: SubscriptionBook) -> int:
 
 
 def test_policies_are_read() -> None:
-    """DESIGN §7: `WAKE_SUBSCRIPTION.properties.wakePolicy`."""
+    """`WAKE_SUBSCRIPTION.properties.wakePolicy`."""
     assert parse(wakePolicy="silent").policy is WakePolicy.SILENT
     assert parse(wakePolicy=None).policy is None

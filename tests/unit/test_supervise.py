@@ -40,26 +40,26 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_that_falls_now_and_then_is_started_again() -> None:
-    """DESIGN §8: one TaskGroup; a fall of one job is logged and mended."""
+    """One TaskGroup; a fall of one job is logged and mended."""
     job = asyncio.run(_supervised(*[ValueError("a fault")] * (RESTARTS - 1)))
     assert job.errors == []
 
 
 def test_a_job_that_keeps_falling_ends_the_daemon() -> None:
-    """DESIGN §9: the service manager starts it anew; nothing half works in silence."""
+    """The service manager starts it anew; nothing half works in silence."""
     with pytest.raises(ExceptionGroup) as ended:
         asyncio.run(_supervised(*[ValueError("a fault")] * RESTARTS))
     assert isinstance(ended.value.exceptions[0], ValueError)
 
 
 def test_a_ledger_that_cannot_be_written_for_a_while_ends_nothing() -> None:
-    """DESIGN §0: a matched event is never lost; a full disk or a locked file is waited out."""
+    """A matched event is never lost; a full disk or a locked file is waited out."""
     job = asyncio.run(_supervised(*[LedgerUnwritable("the ledger is busy", "state.sqlite")] * (3 * RESTARTS)))
     assert job.errors == []
 
 
 def test_a_graph_that_is_none_ends_the_daemon_at_once() -> None:
-    """CONTRACT: exit 4."""
+    """The daemon ends with exit code 4."""
     with pytest.raises(ExceptionGroup) as ended:
         asyncio.run(_supervised(SourceMissing("there is no graph", "graph.sqlite")))
     assert isinstance(ended.value.exceptions[0], SourceMissing)

@@ -48,7 +48,7 @@ def test_names_are_kept_whole_from_the_left(terminal: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(("said", "is_plain"), [("", False), ("1", True)])
 def test_no_color_leaves_no_heading_bold(monkeypatch: pytest.MonkeyPatch, said: str, *, is_plain: bool) -> None:
-    """Issue 13, D8: with NO_COLOR rich takes the colours and leaves what is bold."""
+    """With NO_COLOR rich takes the colours and leaves what is bold."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", said)

@@ -42,7 +42,7 @@ class WrittenCursor:
 
 
 def test_a_place_that_is_not_in_the_ledger_is_not_published() -> None:
-    """DESIGN §2: `lastSyncId` is written after the ledger's commit: what the pruner takes is never still to be read."""
+    """`lastSyncId` is written after the ledger's commit: what the pruner takes is never still to be read."""
     cursor_file = WrittenCursor()
     bookmark = Bookmark(cast("Ledger", FullLedger()), cursor_file, SteadyClock())
     bookmark.restore()

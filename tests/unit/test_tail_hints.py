@@ -32,7 +32,7 @@ class ScriptedSignal:
 
 
 async def test_after_a_hint_it_looks_at_once_and_at_5_20_and_60_ms() -> None:
-    """DESIGN §2: events can come before the commit is visible; look anyway every `poll_interval`."""
+    """Events can come before the commit is visible; look anyway every `poll_interval`."""
     signal = ScriptedSignal(False, True)
     hints = Hints(signal, poll_interval=9.0)
     for _ in range(7):
@@ -41,7 +41,7 @@ async def test_after_a_hint_it_looks_at_once_and_at_5_20_and_60_ms() -> None:
 
 
 async def test_another_hint_begins_the_looks_anew() -> None:
-    """DESIGN §2: one send is 4–12 transactions."""
+    """One send is 4–12 transactions."""
     signal = ScriptedSignal(True, False, True)
     hints = Hints(signal, poll_interval=9.0)
     for _ in range(6):
@@ -50,7 +50,7 @@ async def test_another_hint_begins_the_looks_anew() -> None:
 
 
 async def test_a_poke_ends_a_wait() -> None:
-    """DESIGN §3: commands poke the daemon; it need not wait for the next look."""
+    """Commands poke the daemon; it need not wait for the next look."""
 
     class Silence(ScriptedSignal):
         async def wait(self, timeout: float) -> bool:

@@ -35,7 +35,7 @@ LOOKED_AT = Instant(1_800_000_000_000)
 def test_an_epoch_ends_only_with_another_row_or_a_lower_tip(
     cursor: int, found: str | None, lowest: int, highest: int, expected: Standing
 ) -> None:
-    """DESIGN §2: cursor row gone and cursor below the lowest id is pruning, the same epoch."""
+    """Cursor row gone and cursor below the lowest id is pruning, the same epoch."""
     judged = standing(
         cursor=LogId(cursor), fingerprint="nodes:x", found=found, lowest=LogId(lowest), highest=LogId(highest)
     )
@@ -44,7 +44,7 @@ def test_an_epoch_ends_only_with_another_row_or_a_lower_tip(
 
 
 def test_an_unknown_fingerprint_differs_from_nothing() -> None:
-    """DESIGN §2: a cursor taken over from elsewhere has none."""
+    """A cursor taken over from elsewhere has none."""
     judged = standing(cursor=LogId(5), fingerprint="", found="nodes:y", lowest=LogId(1), highest=LogId(9))
     assert judged is Standing.SAME
 
@@ -62,7 +62,7 @@ def test_an_unknown_fingerprint_differs_from_nothing() -> None:
 def test_a_lost_cursor_is_never_silent_and_never_0(
     known: Position | None, published: Published | str | None, reason: str, is_loss: bool, going_on_from: int | None
 ) -> None:
-    """DESIGN §2: missing, empty, negative or corrupt → tip."""
+    """Missing, empty, negative or corrupt → tip."""
     loss = loss_of(known, published)
     assert loss is not None
     assert (loss.reason, loss.is_loss, loss.going_on_from) == (reason, is_loss, going_on_from)
@@ -70,7 +70,7 @@ def test_a_lost_cursor_is_never_silent_and_never_0(
 
 @pytest.mark.parametrize("published", [None, "it is empty", Published(LogId(3), Instant(0))])
 def test_a_cursor_in_the_ledger_is_enough(published: Published | str | None) -> None:
-    """DESIGN §3: the ledger's cursor is the truth, whatever its copy says."""
+    """The ledger's cursor is the truth, whatever its copy says."""
     assert loss_of(Position(Epoch(1), LogId(5)), published) is None
 
 
@@ -92,7 +92,7 @@ def beginning(tip: int) -> Beginning:
 def test_an_epoch_starts_at_the_tip_or_where_the_published_cursor_says(
     published: int | None, tip: int, cursor: int, fingerprint: str, rows_after: int, is_loss: bool
 ) -> None:
-    """DESIGN §2: above the tip → tip."""
+    """Above the tip → tip."""
     loss = loss_of(None, None if published is None else Published(LogId(published), Instant(5)))
     assert loss is not None
     start = start_after(loss, beginning(tip), Epoch(4), LOOKED_AT)
@@ -101,7 +101,7 @@ def test_an_epoch_starts_at_the_tip_or_where_the_published_cursor_says(
 
 
 def test_a_page_leads_to_its_last_row_and_a_pruned_log_to_its_tip() -> None:
-    """DESIGN §2: an empty log below which the cursor stands has nothing to read."""
+    """An empty log below which the cursor stands has nothing to read."""
     place = Position(Epoch(1), LogId(5), "nodes:x")
     bounds = LogBounds(LogId(0), LogId(20))
 

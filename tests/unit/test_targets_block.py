@@ -1,4 +1,4 @@
-"""The marked block in the configuration: written, kept, and taken out without a trace (CONTRACT `setup`)."""
+"""The marked block in the configuration: written, kept, and taken out without a trace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES.keys())
 def test_the_file_is_the_same_byte_for_byte_after_the_block_came_and_went(file: Path, content: bytes) -> None:
-    """Issue, part 7: user files byte-identical to before."""
+    """User files byte-identical to before."""
     file.write_bytes(content)
 
     assert write_block(file, TARGETS)
@@ -48,7 +48,7 @@ def test_the_file_is_the_same_byte_for_byte_after_the_block_came_and_went(file: 
 
 
 def test_the_same_targets_again_write_nothing(file: Path) -> None:
-    """Issue, part 1: safe to repeat, second run changes nothing."""
+    """Safe to repeat, second run changes nothing."""
     file.write_bytes(b"# mine\n")
     write_block(file, TARGETS)
     before = file.stat()
@@ -88,7 +88,7 @@ def test_a_block_in_the_middle_is_replaced_where_it_stands(file: Path) -> None:
 def test_a_file_that_cannot_take_the_block_is_refused_and_not_touched(
     file: Path, content: bytes, error: type[Exception], words: str
 ) -> None:
-    """Issue, part 1: refuse with a clear error; nothing is half written."""
+    """Refuse with a clear error; nothing is half written."""
     file.write_bytes(content)
 
     with pytest.raises(error, match=words):
@@ -164,7 +164,7 @@ def test_a_link_stays_a_link_and_rights_stay_as_they_are(file: Path, tmp_path: P
 
 
 def test_a_file_with_pane_ids_keeps_its_time(file: Path) -> None:
-    """DESIGN §6.2: ids restart with the server, and the file's time dates them: an old `%5` must not look fresh."""
+    """Ids restart with the server, and the file's time dates them: an old `%5` must not look fresh."""
     long_ago = 1_600_000_000
     for content, is_kept in ((b'[targets."@neo"]\npane = "%5"\n', True), (b"# mine\n", False)):
         file.write_bytes(content)

@@ -36,7 +36,7 @@ from wake_bridge.domain.text import harmless, name
     ],
 )
 def test_what_nobody_sees_goes_and_what_is_read_stays(text: str, shown: str) -> None:
-    """DESIGN §4: NFC; controls, bidi, zero-width and separators removed; lone surrogates and `@` replaced."""
+    """NFC; controls, bidi, zero-width and separators removed; lone surrogates and `@` replaced."""
     assert harmless(text) == shown
 
 
@@ -62,12 +62,12 @@ def test_what_nobody_sees_goes_and_what_is_read_stays(text: str, shown: str) -> 
     ],
 )
 def test_a_control_sequence_goes_whole_and_leaves_no_paste_end(text: str, shown: str) -> None:
-    """DESIGN §4: paste-end sequences are removed whole, also when a removal would make a new one meet."""
+    """Paste-end sequences are removed whole, also when a removal would make a new one meet."""
     assert harmless(text) == shown
 
 
 def test_200_characters_stay_and_201_are_cut_to_200_with_an_ellipsis() -> None:
-    """DESIGN §4: the subject is cut to 200 characters."""
+    """The subject is cut to 200 characters."""
     assert harmless("x" * 200) == "x" * 200
     assert harmless("x" * 201) == "x" * 199 + "…"
     assert harmless("x" * 198 + " yz") == "x" * 198 + "…"
@@ -91,7 +91,7 @@ def test_200_characters_stay_and_201_are_cut_to_200_with_an_ellipsis() -> None:
     ],
 )
 def test_a_cut_never_parts_what_is_read_as_one_character(grapheme: str) -> None:
-    """DESIGN §4: cut on a grapheme: marks, skin tones, flags, keycaps and Hangul stay whole or go whole."""
+    """Cut on a grapheme: marks, skin tones, flags, keycaps and Hangul stay whole or go whole."""
     whole = unicodedata.normalize("NFC", grapheme)
     for limit in range(1, 40):
         for lead in ("", "x"):
@@ -102,7 +102,7 @@ def test_a_cut_never_parts_what_is_read_as_one_character(grapheme: str) -> None:
 
 
 def test_marks_that_a_terminal_would_drop_are_dropped_before() -> None:
-    """DESIGN §6.6: our text stands alone only if the screen shows what was pasted; tmux keeps 21 bytes of a character."""
+    """Our text stands alone only if the screen shows what was pasted; tmux keeps 21 bytes of a character."""
     assert (
         harmless("Z" + "\u0300\u0489" * 40 + "q\u0327\u0323") == "Z" + "\u0300\u0489" * 4 + "\u0300" + "q\u0327\u0323"
     )
@@ -110,17 +110,17 @@ def test_marks_that_a_terminal_would_drop_are_dropped_before() -> None:
 
 
 def test_one_grapheme_too_long_to_show_leaves_only_the_ellipsis() -> None:
-    """DESIGN §4: a base under a mark is not cut in its middle."""
+    """A base under a mark is not cut in its middle."""
     assert harmless("Z\u0489\u0489\u0489 and more", 3) == "…"
 
 
 def test_what_lies_behind_a_flood_of_hidden_characters_is_not_waited_for() -> None:
-    """DESIGN §4: 100 kB is bounded before it is looked at, and the reader is told that there was more."""
+    """100 kB is bounded before it is looked at, and the reader is told that there was more."""
     assert harmless("start" + "\u200b" * 100_000 + "end") == "start…"
 
 
 def test_the_bound_may_cut_a_sequence_but_no_part_of_it_survives() -> None:
-    """DESIGN §4: wherever the bound falls, neither an escape nor a paste end is left."""
+    """Wherever the bound falls, neither an escape nor a paste end is left."""
     for lead in range(12_780, 12_810):
         shown = harmless("\u200b" * lead + "\x1b[201~ls\x1b[201~")
         assert shown in {"…", "l…", "ls…", "ls"}, lead
@@ -146,7 +146,7 @@ def test_the_bound_may_cut_a_sequence_but_no_part_of_it_survives() -> None:
     ],
 )
 def test_a_hundred_kilobytes_of_anything_are_bounded_before_they_cost(unit: str) -> None:
-    """DESIGN §4: no input makes the cleaning slow (2 ms each; composing 13,000 marks takes 80, composing all of them 5,000)."""
+    """No input makes the cleaning slow (2 ms each; composing 13,000 marks takes 80, composing all of them 5,000)."""
     text = "x" + unit * (100_000 // len(unit))
     started = time.process_time()
     shown = {harmless(text) for _ in range(30)}
@@ -169,5 +169,5 @@ def test_a_hundred_kilobytes_of_anything_are_bounded_before_they_cost(unit: str)
     ],
 )
 def test_only_a_known_identity_keeps_its_at_sign(login: str, known: bool, shown: str) -> None:
-    """DESIGN §4: `@` before any name that is not an AgentIdentity node becomes `＠`."""
+    """`@` before any name that is not an AgentIdentity node becomes `＠`."""
     assert name(login, known=known) == shown

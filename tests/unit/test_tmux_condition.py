@@ -1,4 +1,4 @@
-"""Conditions hold every value to its alphabet, so that nothing can speak tmux's format language (DESIGN §6.4)."""
+"""Conditions hold every value to its alphabet, so that nothing can speak tmux's format language."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def client(*, pane: str = "%5", window: str = "@2", flags: str = "attached") -> 
 
 @pytest.mark.parametrize("command", ["a#{pid}", "a,b", "a}b", "a b ", "a'b", "a;b", "", "x" * 80, "naïve", "a\nb"])
 def test_a_command_with_an_odd_name_is_never_written_into_a_condition(command: str) -> None:
-    """DESIGN §6.4: no text that others choose goes into a condition; an odd one is refused, not escaped."""
+    """No text that others choose goes into a condition; an odd one is refused, not escaped."""
     seen = look(pane_current_command=command)
 
     with pytest.raises(NotExpressible):
@@ -49,21 +49,21 @@ def test_a_command_with_an_odd_name_is_never_written_into_a_condition(command: s
 
 @pytest.mark.parametrize("command", ["claude", "node", "python3.11", "Kimi CLI", "gcc-c++", "codex_1"])
 def test_the_names_real_programs_have_can_be_held_to(command: str) -> None:
-    """DESIGN §6.4: the condition holds `pane_current_command`."""
+    """The condition holds `pane_current_command`."""
     seen = look(pane_current_command=command)
 
     assert f"|{command}|}}" in condition(seen, seen, driver="")
 
 
 def test_the_title_is_no_part_of_a_condition() -> None:
-    """DESIGN §6.4: no text from graph or title ever goes into a condition."""
+    """No text from graph or title ever goes into a condition."""
     seen = look()
 
     assert "title" not in condition(seen, seen, driver="")
 
 
 def test_without_a_client_that_could_type_only_the_count_of_clients_is_held() -> None:
-    """DESIGN §6.4: none active in the window, or `session_activity` unchanged."""
+    """None active in the window, or `session_activity` unchanged."""
     nobody = look()
     elsewhere = look((client(pane="%6"),), pane_active="0", window_active_clients="1")
 
@@ -78,7 +78,7 @@ def test_without_a_client_that_could_type_only_the_count_of_clients_is_held() ->
     ids=["the pane is its current one", "it has a pane of its own that tmux does not tell"],
 )
 def test_a_client_whose_keys_may_go_to_the_pane_is_held_to_the_first_looks_activity(who: Client) -> None:
-    """DESIGN §6.6: `session_activity` still as at the first look."""
+    """`session_activity` still as at the first look."""
     first = look((who,), window_active_clients="1")
     later = look(
         (who,),
@@ -95,12 +95,12 @@ def test_a_client_whose_keys_may_go_to_the_pane_is_held_to_the_first_looks_activ
 
 @pytest.mark.parametrize("sight", ["#{pid}", "[Pasted", "01J,ABC", "short", "a" * 70, " 01JABCDEFG"])
 def test_only_letters_digits_and_blanks_are_searched_for(sight: str) -> None:
-    """DESIGN §6.4: a search in a condition is a part of our mark or of a chip, and cannot be a pattern."""
+    """A search in a condition is a part of our mark or of a chip, and cannot be a pattern."""
     assert not can_be_sight(sight)
     with pytest.raises(NotExpressible):
         condition(look(), look(), sight, driver="")
 
 
 def test_only_sessions_that_show_the_window_can_type_into_it() -> None:
-    """DESIGN §6.4: a session whose current window is another one sends it no key."""
+    """A session whose current window is another one sends it no key."""
     assert look().facts.sessions_showing_it() == {"$1": 1700000000}

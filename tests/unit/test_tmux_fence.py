@@ -1,4 +1,4 @@
-"""The fence tells a pane from another one with the same id (DESIGN §6.2)."""
+"""The fence tells a pane from another one with the same id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FENCE = Binding("/tmp/tmux-1/default", 10, "$1", "%5", 20, "111", 30, "222")
 
 
 def test_a_fence_holds_while_nothing_changed() -> None:
-    """DESIGN §6.2: the fence is socket, server, session, pane, its process and the agent's."""
+    """The fence is socket, server, session, pane, its process and the agent's."""
     assert breach(FENCE, FENCE) == ""
 
 
@@ -31,15 +31,15 @@ def test_a_fence_holds_while_nothing_changed() -> None:
     ],
 )
 def test_any_change_breaks_the_fence(now: Binding, what: str) -> None:
-    """DESIGN §6.2: pane ids restart with the server, and pids come again; start times do not."""
+    """Pane ids restart with the server, and pids come again; start times do not."""
     assert what in breach(FENCE, now)
 
 
 def test_a_pane_moved_to_another_session_is_the_same_pane() -> None:
-    """Issue 12 A1: whatever it is called and wherever it was moved to, the pane counts."""
+    """Whatever it is called and wherever it was moved to, the pane counts."""
     assert breach(FENCE, replace(FENCE, session_id="$2")) == ""
 
 
 def test_a_fence_made_before_the_agent_started_says_nothing_about_it() -> None:
-    """DESIGN §6.2: `bind` may be run in the pane's shell first."""
+    """`bind` may be run in the pane's shell first."""
     assert breach(replace(FENCE, agent_pid=0, agent_started=""), FENCE) == ""

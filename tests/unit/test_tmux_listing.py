@@ -1,4 +1,4 @@
-"""One listing for all who ask in the same moment, and what happens when it hangs (DESIGN §6)."""
+"""One listing for all who ask in the same moment, and what happens when it hangs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_listing_that_hangs_is_asked_for_once_more_beside_it(monkeypatch: pyte
 
 
 def test_a_server_that_never_answers_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §6: every external call is bounded; a time-out is told as one."""
+    """Every external call is bounded; a time-out is told as one."""
     monkeypatch.setattr(panes, "ASKED_AGAIN_AFTER", 0.02)
 
     async def story() -> object:

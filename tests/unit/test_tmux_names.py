@@ -1,4 +1,4 @@
-"""Names are compared whole, in our own process; tmux would match prefixes and patterns (DESIGN §6.1)."""
+"""Names are compared whole, in our own process; tmux would match prefixes and patterns."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ PANES = [
     ],
 )
 def test_a_target_means_exactly_the_panes_of_that_name(target: str, found: list[str]) -> None:
-    """DESIGN §6.1: names as session:window.pane, exact; a window's name in another session never counts."""
+    """Names as session:window.pane, exact; a window's name in another session never counts."""
     assert [one.pane_id for one in panes_named(PANES, target)] == found
 
 
 def test_a_pane_that_two_sessions_show_is_one_pane() -> None:
-    """DESIGN §6.1: a target is (socket, pane), however many sessions link its window."""
+    """A target is (socket, pane), however many sessions link its window."""
     assert [one.label for one in panes_named(PANES, "%1")] == ["bill:0.0"]
 
 
 def test_an_identity_is_claimed_by_whole_words() -> None:
-    """DESIGN §6.1: the live `@wake_identity` option of exactly one pane."""
+    """The live `@wake_identity` option of exactly one pane."""
     panes = [pane("a", 0, 0, "%1", identity="@neo-gpt"), pane("b", 0, 0, "%2", identity="@neo-gpt-2 @neo")]
 
     assert [one.pane_id for one in panes_claimed_by(panes, "@neo-gpt")] == ["%1"]
@@ -83,7 +83,7 @@ def test_an_identity_is_claimed_by_whole_words() -> None:
 
 
 def test_claiming_a_pane_takes_the_claim_off_every_other_and_leaves_its_sharers() -> None:
-    """DESIGN §1: one target at a time per identity; DESIGN §6.1: two identities may share a pane."""
+    """One target at a time per identity; two identities may share a pane."""
     panes = [
         pane("a", 0, 0, "%1", identity="@one"),
         pane("b", 0, 0, "%2", identity="@one @two"),
@@ -98,7 +98,7 @@ def test_claiming_a_pane_takes_the_claim_off_every_other_and_leaves_its_sharers(
 
 
 def test_no_value_can_pass_for_a_separator() -> None:
-    """DESIGN §6.3: titles and options are other people's text; separators are made anew for every call."""
+    """Titles and options are other people's text; separators are made anew for every call."""
     names = ("pane_id", "pane_title")
     first, second = Separators(), Separators()
     printed = f"%1{first.between_fields}a\n~0~{second.between_fields}b\n{first.between_records}\n"
@@ -121,7 +121,7 @@ def test_no_value_can_pass_for_a_separator() -> None:
     ],
 )
 def test_a_session_is_found_by_the_name_that_it_was_to_have(target: str, found: list[str]) -> None:
-    """Issue 13, B5: tmux writes `_` for a dot, which is in no session's name; a colon can stand before a window, too."""
+    """Tmux writes `_` for a dot, which is in no session's name; a colon can stand before a window, too."""
     others = [pane("my_app", 0, 0, "%7", window_name="main"), pane("bill_0", 0, 0, "%8")]
     panes = [*PANES, *others]
     assert [one.pane_id for one in panes_named(panes, target)] == found

@@ -10,7 +10,7 @@ LINK = re.compile(r"`(tests/\S+?\.py|…)::(\w+)`")
 
 
 def test_every_trap_is_linked_to_its_test() -> None:
-    """DESIGN §6: each trap is linked to its test; `…` stands for the file named last."""
+    """Each trap is linked to its test; `…` stands for the file named last."""
     links = LINK.findall((ROOT / "docs/tmux-notes.md").read_text(encoding="utf-8"))
     path, missing = "", []
     for file, name in links:

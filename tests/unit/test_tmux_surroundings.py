@@ -15,7 +15,7 @@ ULID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
 
 
 def test_a_socket_is_always_named_by_its_path(tmp_path: Path) -> None:
-    """DESIGN §6.1: a target is (socket, pane); -L names lie where tmux itself puts them."""
+    """A target is (socket, pane); -L names lie where tmux itself puts them."""
     environment = {"TMUX_TMPDIR": str(tmp_path), "TMUX": "/somewhere/else,1,2"}
     directory = os.path.realpath(tmp_path / f"tmux-{os.getuid()}")
 
@@ -29,7 +29,7 @@ def test_a_socket_is_always_named_by_its_path(tmp_path: Path) -> None:
 
 
 def test_only_sockets_of_our_own_user_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §6.1: own uid's sockets only."""
+    """Own uid's sockets only."""
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -56,12 +56,12 @@ def test_only_sockets_of_our_own_user_are_used(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_tmux_before_3_2_is_too_old(version: str, *, well: bool | None) -> None:
-    """CONTRACT: tmux ≥ 3.2."""
+    """Tmux ≥ 3.2."""
     assert is_new_enough(version) is well
 
 
 def test_a_word_that_ends_in_a_semicolon_does_not_end_its_command() -> None:
-    """DESIGN §6: tmux takes a trailing `;` of an argument for the end of the command."""
+    """Tmux takes a trailing `;` of an argument for the end of the command."""
     assert joined([["a", "x;"], ["b"]]) == ["a", r"x\;", ";", "b"]
 
 
@@ -70,12 +70,12 @@ def test_a_word_that_ends_in_a_semicolon_does_not_end_its_command() -> None:
     [f"[WAKE] \x1b[201~\r {ULID}", f"a\tb {ULID}", f"a\r{ULID}", f"\x9b201~ {ULID}", f"\ud800 {ULID}", f"\0{ULID}"],
 )
 def test_a_text_with_control_characters_is_never_pasted(text: str) -> None:
-    """DESIGN §4: tmux before 3.7 passes an end-of-paste sequence on, and what follows it would be keys."""
+    """Tmux before 3.7 passes an end-of-paste sequence on, and what follows it would be keys."""
     assert "control character" in why_unfit(text, ULID)
 
 
 def test_a_text_without_its_mark_is_never_pasted() -> None:
-    """DESIGN §4: the mark is what submission is proven by."""
+    """The mark is what submission is proven by."""
     assert "mark" in why_unfit("[WAKE] no mark", ULID)
     assert "ULID" in why_unfit("x", "not a ulid")
     assert why_unfit(f"[WAKE] ＠漢 é\nWake: {ULID}", ULID) == ""

@@ -1,4 +1,4 @@
-"""What an answer of tmux proves about a check and an act that are one step (DESIGN §6.4)."""
+"""What an answer of tmux proves about a check and an act that are one step."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Says:
     ids=["refused with a word", "exit 1 without a word", "killed", "noise", "no answer"],
 )
 def test_only_a_refusal_in_words_proves_that_nothing_was_pasted(answer: Answer, verdict: Verdict) -> None:
-    """DESIGN §6: exit status proves nothing; a paste whose answer was lost must not pass for one that never was."""
+    """Exit status proves nothing; a paste whose answer was lost must not pass for one that never was."""
     server: Any = Says(answer)
     assert asyncio.run(if_still(server, "%1", "1", then="paste-buffer")).verdict is verdict

@@ -21,7 +21,7 @@ GOALS = {
     *("G-H1", "G-H2", "G-H5", "G-X1", "G-X2"),
     *(f"G-L{number}" for number in range(4, 8)),
 }
-"""Those of the issue; what a storm does (G-H3) is one of the load runs."""
+"""Those that were set; what a storm does is one of the load runs."""
 
 PAGE = (DOCS / "reliability.md").read_text(encoding="utf-8")
 
@@ -37,13 +37,13 @@ def _table(*violations: str) -> Table:
 
 
 def test_every_goal_of_the_issue_has_a_run_and_every_run_a_name_of_its_own() -> None:
-    """Issue "Prove the promise" 1: G-C1 to G-L7."""
+    """G-C1 to G-L7."""
     assert {goal for run in RUNS for goal in run.goals} == GOALS
     assert len({run.name for run in RUNS}) == len(RUNS)
 
 
 def test_a_table_comes_back_from_its_record() -> None:
-    """Issue "Prove the promise" 1: the raw figures are kept, and the tables made from them."""
+    """The raw figures are kept, and the tables made from them."""
     table = _table("something was lost")
     record = json.loads(json.dumps(table.record()))
 
@@ -66,7 +66,7 @@ def test_what_must_hold_of_all_trials_is_a_violation_if_it_does_not() -> None:
 def test_the_exit_status_says_whether_a_rule_was_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], violations: tuple[str, ...], status: int
 ) -> None:
-    """Issue "Prove the promise" 1: one table, non-zero on any violation."""
+    """One table, non-zero on any violation."""
     run = RUNS[0]
     monkeypatch.setattr(bench, "play", lambda run, **_: Outcome(run, [_table(*violations)], 1.0))
     monkeypatch.setattr("signal.signal", lambda *_: None)
@@ -80,7 +80,7 @@ def test_the_exit_status_says_whether_a_rule_was_broken(
 
 
 def test_the_one_table_has_a_row_for_each_run() -> None:
-    """Issue "Prove the promise" 1: goals, what, trials, violations, seconds."""
+    """Goals, what, trials, violations, seconds."""
     lines = table_of([Outcome(run, [_table()], 2.0) for run in RUNS]).splitlines()
 
     assert len(lines) == len(RUNS) + 3
@@ -89,7 +89,7 @@ def test_the_one_table_has_a_row_for_each_run() -> None:
 
 
 def test_the_page_is_made_from_the_figures_of_commits_and_no_rule_was_broken() -> None:
-    """Issue "Prove the promise": raw JSON with seed, commit and duration is committed, and the tables are made from it."""
+    """Raw JSON with seed, commit and duration is committed, and the tables are made from it."""
     kept = kept_figures()
 
     assert kept

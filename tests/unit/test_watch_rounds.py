@@ -1,4 +1,4 @@
-"""The watch's rounds: how often it looks, and what it does not spend calls on (DESIGN §5)."""
+"""The watch's rounds: how often it looks, and what it does not spend calls on."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Scene:
 
 @pytest.mark.parametrize("is_daemon", [True, False])
 def test_each_look_of_the_daemon_is_a_line_at_debug_and_a_commands_is_none(*, is_daemon: bool) -> None:
-    """Issue 13, D8: `log_level = "debug"` printed nothing more; a command that looks by itself prints its answer alone."""
+    """`log_level = "debug"` printed nothing more; a command that looks by itself prints its answer alone."""
     scene = Scene([ADA], memory=Mock(spec=Memory) if is_daemon else None)
     scene.adapter.agents["ada"] = ImaginedAgent()
     with capture_logs() as lines:
@@ -129,7 +129,7 @@ def test_each_look_of_the_daemon_is_a_line_at_debug_and_a_commands_is_none(*, is
 
 
 def test_many_identities_without_a_place_cost_few_calls_a_round() -> None:
-    """DESIGN §5: watching costs one call a round; what cannot be found must not cost one for every identity."""
+    """Watching costs one call a round; what cannot be found must not cost one for every identity."""
     scene = Scene([Identity(f"@nobody{number}") for number in range(1000)])
     scene.rounds(10)
     assert scene.adapter.resolved.total() == 10 * RESOLVED_AT_ONCE
@@ -137,14 +137,14 @@ def test_many_identities_without_a_place_cost_few_calls_a_round() -> None:
 
 
 def test_one_without_a_place_is_tried_again_after_a_while() -> None:
-    """DESIGN §6.1: a target that could not be found may come."""
+    """A target that could not be found may come."""
     scene = Scene([ADA])
     scene.rounds(1 + int(RESOLVE_AGAIN / 1000 / ROUND))
     assert scene.adapter.resolved["ada"] == 2
 
 
 def test_a_place_that_is_missed_is_looked_for_at_every_round() -> None:
-    """DESIGN §3: a held delivery goes out soon after its obstacle is gone."""
+    """A held delivery goes out soon after its obstacle is gone."""
     scene = Scene([ADA])
     scene.waiting = {ADA}
     scene.rounds(5)
@@ -155,7 +155,7 @@ def test_a_place_that_is_missed_is_looked_for_at_every_round() -> None:
 
 
 def test_who_has_moved_no_longer_lives_where_it_was_seen_and_is_found_in_the_next_round() -> None:
-    """DESIGN §6.1: after `bind` and `unbind` the former place speaks for nobody, not until it is resolved again anyway."""
+    """After `bind` and `unbind` the former place speaks for nobody, not until it is resolved again anyway."""
     scene = Scene([ADA, Identity("@ben")])
     scene.adapter.agents = {"ada": ImaginedAgent(), "ben": ImaginedAgent()}
     scene.rounds()
@@ -168,7 +168,7 @@ def test_who_has_moved_no_longer_lives_where_it_was_seen_and_is_found_in_the_nex
 
 
 def test_those_that_are_missed_do_not_keep_others_from_being_found() -> None:
-    """DESIGN §5: bound panes are watched, whatever else waits."""
+    """Bound panes are watched, whatever else waits."""
     missed = [Identity(f"@nobody{number}") for number in range(5 * RESOLVED_AT_ONCE)]
     scene = Scene([*missed, ADA])
     scene.waiting = set(missed)
@@ -178,7 +178,7 @@ def test_those_that_are_missed_do_not_keep_others_from_being_found() -> None:
 
 @pytest.mark.parametrize(("something_waits", "pause"), [(False, LIVELY_ROUND), (True, QUICK_ROUND)])
 def test_rounds_are_closer_for_a_while_after_a_change(something_waits: bool, pause: float) -> None:
-    """DESIGN §5: 4 Hz for 5 s after a change where something waits; else soon enough for two samples within 3 s."""
+    """4 Hz for 5 s after a change where something waits; else soon enough for two samples within 3 s."""
     scene = Scene([ADA])
     scene.adapter.agents["ada"] = ImaginedAgent()
     scene.rounds(5)
@@ -192,7 +192,7 @@ def test_rounds_are_closer_for_a_while_after_a_change(something_waits: bool, pau
 
 
 def test_a_second_look_comes_as_soon_as_it_can_prove_idle() -> None:
-    """DESIGN §5: two samples that agree, 1.5 s apart; the first of them may be the watch's own."""
+    """Two samples that agree, 1.5 s apart; the first of them may be the watch's own."""
     scene = Scene([ADA])
     scene.adapter.agents["ada"] = ImaginedAgent(PresenceState.ACTIVE)
     scene.rounds(1, seconds=1.0)
@@ -211,7 +211,7 @@ def test_a_second_look_comes_as_soon_as_it_can_prove_idle() -> None:
 
 
 def test_a_look_that_does_not_agree_counts_from_now() -> None:
-    """DESIGN §5: what moved between two looks proves nothing; the time begins anew."""
+    """What moved between two looks proves nothing; the time begins anew."""
     scene = Scene([ADA])
     scene.adapter.agents["ada"] = ImaginedAgent(PresenceState.ACTIVE)
     scene.rounds(1)
@@ -223,7 +223,7 @@ def test_a_look_that_does_not_agree_counts_from_now() -> None:
 
 
 def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
-    """DESIGN §5: the first look that agrees counts, however many were taken since."""
+    """The first look that agrees counts, however many were taken since."""
     scene = Scene([ADA])
     scene.adapter.agents["ada"] = ImaginedAgent()
     scene.rounds(1, seconds=0)
@@ -240,7 +240,7 @@ def test_many_looks_in_a_row_do_not_put_off_the_proof() -> None:
 
 
 def test_all_watched_places_of_some_adapters_are_looked_at_afresh() -> None:
-    """Issue "One truth", Also: `panes` is told how agents stand now, by looks of which one is new."""
+    """`panes` is told how agents stand now, by looks of which one is new."""
     scene = Scene([ADA])
     agent = scene.adapter.agents["ada"] = ImaginedAgent()
     scene.rounds(1, seconds=0)
@@ -259,7 +259,7 @@ def test_all_watched_places_of_some_adapters_are_looked_at_afresh() -> None:
 
 
 def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> None:
-    """Issue "osascript": accessibility is read only while a wake is due."""
+    """Accessibility is read only while a wake is due."""
     scene = Scene([ADA])
     agent = scene.adapter.agents["ada"] = ImaginedAgent()
     looks: list[Address] = []
@@ -282,7 +282,7 @@ def test_what_is_not_watchable_is_looked_at_only_while_a_wake_waits_for_it() -> 
 
 
 def test_a_sighting_says_what_was_last_seen_and_since_when_without_a_new_look() -> None:
-    """Issue, `status --watch`: presence and since when; one look alone proves nothing, but says what it speaks for."""
+    """`status --watch`: presence and since when; one look alone proves nothing, but says what it speaks for."""
     scene = Scene([ADA])
     agent = scene.adapter.agents["ada"] = ImaginedAgent()
     assert scene.watch.sighted(ADA) is None
@@ -305,7 +305,7 @@ def test_a_sighting_says_what_was_last_seen_and_since_when_without_a_new_look() 
 
 
 def test_whoever_something_waits_for_is_watched_with_or_without_a_subscription() -> None:
-    """DESIGN §5: bound panes are watched so that a wake costs one look; what waits has the best reason of all."""
+    """Bound panes are watched so that a wake costs one look; what waits has the best reason of all."""
     scene = Scene([])
     scene.waiting = {Identity("@unsubscribed")}
     scene.rounds()
@@ -379,7 +379,7 @@ def test_what_a_round_raises_is_not_swallowed() -> None:
 
 
 def test_unchanged_places_are_looked_at_one_in_a_round() -> None:
-    """Issue "Prove the promise", Load: two hundred panes cost few calls while nothing happens."""
+    """Two hundred panes cost few calls while nothing happens."""
     scene = Scene([Identity(f"@{name}") for name in names(8)])
     scene.adapter.agents |= {name: ImaginedAgent() for name in names(8)}
     scene.rounds()
@@ -399,7 +399,7 @@ def test_unchanged_places_are_looked_at_one_in_a_round() -> None:
 
 
 def test_newcomers_are_found_soon_however_many_come() -> None:
-    """Issue "Prove the promise", Load: two hundred panes are known within seconds of a start."""
+    """Two hundred panes are known within seconds of a start."""
     count = 3 * RESOLVED_AT_ONCE
     scene = Scene([Identity(f"@{name}") for name in names(count)])
     scene.adapter.agents |= {name: ImaginedAgent() for name in names(count)}
@@ -412,7 +412,7 @@ def test_newcomers_are_found_soon_however_many_come() -> None:
 
 
 def test_thousands_of_newcomers_are_gone_through_once_a_second() -> None:
-    """Issue "Prove the promise", Speed: quick rounds take newcomers in turn; who they are is not asked in each round."""
+    """Quick rounds take newcomers in turn; who they are is not asked in each round."""
     asked: list[int] = []
     count = 100 * RESOLVED_AT_ONCE
 
@@ -428,7 +428,7 @@ def test_thousands_of_newcomers_are_gone_through_once_a_second() -> None:
 
 
 def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> None:
-    """DESIGN §5: what follows a wake is judged anew, and soon, however many were woken since the last round."""
+    """What follows a wake is judged anew, and soon, however many were woken since the last round."""
     scene = Scene([Identity(f"@{name}") for name in names(5)])
     scene.adapter.agents |= {name: ImaginedAgent() for name in names(5)}
     scene.rounds()
@@ -439,7 +439,7 @@ def test_all_whose_samples_were_dropped_are_looked_at_in_the_next_round() -> Non
 
 
 def test_what_the_graph_says_weighs_against_idle_while_it_is_fresh() -> None:
-    """DESIGN §5: a HARNESS_PRESENCE row is read with each look, at most once a second, and a busy graph vetoes nothing."""
+    """A HARNESS_PRESENCE row is read with each look, at most once a second, and a busy graph vetoes nothing."""
     scene = Scene([ADA])
     scene.adapter.agents["ada"] = ImaginedAgent()
     rows = [{"agentIdentity": ADA, "state": "active", "source": "mcp-client", "lastSeenAt": "1970-01-01T00:16:40.000Z"}]

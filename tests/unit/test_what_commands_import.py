@@ -60,7 +60,7 @@ def loaded_by(command: str, environment: dict[str, str]) -> set[str]:
 
 
 def test_the_version_is_told_before_anything_is_imported() -> None:
-    """Issue "speed": the start costs hardly more than the interpreter's own; not even `typing` is worth its time."""
+    """The start costs hardly more than the interpreter's own; not even `typing` is worth its time."""
     loaded = loaded_by("--version", dict(os.environ))
 
     ours = {name for name in loaded if name.startswith("wake_bridge")}
@@ -71,5 +71,5 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
 
 @pytest.mark.parametrize("command", SOMETHING_TO_DO)
 def test_a_quick_command_imports_nothing_slow(command: str, environment: dict[str, str]) -> None:
-    """Issue "speed": agents call these at every turn; what they do not need is not imported."""
+    """Agents call these at every turn; what they do not need is not imported."""
     assert loaded_by(command, environment) & SOMETHING_TO_DO[command] == set()

@@ -49,7 +49,7 @@ def judged(option: str | None, environment: Mapping[str, str]) -> Whereabouts:
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE)
 def test_the_places_are_those_of_the_whole_configuration(config: Path, text: str) -> None:
-    """CONTRACT "Configuration": a quick answer is the answer, however the file was named."""
+    """A quick answer is the answer, however the file was named."""
     config.write_text(text, encoding="utf-8")
     by_variable = {"WAKE_BRIDGE_CONFIG": str(config)}
 
@@ -58,13 +58,13 @@ def test_the_places_are_those_of_the_whole_configuration(config: Path, text: str
 
 
 def test_without_a_file_the_places_are_the_platform_s() -> None:
-    """CONTRACT "Configuration": no file means defaults."""
+    """No file means defaults."""
     assert whereabouts(None, {}) == judged(None, {})
 
 
 @pytest.mark.parametrize("text", IN_DOUBT.values(), ids=IN_DOUBT)
 def test_what_may_be_a_mistaken_place_is_left_to_who_judges_all(config: Path, text: str) -> None:
-    """CONTRACT: unknown keys are refused; mail must not be looked for in a graph that nobody meant."""
+    """Unknown keys are refused; mail must not be looked for in a graph that nobody meant."""
     config.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert whereabouts(str(config), {}) is None
 
@@ -73,7 +73,7 @@ def test_what_may_be_a_mistaken_place_is_left_to_who_judges_all(config: Path, te
     "variable", ["WAKE_BRIDGE_GRAPH_PATH", "WAKE_BRIDGE_DAEMON_STATE_DIR", "NEO_MEMORY_DB_PATH", "NEO_AI_DAEMON_DIR"]
 )
 def test_an_override_of_a_place_is_left_to_who_judges_all(variable: str) -> None:
-    """CONTRACT "Global": overrides beat the file."""
+    """Overrides beat the file."""
     assert whereabouts(None, {variable: "/elsewhere"}) is None
 
 

@@ -1,4 +1,4 @@
-"""Where an identity is once its remembered pane is lost: a table, row by row and at random (issue 12 A1)."""
+"""Where an identity is once its remembered pane is lost: a table, row by row and at random."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def case(home: Home = Home.GONE, candidate: Candidate | None = NEW, *claims: Cla
     ],
 )
 def test_each_row_of_the_table(what: Case, move: Move) -> None:
-    """Issue 12 A1: the pane counts; what is lost is looked up by its name, and held where it could be another's."""
+    """The pane counts; what is lost is looked up by its name, and held where it could be another's."""
     verdict = whereabouts(what)
 
     assert verdict.move is move
@@ -97,7 +97,7 @@ AFTER_A_BOOT = replace(HOME, pane_pid=22, pane_started="333", agent_pid=33, agen
     ],
 )
 def test_a_server_that_has_the_pid_of_the_one_before_has_none_of_its_panes(what: Case, move: Move) -> None:
-    """Issue 12 A1: remembered panes end with their server; in a container the next one has its pid, and its first pane %0."""
+    """Remembered panes end with their server; in a container the next one has its pid, and its first pane %0."""
     assert whereabouts(what).move is move
 
 
@@ -106,7 +106,7 @@ LONG = replace(MEMORY, seen_at=Instant(60_000))
 
 @pytest.mark.parametrize(("until", "move"), [(None, Move.GO), (55_000, Move.GO), (45_000, Move.HOLD)])
 def test_who_moved_out_before_the_pane_was_lost_shares_nothing_any_more(until: int | None, move: Move) -> None:
-    """Issue 12 A1: two may share a pane and the one that replaces it; whoever got a pane of its own lives there alone."""
+    """Two may share a pane and the one that replaces it; whoever got a pane of its own lives there alone."""
     left = Claim(OTHER, fence=HOME, until=None if until is None else Instant(until))
     found = replace(NEW, began=Instant(61_000))
     what = Case(ME, LONG, Home.GONE, found, [left, *([Claim(OTHER, fence=THERE)] if until else [])])
@@ -115,7 +115,7 @@ def test_who_moved_out_before_the_pane_was_lost_shares_nothing_any_more(until: i
 
 
 def test_who_is_subscribed_to_nothing_any_more_claims_nothing() -> None:
-    """Issue 12 A1: after `unsubscribe` its pane is nobody's; whom a binding or [targets] places still lives there."""
+    """After `unsubscribe` its pane is nobody's; whom a binding or [targets] places still lives there."""
     claims = [Claim(OTHER, fence=THERE), Claim(ME, fence=HOME)]
     subscribed: set[Identity] | None = {ME}
     bindings: dict[Identity, Binding] = {}
@@ -141,7 +141,7 @@ def test_who_is_subscribed_to_nothing_any_more_claims_nothing() -> None:
 
 
 def test_a_bound_agent_without_a_name_is_its_identitys_also_where_a_name_leads_for_the_first_time() -> None:
-    """Issue 12 A1: after `unbind`, or an update, a name that has drifted leads to the agent of one who was only bound."""
+    """After `unbind`, or an update, a name that has drifted leads to the agent of one who was only bound."""
     assert already_lives_there(ME, THERE, [Claim(OTHER, fence=THERE)], ()) == OTHER
     assert already_lives_there(ME, THERE, [Claim(OTHER, fence=THERE)], {OTHER}) is None
 
@@ -181,7 +181,7 @@ CASES = st.builds(
 
 @given(CASES)
 def test_whoever_is_held_could_have_been_somebody_else(what: Case) -> None:
-    """Issue 12 A1: nobody goes to an agent that another one owns or that was there before; nobody is held without cause."""
+    """Nobody goes to an agent that another one owns or that was there before; nobody is held without cause."""
     verdict, found = whereabouts(what), what.candidate
 
     if what.home is Home.LIVES or (what.home is Home.ASIDE and not what.is_own):
@@ -196,7 +196,7 @@ def test_whoever_is_held_could_have_been_somebody_else(what: Case) -> None:
 
 @given(CASES, CLAIMS)
 def test_what_more_is_known_of_others_never_lets_a_wake_go_where_it_was_held(what: Case, more: list[Claim]) -> None:
-    """Issue 12 A1: another claim makes nobody bolder, but for one that shows that the pane is shared."""
+    """Another claim makes nobody bolder, but for one that shows that the pane is shared."""
     held = whereabouts(what).move is Move.HOLD
     others = {one.identity for one in what.claims}
     fresh = [one for one in more if one.identity not in others | {ME}]

@@ -263,7 +263,7 @@ def test_a_recorded_conversation_of_a_shared_server_is_known_while_its_terminal_
     ],
 )
 def test_a_hook_vetoes_while_it_is_fresh(world: World, moment: Moment, state: PresenceState) -> None:
-    """DESIGN §5: any fresh veto wins; older than `fresh_for` it is no evidence."""
+    """Any fresh veto wins; older than `fresh_for` it is no evidence."""
     world.registry.meet(IN_PANE, A)
     world.registry.note("s1", moment)
     (seen,) = world.registry.evidence_of(A, 5000)
@@ -275,7 +275,7 @@ def test_a_hook_vetoes_while_it_is_fresh(world: World, moment: Moment, state: Pr
 
 @pytest.mark.parametrize("moment", [Moment.STOP, Moment.INTERRUPTED])
 def test_no_hook_proves_idle(world: World, moment: Moment) -> None:
-    """DESIGN §5: hooks alone are not enough, for interrupts and compaction fire none."""
+    """Hooks alone are not enough, for interrupts and compaction fire none."""
     world.registry.meet(IN_PANE, A)
     world.registry.note("s1", Moment.TOOL)
     world.registry.note("s1", moment)

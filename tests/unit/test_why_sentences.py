@@ -47,7 +47,7 @@ def delivery(state: DeliveryState, hold: Hold | None = None, **fields: object) -
 
 
 def test_every_reason_a_wake_can_be_kept_back_for_has_its_sentence() -> None:
-    """Issue, must show: every hold reason, refusal and error class has a `why` sentence; nothing is listed in vain."""
+    """Every hold reason, refusal and error class has a `why` sentence; nothing is listed in vain."""
     assert set(HELD) == set(REMEDIES) == set(HoldReason)
     assert set(REFUSED) == set(Refusal)
     assert set(UNHEARD) == set(Unheard)
@@ -113,7 +113,7 @@ def test_every_outcome_is_told(outcome: Outcome) -> None:
     ("adapter", "told"), [("tmux", "look at claude (stop); mail"), (HOOK, "look at @a; mail")], ids=["screen", "hook"]
 )
 def test_nobody_is_sent_to_a_place_that_is_a_moment_in_a_turn(adapter: str, told: str) -> None:
-    """Issue 13, A: what a hook handed over names the moment, `claude (stop)`, where others name their pane."""
+    """What a hook handed over names the moment, `claude (stop)`, where others name their pane."""
     ended = delivery(
         DeliveryState.DELIVERED,
         outcome=Outcome.SUBMITTED,
@@ -181,5 +181,5 @@ def test_a_hold_is_as_old_as_its_reason_whatever_its_detail_did() -> None:
     [(0, "0 s"), (999, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (6 * 3_600_000, "6 h"), (172_800_000, "2 d")],
 )
 def test_a_length_of_time_is_told_in_its_largest_unit(milliseconds: int, told: str) -> None:
-    """`held 6 h`, as the issue says it."""
+    """A duration reads as a person says it: `held 6 h`."""
     assert span(milliseconds) == told

@@ -1,4 +1,4 @@
-"""What the daemon answers to commands on its control socket (DESIGN §9)."""
+"""What the daemon answers to commands on its control socket."""
 
 from __future__ import annotations
 

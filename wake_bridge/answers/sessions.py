@@ -1,4 +1,4 @@
-"""What the daemon answers to hooks and monitors, which run inside the harnesses (DESIGN §7, native).
+"""What the daemon answers to hooks and monitors, which run inside the harnesses.
 
 session           a hook called: whose conversation it is, and what is handed over to it
 taking            it is about to print that: whether it still may

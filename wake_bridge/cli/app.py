@@ -240,7 +240,7 @@ class LazyGroup(click.Group):
         standalone_mode: bool = True,  # noqa: FBT002 - click's signature
         **extra: Any,
     ) -> Any:
-        """Run one command and exit with the code of CONTRACT "Exit codes"."""
+        """Run one command and exit with the exit code that its error has."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode, **extra)
         run = CommandContext()

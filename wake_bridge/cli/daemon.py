@@ -72,7 +72,7 @@ def status(run: CommandContext, is_watched: bool) -> None:
 
 
 def status_record(settings: Settings, config_option: str | None = None) -> dict[str, Any]:
-    """The figures of CONTRACT: from the daemon if it runs, else from ledger and graph.
+    """The figures of `status`: from the daemon if it runs, else from ledger and graph.
 
     Args:
         settings: those of the command.

@@ -1,4 +1,4 @@
-"""`deliveries`: what was, is and could not be delivered (CONTRACT "Daemon and diagnosis")."""
+"""`deliveries`: what was, is and could not be delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph commands: the embedded graph, identities, subscriptions (CONTRACT "Graph commands")."""
+"""Graph commands: the embedded graph, identities, subscriptions."""
 
 from __future__ import annotations
 

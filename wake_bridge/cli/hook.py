@@ -1,4 +1,4 @@
-"""`hook`: what a harness runs at its events, and having that written into its settings (DESIGN §7)."""
+"""`hook`: what a harness runs at its events, and having that written into its settings."""
 
 from __future__ import annotations
 

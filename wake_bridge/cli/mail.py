@@ -1,4 +1,4 @@
-"""Mail commands: send, wake, task, grant, inbox, read (CONTRACT "Graph commands")."""
+"""Mail commands: send, wake, task, grant, inbox, read."""
 
 from __future__ import annotations
 

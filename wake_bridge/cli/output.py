@@ -1,4 +1,4 @@
-"""What the commands print: JSON for programs, words for people, complaints to stderr (CONTRACT)."""
+"""What the commands print: JSON for programs, words for people, complaints to stderr."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def harmless(text: str) -> str:
 
 
 def complaint(what: str, where: str, hint: str, problems: Sequence[str] = ()) -> str:
-    """What a person is told of an error (CONTRACT): what failed and where, everything that is wrong, what to do."""
+    """What a person is told of an error: what failed and where, everything that is wrong, what to do."""
     lines = [f"error: {what}: {where}" if where else f"error: {what}", *(f"  {problem}" for problem in problems)]
     return "\n".join([*lines, f"hint: {hint}"] if hint else lines)
 

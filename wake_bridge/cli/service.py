@@ -1,4 +1,4 @@
-"""`service`: have the daemon started at login, by systemd or launchd (DESIGN §9)."""
+"""`service`: have the daemon started at login, by systemd or launchd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`uninstall`: stop the service, and take back what was written for the agents (CONTRACT)."""
+"""`uninstall`: stop the service, and take back what was written for the agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`why`: what became of a message, a task or a log row, for whom, and what to do (CONTRACT "Daemon and diagnosis")."""
+"""`why`: what became of a message, a task or a log row, for whom, and what to do."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The configuration: where it lies, what may stand in it, what is wrong with it (CONTRACT "Configuration")."""
+"""The configuration: where it lies, what may stand in it, what is wrong with it."""

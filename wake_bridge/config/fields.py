@@ -1,4 +1,4 @@
-"""The shape of the configuration: every key, its default and its range (CONTRACT "Configuration").
+"""The shape of the configuration: every key, its default and its range.
 
 Keys and defaults are fixed by the contract; `config.example.toml` explains each in a line.
 """
@@ -31,7 +31,7 @@ def _checked_identity(name: str) -> str:
 
 
 IdentityName = Annotated[str, AfterValidator(_checked_identity)]
-"""`@login` (DESIGN §4)."""
+"""How an identity is spelt: `@login`."""
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 """A TOML array of strings."""

@@ -1,4 +1,4 @@
-"""The configuration in the engine's words and units; and which of its changes only a restart takes over (DESIGN §9)."""
+"""The configuration in the engine's words and units; and which of its changes only a restart takes over."""
 
 from __future__ import annotations
 

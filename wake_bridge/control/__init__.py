@@ -1,1 +1,1 @@
-"""The daemon among others: its lock, its socket, the settings it goes by, other drivers (DESIGN §9)."""
+"""The daemon among others: its lock, its socket, the settings it goes by, other drivers."""

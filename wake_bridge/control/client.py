@@ -1,4 +1,4 @@
-"""The daemon's control socket as a command sees it: one JSON object a line, one answer a line (DESIGN §9).
+"""The daemon's control socket as a command sees it: one JSON object a line, one answer a line.
 
 Quick to import: every command that changes something pokes the daemon. Its other end is `control_server`.
 """

@@ -1,4 +1,4 @@
-"""Coarse, regular chores; the only module that knows the scheduler (DESIGN §8: it only calls `tick`)."""
+"""Coarse, regular chores; the only module that knows the scheduler (it only calls `tick`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon's end of its control socket: answers one JSON object a line with one answer a line (DESIGN §9)."""
+"""The daemon's end of its control socket: answers one JSON object a line with one answer a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs: our daemon, another one, upstream's; and whether ours sees the same tmux as we do (DESIGN §9)."""
+"""Who runs: our daemon, another one, upstream's; and whether ours sees the same tmux as we do."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def file_hints(settings: Settings) -> Finding:
 
 
 def pruner(settings: Settings) -> Finding:
-    """A foreign graph's pruner deletes rows below the cursor it reads: it has to be ours (DESIGN §2)."""
+    """A foreign graph's pruner deletes rows below the cursor it reads: it has to be ours."""
     if standing(settings).embedded:
         return untold("pruner", "an embedded graph is not pruned")
     ours = settings.state_dir / CURSOR_FILE

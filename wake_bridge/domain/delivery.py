@@ -1,4 +1,4 @@
-"""The life of a delivery: states, legal moves, journal steps, holds, outcomes (DESIGN §3)."""
+"""The life of a delivery: states, legal moves, journal steps, holds, outcomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LEGAL_MOVES: Final = frozenset(
         (DeliveryState.ESCALATED, DeliveryState.FAILED),
     }
 )
-"""The eight moves of DESIGN §3; the other 28 pairs are refused."""
+"""The eight legal moves; the other 28 pairs are refused."""
 
 
 class Outcome(StrEnum):
@@ -61,7 +61,7 @@ class Outcome(StrEnum):
 
 
 class Proof(IntEnum):
-    """How far it was seen to get (DESIGN §3)."""
+    """How far it was seen to get."""
 
     NONE = 0
     ACCEPTED = 1
@@ -72,7 +72,7 @@ class Proof(IntEnum):
 class Step(StrEnum):
     """What the append-only journal records.
 
-    Those up to `absent` are the attempt (DESIGN §3); the rest mark the delivery's own moves. A channel without a composer
+    Those up to `absent` are the attempt; the rest mark the delivery's own moves. A channel without a composer
     writes `absent` when its agent's own record proves that a wake which may have been sent never came in.
     """
 
@@ -104,7 +104,7 @@ class Progress(StrEnum):
 
 
 def progress_of(steps: Iterable[Step]) -> Progress:
-    """Judge from the journal's steps, oldest first, what can have reached the target (DESIGN §3).
+    """Judge from the journal's steps, oldest first, what can have reached the target.
 
     A `refused` step takes back the intent right before it (tmux printed that its own condition refused) and nothing
     else: not what was seen to happen, and not an earlier intent that nobody refused. What may have been submitted is
@@ -384,7 +384,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One digest for one target (DESIGN §1). `due_at` only ever moves to an earlier instant."""
+    """One digest for one target. `due_at` only ever moves to an earlier instant."""
 
     id: str
     identity: Identity

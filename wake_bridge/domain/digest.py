@@ -1,4 +1,4 @@
-"""The digest: what an agent is shown when it is woken (DESIGN §4).
+"""The digest: what an agent is shown when it is woken.
 
 A doorbell: counts, the latest subject and sender, ids. Never a message body, unless its target asked for full ones.
 """
@@ -74,7 +74,7 @@ def compose(
     bodies: Mapping[str, str] | None = None,
     allow_from: Container[str] = frozenset(),
 ) -> str:
-    """Write the digest of one delivery (DESIGN §4).
+    """Write the digest of one delivery.
 
     Args:
         events: those that survive: unread and not yet announced; at least one.

@@ -1,4 +1,4 @@
-"""Whether a cursor still means what it meant: one life of the source, or another (DESIGN §2, last lines)."""
+"""Whether a cursor still means what it meant: one life of the source, or another."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class LedgerDisplaced(LedgerUnwritable):
 
 
 class IllegalTransition(LedgerError):
-    """A delivery may not go from that state to the other (DESIGN §3)."""
+    """A delivery may not go from that state to the other."""
 
 
 class StaleLease(LedgerError):

@@ -1,4 +1,4 @@
-"""Facts read from the change log, and the wake events they become (DESIGN §§1–3)."""
+"""Facts read from the change log, and the wake events they become."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class EventStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WakeEvent:
-    """One matched fact for one identity; durable (DESIGN §1).
+    """One matched fact for one identity; durable.
 
     `window` is in seconds, `not_before` the instant before which it is not due (a broadcast's audience may still be
     written), `refused_by` the guard's word and the subscription it spoke for. `by_heartbeat`: it would be immediate, had

@@ -1,4 +1,4 @@
-"""One row of the change log becomes the facts it tells (DESIGN §§2, 3). Pure: whoever calls knows the past."""
+"""One row of the change log becomes the facts it tells. Pure: whoever calls knows the past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stop a wake before its delivery is locked: switches, windows and limits (DESIGN §3).
+"""What may stop a wake before its delivery is locked: switches, windows and limits.
 
 Counted is what was begun, whatever came of it: an unknown outcome may have cost a turn as well.
 """
@@ -155,7 +155,7 @@ def before_lock(
     now: Instant,
     local_minutes: int,
 ) -> Verdict:
-    """Judge one delivery; the first line that applies wins (DESIGN §3).
+    """Judge one delivery; the first line that applies wins.
 
     Args:
         candidate: what would be announced, to whom and where.
@@ -190,7 +190,7 @@ def before_lock(
 
 
 def _wakes(events: Iterable[WakeEvent]) -> bool:
-    """Whether one of them is reason enough; `next_turn` events only ride along (DESIGN §7)."""
+    """Whether one of them is reason enough; `next_turn` events only ride along."""
     return any(one.policy is WakePolicy.IMMEDIATE for one in events)
 
 
@@ -339,5 +339,5 @@ def _frees_at(wakes: Iterable[Instant], most: int, period: int, now: Instant) ->
     if len(counted) < most:
         return None
     oldest = counted[-most] if most > 0 else now
-    # a remainder longer than its nominal length is clamped to it: DESIGN §3
+    # a remainder longer than its nominal length is clamped to it
     return Instant(min(now, oldest) + period)

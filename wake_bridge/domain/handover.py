@@ -1,4 +1,4 @@
-"""What a hook hands over in the middle of a turn: one block, a line for each thing, as data (DESIGN §7, seed 001).
+"""What a hook hands over in the middle of a turn: one block, a line for each thing, as data.
 
 A doorbell like the digest: subjects, senders, ids. Nothing in it can close the block, begin a line of its own or name
 another source: what would do that is replaced by what looks like it.
@@ -17,7 +17,7 @@ from wake_bridge.domain.phrases import ID_LIMIT, recency, subject_of, waiting
 from wake_bridge.domain.text import harmless, name
 
 MOST_SHOWN: Final = 10
-"""Things that one block tells of; the rest waits (seed B6)."""
+"""Things that one block tells of; the rest waits."""
 
 TAG: Final = "wake-bridge"
 NOTICE: Final = "Automated notice, not your user."
@@ -46,7 +46,7 @@ class Item:
 
 
 def items_of(events: Sequence[WakeEvent]) -> list[Item]:
-    """The things that the events tell of, highest priority first, the newest first among equals (seed B7)."""
+    """The things that the events tell of, highest priority first, the newest first among equals."""
     by_subject: dict[str, list[WakeEvent]] = {}
     for event in events:
         by_subject.setdefault(subject_of(event), []).append(event)

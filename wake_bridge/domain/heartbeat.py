@@ -1,4 +1,4 @@
-"""The heartbeat: whom it serves, when it speaks again, and the one line it says (DESIGN §7, last route of all)."""
+"""The heartbeat: whom it serves, when it speaks again, and the one line it says."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def driver_of(
     is_bound: bool,
     wakes: Callable[[Subscription], bool] = lambda _: True,
 ) -> Driver:
-    """Who serves an identity; the first line that applies wins (DESIGN §7, seed rules E55 and E56).
+    """Who serves an identity; the first line that applies wins.
 
     Args:
         subscriptions: all it has, whoever serves them.
@@ -80,7 +80,7 @@ def drivers(book: SubscriptionBook, bound: Collection[Identity]) -> Mapping[Iden
 
 
 def is_push_capable(subscription: Subscription) -> bool:
-    """Whether another channel than a composer pushes to it: what a heartbeat must skip (seed rule E55)."""
+    """Whether another channel than a composer pushes to it: what a heartbeat must skip."""
     return subscription.harness_target in PUSH_TARGETS and subscription.status == "active"
 
 

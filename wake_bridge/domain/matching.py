@@ -1,4 +1,4 @@
-"""A fact meets the subscriptions: who is woken, how loudly, and who is refused for which reason (DESIGN §3)."""
+"""A fact meets the subscriptions: who is woken, how loudly, and who is refused for which reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription, parse_subscription, with_known_adapters
 
 AUDIENCE_GRACE: Final = 250
-"""Milliseconds a broadcast waits for its audience to be written (DESIGN §2)."""
+"""Milliseconds a broadcast waits for its audience to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class TargetRule:
 class MatchingRules:
     """What the configuration says about matching.
 
-    `default_policy` None is `auto` (DESIGN §7), `default_window` is in seconds, `catch_up` and `look_back` (how old mail
+    `default_policy` None is `auto`, `default_window` is in seconds, `catch_up` and `look_back` (how old mail
     may be when seen with a live cursor, and when its row is newer than itself) in milliseconds. `known_adapters` None
     means that nobody knows.
     """

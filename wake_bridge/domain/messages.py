@@ -1,4 +1,4 @@
-"""MESSAGE nodes, read once: whatever is missing or of an odd type gets its harmless default (DESIGN §2)."""
+"""MESSAGE nodes, read once: whatever is missing or of an odd type gets its harmless default."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NewType
 
 Identity = NewType("Identity", str)
-"""`@login`: who is woken (DESIGN §4)."""
+"""`@login`: who is woken."""
 
 LogId = NewType("LogId", int)
 """`GraphLog.log_id`: comparable only inside one epoch."""
@@ -29,7 +29,7 @@ IDENTITY_PATTERN: Final = re.compile(r"@[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def is_identity(text: str) -> bool:
-    """Whether `text` is, as a whole, an identity as DESIGN §4 spells them."""
+    """Whether `text` is, as a whole, an identity as the graph's services spell them."""
     return IDENTITY_PATTERN.fullmatch(text) is not None
 
 
@@ -52,7 +52,7 @@ class Trigger(StrEnum):
 
 
 class Priority(StrEnum):
-    """How it is ordered and labelled; never how it is routed (DESIGN §1)."""
+    """How it is ordered and labelled; never how it is routed."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -65,7 +65,7 @@ class Priority(StrEnum):
 
 
 class WakePolicy(StrEnum):
-    """How insistent a wake may be, independent of its priority (DESIGN §1)."""
+    """How insistent a wake may be, independent of its priority."""
 
     SILENT = "silent"
     NEXT_TURN = "next_turn"

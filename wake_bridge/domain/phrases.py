@@ -1,4 +1,4 @@
-"""What a digest says of the events of one kind: how many, which is the latest, how long they have waited (DESIGN §4)."""
+"""What a digest says of the events of one kind: how many, which is the latest, how long they have waited."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def subject_of(event: WakeEvent) -> str:
 
 
 def recency(event: WakeEvent) -> tuple[bool, int, int, int]:
-    """Orders by when it happened, then by arrival (DESIGN §4).
+    """Orders by when it happened, then by arrival.
 
     Nothing happens after it was seen: a clock a little ahead counts as that moment, one that is missing or far ahead
     never wins.
@@ -113,7 +113,7 @@ def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
 
 
 def waiting(age: int) -> str:
-    """How long the oldest has waited, in `age` ms, once that is long: a matched event never ages out (DESIGN §3)."""
+    """How long the oldest has waited, in `age` ms, once that is long: a matched event never ages out."""
     if age < _HOUR:
         return ""
     return f" (waiting {age // _DAY} d)" if age >= _DAY else f" (waiting {age // _HOUR} h)"

@@ -1,4 +1,4 @@
-"""What is known about a target at one moment, fused from evidence (DESIGN §5).
+"""What is known about a target at one moment, fused from evidence.
 
 Adapters report evidence; only `fuse` turns it into a state. Idle needs positive proof, any fresh veto wins, and
 whatever is not known is `unknown`.
@@ -24,7 +24,7 @@ LOOKS_IDLE: Final = "looks idle; a second look must agree"
 
 
 class PresenceState(StrEnum):
-    """The five states of the seed, and no others."""
+    """The five states, and no others."""
 
     UNKNOWN = "unknown"
     IDLE = "idle"
@@ -91,7 +91,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What is known about one target at one moment. Older than `fresh_for` it is not evidence (DESIGN §5).
+    """What is known about one target at one moment. Older than `fresh_for` it is not evidence.
 
     `wants_second_look` says that the latest look alone spoke for idle: another one soon may prove it. `decided_by` is
     what the state rests on: one of the evidence, or what two looks together came to.
@@ -157,7 +157,7 @@ def single_vote(evidence: tuple[Evidence, ...]) -> Evidence:
 
 
 def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_for: int) -> Presence:
-    """Turn one look, and an older one to compare it with, into a presence (DESIGN §5).
+    """Turn one look, and an older one to compare it with, into a presence.
 
     Idle stands only when both looks say so, agree in everything that could have moved, and lie at least
     `SAMPLES_APART` ms apart; a control plane's own word stands alone. `fresh_for` is in milliseconds. Never raises.

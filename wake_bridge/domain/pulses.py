@@ -1,4 +1,4 @@
-"""Heartbeat pulses: log rows without a node behind them, whose id may carry a reason (DESIGN §2)."""
+"""Heartbeat pulses: log rows without a node behind them, whose id may carry a reason."""
 
 from __future__ import annotations
 

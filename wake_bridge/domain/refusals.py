@@ -1,4 +1,4 @@
-"""Why a fact that concerns an identity does not wake it: what a guard, or the subscription itself, says (DESIGN §3)."""
+"""Why a fact that concerns an identity does not wake it: what a guard, or the subscription itself, says."""
 
 from __future__ import annotations
 

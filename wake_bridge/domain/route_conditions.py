@@ -1,4 +1,4 @@
-"""What the rows of the route table ask, and the holds they answer with (`route_table`; DESIGN §7)."""
+"""What the rows of the route table ask, and the holds they answer with (`route_table`)."""
 
 from __future__ import annotations
 

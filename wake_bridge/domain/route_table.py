@@ -1,4 +1,4 @@
-"""The table by which a route is chosen, as data: `decide` walks the very rows that `routes --explain` prints (DESIGN §7).
+"""The table by which a route is chosen, as data: `decide` walks the very rows that `routes --explain` prints.
 
 First the rows about the whole wake; then, for each route in its order, those about a route; when every route was passed
 over, the last ones. Among each the first row that applies wins. docs/routes.md shows the same table.
@@ -65,7 +65,7 @@ class Verdict:
 def decide(
     policy: WakePolicy, prospects: Sequence[Prospect], authority: Authority, now: Instant, fresh_for: int
 ) -> Verdict:
-    """Choose how to wake one target by the table (DESIGN §7).
+    """Choose how to wake one target by the table.
 
     Args:
         policy: the wake's.

@@ -1,4 +1,4 @@
-"""The words of routing: where an identity can be reached, how things stand there, what is done (DESIGN §7, Shape D)."""
+"""The words of routing: where an identity can be reached, how things stand there, what is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wake_bridge.domain.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a route can do; `decide` reads nothing else of an adapter (DESIGN §7).
+    """What a route can do; `decide` reads nothing else of an adapter.
 
     What is not `watchable` is looked at only while a wake waits for it: a look disturbs, or costs.
     `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does.
@@ -43,7 +43,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A fence that was recorded when an identity was bound: all of it must still hold (DESIGN §6.2)."""
+    """A fence that was recorded when an identity was bound: all of it must still hold."""
 
     socket: str
     server_pid: int
@@ -113,7 +113,7 @@ def no_claims() -> Sequence[Claim]:
 class Address:
     """All that is configured or known about where an identity can be reached.
 
-    The adapter resolves it, in the order of DESIGN §6.1, to exactly one place. `suggested` and the `details` of an
+    The adapter resolves it, in the order of docs/design.md §6.1, to exactly one place. `suggested` and the `details` of an
     application come from the newest active subscription's metadata; `binding` from an earlier `bind`. `pane_written`
     and `suggested_written` say when each was written down, None for now: an id that begins anew with its server means
     only what it meant then. `expected` says who must be in `pane`: a name can come to mean another one. `sessions` are
@@ -146,7 +146,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An adapter and where it would reach the identity (DESIGN §1)."""
+    """An adapter and where it would reach the identity."""
 
     adapter: str
     address: Address

@@ -1,4 +1,4 @@
-"""Conversations of harnesses, as their hooks, monitors and control planes name them (DESIGN §5, native evidence)."""
+"""Conversations of harnesses, as their hooks, monitors and control planes name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens for what: found by identity and trigger, at a cost that other identities do not raise (DESIGN §2)."""
+"""Who listens for what: found by identity and trigger, at a cost that other identities do not raise."""
 
 from __future__ import annotations
 

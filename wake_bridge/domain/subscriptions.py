@@ -1,4 +1,4 @@
-"""WAKE_SUBSCRIPTION nodes: parsed once, filtered the same way for every trigger (DESIGN §2)."""
+"""WAKE_SUBSCRIPTION nodes: parsed once, filtered the same way for every trigger."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Choice = TypeVar("Choice", Priority, Trigger, WakePolicy)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """AND across keys, OR inside a key; an empty key does not filter (DESIGN §2)."""
+    """AND across keys, OR inside a key; an empty key does not filter."""
 
     priorities: frozenset[Priority] = frozenset()
     senders: frozenset[str] = frozenset()
@@ -107,7 +107,7 @@ class Subscription:
 
     @property
     def is_heartbeat_only(self) -> bool:
-        """Whether its events are stored and left to the heartbeat (DESIGN §7: disabled, none, degraded)."""
+        """Whether its events are stored and left to the heartbeat (disabled, none, degraded)."""
         return self.harness_target in HEARTBEAT_TARGETS or self.status == "degraded"
 
 
@@ -120,7 +120,7 @@ def serves(subscription: Subscription, *, embedded: bool, serve: Collection[str]
     """Whether the subscription is ours to serve.
 
     On an embedded graph every one is. On a foreign graph only bridge-daemon rows, those left to the heartbeat, and what
-    `serve` (`[graph] serve`) names besides: its own server has the rest (DESIGN §2).
+    `serve` (`[graph] serve`) names besides: its own server has the rest.
     """
     return embedded or subscription.harness_target in {BRIDGE_TARGET, *HEARTBEAT_TARGETS, *serve}
 

@@ -1,4 +1,4 @@
-"""Task transitions: read from typed rows, or derived from what a task was before (DESIGN §2)."""
+"""Task transitions: read from typed rows, or derived from what a task was before."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Transition:
 
     @property
     def subject_key(self) -> str:
-        """Task id, state and mark (DESIGN §3)."""
+        """Task id, state and mark."""
         return f"{self.task_id}:{self.new}:{self.mark}"
 
     @property

@@ -1,4 +1,4 @@
-"""Text from the graph, made harmless once before it is put in front of an agent (DESIGN §4).
+"""Text from the graph, made harmless once before it is put in front of an agent.
 
 A terminal, a composer and a completion popup all act on characters nobody sees: what leaves here is what a reader sees,
 on one line, and nothing besides.
@@ -13,7 +13,7 @@ from typing import Final
 from wake_bridge.domain.names import is_identity
 
 SUBJECT_LIMIT: Final = 200
-"""Characters of a subject that are shown (DESIGN §4)."""
+"""Characters of a subject that are shown."""
 
 NAME_LIMIT: Final = 65
 """Characters of a name: as many as an identity may have."""
@@ -64,7 +64,7 @@ _HANGUL_JOINS: Final = frozenset({"LL", "LV", "LS", "LT", "SV", "SF", "VV", "VF"
 
 
 def harmless(text: str, limit: int = SUBJECT_LIMIT) -> str:
-    """Make free text safe to type, on one line (DESIGN §4).
+    """Make free text safe to type, on one line.
 
     NFC. Whole control sequences, control, bidi, zero-width, tag, private and unassigned characters go; line breaks, tabs,
     NUL and runs of blanks become one space; a lone surrogate becomes U+FFFD, `@` becomes `＠`; marks beyond what a
@@ -83,7 +83,7 @@ def harmless(text: str, limit: int = SUBJECT_LIMIT) -> str:
 
 
 def name(login: str, *, known: bool) -> str:
-    """A name as it is shown: `@login` only for an AgentIdentity that the graph knows (DESIGN §4).
+    """A name as it is shown: `@login` only for an AgentIdentity that the graph knows.
 
     Any other keeps no `@`: to two harnesses `@path` means that the file is read into the turn.
     """

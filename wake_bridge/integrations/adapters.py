@@ -1,4 +1,4 @@
-"""Adapters, found through the entry points `wake_bridge.adapters` and nowhere else (DESIGN §8)."""
+"""Adapters, found through the entry points `wake_bridge.adapters` and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `setup` did, kept so that it can be undone: `setup.json` in the state directory (DESIGN §9)."""
+"""What `setup` did, kept so that it can be undone: `setup.json` in the state directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command can tell without the daemon: what became of something, how everybody stands (CONTRACT)."""
+"""What a command can tell without the daemon: what became of something, how everybody stands."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from wake_bridge.ports.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """How much text the target takes well: a digest longer than this would arrive mangled or wrapped (DESIGN §4).
+    """How much text the target takes well: a digest longer than this would arrive mangled or wrapped.
 
     `at_reads_files` says that the target takes `@name` for a file and reads it into the turn: there no name has an `@`.
     """
@@ -160,7 +160,7 @@ class HarnessAdapter(Protocol):
         """Made once, from the adapter's own checked table (an instance of `Config`); opens nothing yet."""
 
     async def resolve(self, address: Address) -> Place | Nowhere:
-        """Find the one place the address means, now (DESIGN §6.1)."""
+        """Find the one place the address means, now."""
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
         """A cheap sign of life for each place, by its key; changes whenever a new look could show something new.
@@ -317,7 +317,7 @@ class Herald(Protocol):
 
 @runtime_checkable
 class ScreenWorkshop(Protocol):
-    """What an adapter offers besides, if it judges screens by profiles (CONTRACT `screens`)."""
+    """What an adapter offers besides, if it judges screens by profiles."""
 
     async def checks_in(self, place: Place, address: Address) -> Sequence[Check]:
         """Checks for `doctor` of the agent that is in a place now; empty where there is none."""
@@ -337,7 +337,7 @@ class ScreenWorkshop(Protocol):
 
 @runtime_checkable
 class Reloadable(Protocol):
-    """What an adapter offers besides, if what it is given can be replaced while it works (DESIGN §9, reload)."""
+    """What an adapter offers besides, if what it is given can be replaced while it works."""
 
     def adopt(self, context: AdapterContext) -> None:
         """Go on by this context from the next call. Raises `ConfigurationInvalid`, with everything as it was."""

@@ -1,4 +1,4 @@
-"""What the ledger remembers, for people's questions: `why`, `status` (DESIGN §3).
+"""What the ledger remembers, for people's questions: `why`, `status`.
 
 Contract: as `ports.ledger`; every method here only reads.
 """

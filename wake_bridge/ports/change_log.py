@@ -1,4 +1,4 @@
-"""The source graph as the daemon sees it: a log to tail, and a few questions about what it points at (DESIGN §2)."""
+"""The source graph as the daemon sees it: a log to tail, and a few questions about what it points at."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ class Published:
 
 
 class CursorFile(Protocol):
-    """The cursor as the source's own pruner reads it: `lastSyncId`, a plain integer (DESIGN §2).
+    """The cursor as the source's own pruner reads it: `lastSyncId`, a plain integer.
 
     Contract: a copy, written after the ledger's commit; the ledger's cursor is the truth.
     """

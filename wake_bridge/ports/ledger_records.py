@@ -1,4 +1,4 @@
-"""The words of the ledger: what its methods take and answer (DESIGN §3)."""
+"""The words of the ledger: what its methods take and answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs inside a harness tell the daemon, and what it can tell them: hooks and monitors (DESIGN §7, native).
+"""What programs inside a harness tell the daemon, and what it can tell them: hooks and monitors.
 
 Contract: nothing here is trusted to be alive because it was once heard of; a line counts as written only when the
 monitor has said so, and a prompt as heard only when the harness's own hook carried the mark.

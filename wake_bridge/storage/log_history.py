@@ -1,4 +1,4 @@
-"""What was logged, read back: over rotated files in order, or from the journal of systemd (DESIGN §9)."""
+"""What was logged, read back: over rotated files in order, or from the journal of systemd."""
 
 from __future__ import annotations
 

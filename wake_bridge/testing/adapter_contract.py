@@ -80,7 +80,7 @@ class NotedJournal:
 
 
 async def an_address_leads_to_one_place_and_always_the_same(stage: AdapterStage) -> None:
-    """DESIGN §6.1: exactly one place."""
+    """Exactly one place."""
     stage.shows("idle")
     first = await _place(stage)
 
@@ -88,7 +88,7 @@ async def an_address_leads_to_one_place_and_always_the_same(stage: AdapterStage)
 
 
 async def an_address_that_leads_nowhere_says_why(stage: AdapterStage) -> None:
-    """DESIGN §6.1: none is a hold with a reason, never a guess."""
+    """None is a hold with a reason, never a guess."""
     found = await stage.adapter.resolve(stage.nowhere)
 
     assert isinstance(found, Nowhere)
@@ -96,7 +96,7 @@ async def an_address_that_leads_nowhere_says_why(stage: AdapterStage) -> None:
 
 
 async def a_survey_has_a_sign_of_life_for_a_place(stage: AdapterStage) -> None:
-    """DESIGN §5: bound places are watched cheaply."""
+    """Bound places are watched cheaply."""
     stage.shows("idle")
     place = await _place(stage)
 
@@ -114,7 +114,7 @@ async def looking_sends_nothing(stage: AdapterStage) -> None:
 
 
 async def only_an_idle_agent_looks_idle(stage: AdapterStage) -> None:
-    """DESIGN §5: idle needs positive proof, any veto wins."""
+    """Idle needs positive proof, any veto wins."""
     for scene in ("busy", "draft", "approval"):
         stage.shows(scene)
         seen = await stage.adapter.observe(await _place(stage), stage.address)
@@ -126,7 +126,7 @@ async def only_an_idle_agent_looks_idle(stage: AdapterStage) -> None:
 
 
 async def a_wake_is_submitted_once_and_proven(stage: AdapterStage) -> None:
-    """DESIGN §3: delivered means that it was seen leaving the composer."""
+    """Delivered means that it was seen leaving the composer."""
     stage.shows("idle")
     journal = NotedJournal(stage)
 
@@ -138,7 +138,7 @@ async def a_wake_is_submitted_once_and_proven(stage: AdapterStage) -> None:
 
 
 async def every_intent_is_on_disk_before_its_key(stage: AdapterStage) -> None:
-    """DESIGN §3, §8: the ledger before the key."""
+    """The ledger before the key."""
     stage.shows("idle")
     journal = NotedJournal(stage)
 
@@ -151,7 +151,7 @@ async def every_intent_is_on_disk_before_its_key(stage: AdapterStage) -> None:
 
 
 async def an_unsafe_moment_is_refused_without_a_byte(stage: AdapterStage) -> None:
-    """DESIGN §6: never over a draft, a dialog or a running turn."""
+    """Never over a draft, a dialog or a running turn."""
     for scene in ("busy", "draft", "approval"):
         stage.shows(scene)
 
@@ -180,7 +180,7 @@ async def a_journal_that_cannot_write_stops_the_hand(stage: AdapterStage) -> Non
 
 
 async def what_may_have_been_submitted_is_never_typed_again(stage: AdapterStage) -> None:
-    """DESIGN §3: a crash after the intent to submit is uncertain: look for the mark, else `unknown`."""
+    """A crash after the intent to submit is uncertain: look for the mark, else `unknown`."""
     stage.shows("idle")
     place = await _place(stage)
     resumed = Wake("delivery", TEXT, MARK, Progress.MAYBE_SUBMITTED, place.fence)
@@ -192,7 +192,7 @@ async def what_may_have_been_submitted_is_never_typed_again(stage: AdapterStage)
 
 
 async def what_was_submitted_before_a_crash_is_recognised(stage: AdapterStage) -> None:
-    """DESIGN §3: the mark in the transcript is proof."""
+    """The mark in the transcript is proof."""
     stage.shows("idle")
     place = await _place(stage)
     await stage.adapter.deliver(place, stage.address, _wake(), NotedJournal(stage))

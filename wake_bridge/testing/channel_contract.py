@@ -1,4 +1,4 @@
-"""The contract suite of native adapters: channels past the composer, into a harness's own control plane (DESIGN §7).
+"""The contract suite of native adapters: channels past the composer, into a harness's own control plane.
 
     from wake_bridge.testing.channel_contract import CHANNEL_PROMISES
 
@@ -92,7 +92,7 @@ class WatchedJournal:
 
 
 async def only_an_agent_at_rest_looks_idle(stage: ChannelStage) -> None:
-    """DESIGN §5: a running turn and a dialog are never idle; a draft in the composer is no concern of a control plane."""
+    """A running turn and a dialog are never idle; a draft in the composer is no concern of a control plane."""
     for scene in ("busy", "approval"):
         stage.shows(scene)
         seen = await stage.adapter.observe(await _place(stage), stage.address)
@@ -104,7 +104,7 @@ async def only_an_agent_at_rest_looks_idle(stage: ChannelStage) -> None:
 
 
 async def a_wake_is_given_once_and_proven(stage: ChannelStage) -> None:
-    """DESIGN §3: delivered means that the agent was seen to have it."""
+    """Delivered means that the agent was seen to have it."""
     stage.shows("idle")
 
     outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), WatchedJournal(stage))
@@ -115,7 +115,7 @@ async def a_wake_is_given_once_and_proven(stage: ChannelStage) -> None:
 
 
 async def a_draft_is_neither_in_the_way_nor_touched(stage: ChannelStage) -> None:
-    """DESIGN §5: a channel that does not go through the composer may proceed, and leaves it as it is."""
+    """A channel that does not go through the composer may proceed, and leaves it as it is."""
     stage.shows("draft")
     draft = stage.composer()
 
@@ -126,7 +126,7 @@ async def a_draft_is_neither_in_the_way_nor_touched(stage: ChannelStage) -> None
 
 
 async def nothing_goes_out_before_its_intent_is_on_disk(stage: ChannelStage) -> None:
-    """DESIGN §3, §8: the ledger before the first byte; and nothing is staged, for there is no composer."""
+    """The ledger before the first byte; and nothing is staged, for there is no composer."""
     stage.shows("idle")
     journal = WatchedJournal(stage)
 
@@ -138,7 +138,7 @@ async def nothing_goes_out_before_its_intent_is_on_disk(stage: ChannelStage) -> 
 
 
 async def a_running_turn_and_a_dialog_are_refused_without_a_byte(stage: ChannelStage) -> None:
-    """DESIGN §7: hold until the turn ends; a dialog is a person's to answer."""
+    """Hold until the turn ends; a dialog is a person's to answer."""
     for scene in ("busy", "approval"):
         stage.shows(scene)
         journal = WatchedJournal(stage)
@@ -167,7 +167,7 @@ async def a_journal_that_cannot_write_stops_the_line(stage: ChannelStage) -> Non
 
 
 async def what_may_have_been_sent_is_only_looked_for(stage: ChannelStage) -> None:
-    """DESIGN §3: after the intent it is uncertain.
+    """After the intent it is uncertain.
 
     It is `unknown`, or given back: only after `absent` was written down, which takes the agent's own record for a proof.
     """
@@ -185,7 +185,7 @@ async def what_may_have_been_sent_is_only_looked_for(stage: ChannelStage) -> Non
 
 
 async def a_channel_that_is_gone_gives_the_wake_back(stage: ChannelStage) -> None:
-    """DESIGN §7: what was refused before anything was sent may take the next route; nobody counts it as sent."""
+    """What was refused before anything was sent may take the next route; nobody counts it as sent."""
     stage.shows("idle")
     place = await _place(stage)
     stage.shows("gone")
@@ -201,7 +201,7 @@ async def a_channel_that_is_gone_gives_the_wake_back(stage: ChannelStage) -> Non
 
 
 async def a_running_turn_is_added_to_by_its_id(stage: ChannelStage) -> None:
-    """DESIGN §7: who can steer does it to the turn that was seen, and is otherwise never asked to."""
+    """Who can steer does it to the turn that was seen, and is otherwise never asked to."""
     if not stage.adapter.capabilities.can_steer:
         return
     stage.shows("busy")

@@ -1,4 +1,4 @@
-"""Dying, or standing still, exactly before or after one journalled step: the crash seam of DESIGN §§8, 11.
+"""Dying, or standing still, exactly before or after one journalled step: the crash seam of the journal port.
 
     WAKE_BRIDGE_TEST_CRASH=intent_submit:after python -m wake_bridge.testing.crash_points run
 

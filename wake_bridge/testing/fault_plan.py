@@ -1,4 +1,4 @@
-"""Which one operation is to fail: the word that a test and the processes of one wake pass each other (DESIGN §11).
+"""Which one operation is to fail: the word that a test and the processes of one wake pass each other.
 
 A test plans that the N-th operation of a kind fails in some way. Whoever is about to do one asks `meets`, in whatever
 process: they are counted together, the fault happens once, and every later operation is well again. The exception is

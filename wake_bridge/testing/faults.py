@@ -1,4 +1,4 @@
-"""Every operation of one wake can fail, in SQLite's manner: the N-th of its kind, once (DESIGN §11).
+"""Every operation of one wake can fail, in SQLite's manner: the N-th of its kind, once.
 
     WAKE_BRIDGE_TEST_FAULTS=DIRECTORY python -m wake_bridge.testing.faults run
 

@@ -1,4 +1,4 @@
-"""Subjects nobody means well with: what the digest must turn into a harmless line (DESIGN §11)."""
+"""Subjects nobody means well with: what the digest must turn into a harmless line."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ with MemoryCoreProcess(path) as core:
     MemoryCore(path).send("@a", "@b", "Review request")
 
 A foreign graph belongs to its own server, which knows nothing of wake-bridge: so this shares no code with the commands
-that write an embedded graph. Shapes, triggers and order are those of the real services (DESIGN §2).
+that write an embedded graph. Shapes, triggers and order are those of the real services.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A whole small world for a test: wake-bridge in a HOME of its own, a tmux server of its own, fake agents in it.
 
 What stands behind such a name is the fake harness with its own screens, and a profile that reads those. So they prove
-nothing about the real program's screens; captures and the real programs do (DESIGN §11).
+nothing about the real program's screens; captures and the real programs do.
 """
 
 from __future__ import annotations

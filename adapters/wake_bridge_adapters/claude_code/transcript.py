@@ -1,4 +1,4 @@
-"""The conversation as the harness writes it down: whether it has the mark of a wake (DESIGN §7, ack by echo).
+"""The conversation as the harness writes it down: whether it has the mark of a wake.
 
 Measured on 2.1.332: a line of a monitor is noted as `queue-operation` within 0.3 s, whatever the agent does, and as a
 message of the conversation once the agent is given it.

@@ -1,4 +1,4 @@
-"""One attempt to hand a wake to a thread: what is sent, after which line of the journal, and what comes of it (DESIGN §§3, 7)."""
+"""One attempt to hand a wake to a thread: what is sent, after which line of the journal, and what comes of it."""
 
 from __future__ import annotations
 

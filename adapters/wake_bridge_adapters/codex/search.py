@@ -1,4 +1,4 @@
-"""What became of a wake that was sent: its echo in the thread's record, or the proof that it never came in (DESIGN §3)."""
+"""What became of a wake that was sent: its echo in the thread's record, or the proof that it never came in."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def same_text(one: str, other: str) -> bool:
 
 
 def evidence_of(sight: Sight, typing_quiet: float) -> tuple[Evidence, ...]:
-    """Every vote of one look; idle only when nothing speaks against it (DESIGN §5)."""
+    """Every vote of one look; idle only when nothing speaks against it."""
     votes = tuple(_votes(sight, typing_quiet))
     if any(one.weighs for one in votes):
         return votes

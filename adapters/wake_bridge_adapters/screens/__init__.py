@@ -1,4 +1,4 @@
-"""Screen profiles: what real terminal agents show, as data, and the engine that reads it (DESIGN §5).
+"""Screen profiles: what real terminal agents show, as data, and the engine that reads it.
 
     profiles = load_profiles()
     harness = recognise(argv, profiles)

@@ -1,4 +1,4 @@
-"""From one screen and one profile to evidence (DESIGN §5): idle needs every positive sign, any veto wins.
+"""From one screen and one profile to evidence: idle needs every positive sign, any veto wins.
 
 A dialog outranks a draft, a draft outranks activity, and what has no composer is unknown. One look never proves idle:
 the fusion in the domain wants a second one with an equal fingerprint.
@@ -154,7 +154,7 @@ class Reading:
         fingerprint: equal for two screens between which nothing that matters moved.
         footer: the rows below the composer.
         sight: where typing would not move the terminal's cursor, a part of the placeholder: while it stands on the
-            screen the composer is still empty, and tmux itself can see that (DESIGN §6.4). Empty elsewhere.
+            screen the composer is still empty, and tmux itself can see that. Empty elsewhere.
     """
 
     evidence: tuple[Evidence, ...]

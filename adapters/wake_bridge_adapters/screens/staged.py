@@ -1,4 +1,4 @@
-"""Judging one's own text on the screen: is it all that the composer holds, has it left, does the mark show (DESIGN §6)."""
+"""Judging one's own text on the screen: is it all that the composer holds, has it left, does the mark show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tmux adapter: what stands behind the entry point (DESIGN §6)."""
+"""The tmux adapter: what stands behind the entry point."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TmuxAdapter:
         self.adopt(context)
 
     def adopt(self, context: AdapterContext) -> None:
-        """Read the profiles anew, and go on with this context (DESIGN §9, reload); what is under way ends as it began.
+        """Read the profiles anew, and go on with this context; what is under way ends as it began.
 
         Raises:
             ConfigurationInvalid: naming every mistake in a profile; nothing has changed then.
@@ -137,7 +137,7 @@ class TmuxAdapter:
         self._resolver = Resolver(self._server, self._socket, self._occupants, context.clock.now)
 
     async def resolve(self, address: Address) -> Place | Nowhere:
-        """Find the one pane the address means, now (DESIGN §6.1)."""
+        """Find the one pane the address means, now."""
         return await self._resolver.resolve(address)
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:

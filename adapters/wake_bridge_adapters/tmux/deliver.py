@@ -1,4 +1,4 @@
-"""One attempt, from wherever earlier ones may have got to (DESIGN §§3, 6)."""
+"""One attempt, from wherever earlier ones may have got to."""
 
 from __future__ import annotations
 

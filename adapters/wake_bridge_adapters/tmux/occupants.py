@@ -1,4 +1,4 @@
-"""Which agent, if any, has a pane's terminal (DESIGN §5 "Who is there")."""
+"""Which agent, if any, has a pane's terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an address to exactly one pane, or to none (DESIGN §6.1): never a guess."""
+"""From an address to exactly one pane, or to none: never a guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare and paste, then see the text land (DESIGN §§6.4–6.5)."""
+"""Compare and paste, then see the text land."""
 
 from __future__ import annotations
 

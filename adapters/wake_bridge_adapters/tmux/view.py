@@ -1,4 +1,4 @@
-"""Where our own text is on a screen (DESIGN §§6.5–6.7)."""
+"""Where our own text is on a screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNREAD_INPUT: Final = "unread-input"
 
 _RETAKES: Final = 3
 LEAST_QUIET: Final = 2
-"""Seconds for which clients must have been quiet at the least: their activity is told in whole seconds (DESIGN §6.4)."""
+"""Seconds for which clients must have been quiet at the least: their activity is told in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The workshop for screen profiles: judge a capture file, make one from a pane (CONTRACT `screens`)."""
+"""The workshop for screen profiles: judge a capture file, make one from a pane."""
 
 from __future__ import annotations
 

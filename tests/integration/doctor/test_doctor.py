@@ -1,4 +1,4 @@
-"""Issue "A day with it", Must show: every doctor check fails on a set-up that breaks it and passes on a sound one."""
+"""Every doctor check fails on a set-up that breaks it and passes on a sound one."""
 
 from __future__ import annotations
 
@@ -476,7 +476,7 @@ def by_name(findings: Sequence[Finding]) -> dict[str, Finding]:
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.check}-{row.how.__name__}")
 def test_a_check_fails_on_a_set_up_that_breaks_it(setup: Setup, row: Broken) -> None:
-    """Issue "A day with it" 5: each check named there, with a hint what to do."""
+    """Each check named there, with a hint what to do."""
     row.how(setup)
 
     found = by_name(setup.examined())[row.check]
@@ -485,7 +485,7 @@ def test_a_check_fails_on_a_set_up_that_breaks_it(setup: Setup, row: Broken) -> 
 
 
 def test_every_check_passes_on_a_sound_set_up(setup: Setup) -> None:
-    """Issue "A day with it" 5: and says nothing to do; the table has a row for every check there is."""
+    """And says nothing to do; the table has a row for every check there is."""
     findings = setup.examined()
 
     assert [one for one in findings if one.ok is False] == []
@@ -497,7 +497,7 @@ def test_every_check_passes_on_a_sound_set_up(setup: Setup) -> None:
 def test_the_log_file_is_well_where_the_settings_name_one_and_nobody_s_where_a_terminal_has_the_log(
     setup: Setup,
 ) -> None:
-    """Issue 13, D8: of a daemon in the foreground "log file ok" was said, and there was none."""
+    """Of a daemon in the foreground "log file ok" was said, and there was none."""
     setup.configure("")
     assert "a daemon in a terminal logs there" in by_name(setup.examined())["log file"].detail
 
@@ -506,7 +506,7 @@ def test_the_log_file_is_well_where_the_settings_name_one_and_nobody_s_where_a_t
 
 
 def test_a_foreign_graph_whose_pruner_reads_our_cursor_is_well(setup: Setup) -> None:
-    """Issue "A day with it" 5: "pruner reads X, we write Y", and X is Y."""
+    """Where the pruner reads the file that we write, nothing is wrong."""
     foreign_graph(setup)
     setup.environment(NEO_AI_DAEMON_DIR=str(setup.sandbox.state_dir))
 
@@ -514,7 +514,7 @@ def test_a_foreign_graph_whose_pruner_reads_our_cursor_is_well(setup: Setup) -> 
 
 
 def test_the_command_prints_every_check_and_ends_with_1_if_one_fails(sound_world: SoundWorld) -> None:
-    """CONTRACT `doctor`: lines of check, ok, detail, hint; exit 0 only if none is false."""
+    """`doctor`: lines of check, ok, detail, hint; exit 0 only if none is false."""
     sandbox = sound_world.sandbox
     well = sandbox.lines("doctor")
     assert {tuple(line) for line in well} == {("check", "ok", "detail", "hint")}
@@ -526,7 +526,7 @@ def test_the_command_prints_every_check_and_ends_with_1_if_one_fails(sound_world
 
 
 def test_a_dry_run_beside_the_daemon_is_no_second_one(setup: Setup) -> None:
-    """Issue "A day with it" 5, another daemon: a dry run types nothing."""
+    """Another daemon: a dry run types nothing."""
     beside = setup.sandbox.daemon("--dry-run")
     setup.undo.callback(beside.stop)
 
@@ -534,7 +534,7 @@ def test_a_dry_run_beside_the_daemon_is_no_second_one(setup: Setup) -> None:
 
 
 def test_a_daemon_whose_state_directory_was_deleted_is_no_second_one(setup: Setup) -> None:
-    """Issue 12, D2: it is our own, and running; whoever stopped it as another one would lose what it knows."""
+    """It is our own, and running; whoever stopped it as another one would lose what it knows."""
     elsewhere = setup.directory / "elsewhere.sqlite"
     shutil.copy(setup.sandbox.graph, elsewhere)
     setup.environment(WAKE_BRIDGE_GRAPH_PATH=str(elsewhere))
@@ -546,7 +546,7 @@ def test_a_daemon_whose_state_directory_was_deleted_is_no_second_one(setup: Setu
 
 
 def test_the_doctor_changes_nothing(setup: Setup) -> None:
-    """Issue "A day with it" 5: also where there is no state yet."""
+    """Also where there is no state yet."""
     state = setup.other_state()
     setup.examined()
     assert list(state.iterdir()) == []

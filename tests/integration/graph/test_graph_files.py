@@ -1,4 +1,4 @@
-"""DESIGN §§1, 2, 9: the embedded file, foreign graphs, and files that are no graph."""
+"""The embedded file, foreign graphs, and files that are no graph."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def schema_of(path: Path) -> dict[str, Any]:
 
 
 def test_the_embedded_graph_has_the_real_schema_in_its_newest_form(path: Path, real: Path) -> None:
-    """DESIGN §2: so that the memory core could take the file over; newer than the sample only where it is known to be."""
+    """So that the memory core could take the file over; newer than the sample only where it is known to be."""
     ours, theirs = schema_of(path), schema_of(real)
     newer = {"event_id", "event_payload", "result_envelope", "result_encoding", "result_staged_at"}
     newer |= {"result_acknowledged_at", "result_last_replayed_at"}
@@ -59,7 +59,7 @@ def test_the_embedded_graph_has_the_real_schema_in_its_newest_form(path: Path, r
 
 
 def test_the_embedded_graph_is_marked_private_and_in_wal_mode(path: Path, real: Path) -> None:
-    """DESIGN §1: application_id 0x57414B45 marks it; 0600 in a 0700 directory; schema version graph = 1."""
+    """`application_id` 0x57414B45 marks it; 0600 in a 0700 directory; schema version graph = 1."""
     eye = GraphEye(path)
     assert eye.all("PRAGMA application_id") == [(APPLICATION_ID,)] == [(0x57414B45,)]
     assert eye.all("PRAGMA journal_mode") == [("wal",)]
@@ -73,7 +73,7 @@ def test_the_embedded_graph_is_marked_private_and_in_wal_mode(path: Path, real: 
 
 
 def test_making_it_again_changes_nothing(path: Path) -> None:
-    """CONTRACT, `init`: safe to repeat; never touches a file that is not ours."""
+    """`init`: safe to repeat; never touches a file that is not ours."""
     before = path.read_bytes()
     assert not create_embedded_graph(path, LATER)
     assert path.read_bytes() == before
@@ -102,7 +102,7 @@ def test_of_many_who_make_it_at_once_one_does(tmp_path: Path) -> None:
 
 
 def test_a_foreign_graph_is_not_written_unless_it_is_said(real: Path) -> None:
-    """CONTRACT: a foreign graph needs `--foreign`, else exit 7."""
+    """A foreign graph needs `--foreign`, else exit 7."""
     before = GraphEye(real).tip()
     with pytest.raises(RefusedForSafety) as caught:
         GraphWriter(real)
@@ -112,7 +112,7 @@ def test_a_foreign_graph_is_not_written_unless_it_is_said(real: Path) -> None:
 
 
 def test_writing_a_foreign_graph_never_changes_its_schema(real: Path) -> None:
-    """DESIGN §9: `--foreign`, never DDL; the old log columns get no typed row, and a move its two rows."""
+    """`--foreign`, never DDL; the old log columns get no typed row, and a move its two rows."""
     before = schema_of(real)
     eye = GraphEye(real)
     with GraphWriter(real, allow_foreign=True) as graph:
@@ -126,7 +126,7 @@ def test_writing_a_foreign_graph_never_changes_its_schema(real: Path) -> None:
 
 
 def test_a_graph_without_owner_columns_is_written_without_them(tmp_path: Path) -> None:
-    """DESIGN §2: older files lack `user_id`; the JSON still names the owner."""
+    """Older files lack `user_id`; the JSON still names the owner."""
     old = tmp_path / "old.sqlite"
     with contextlib.closing(sqlite3.connect(old)) as connection:
         connection.executescript(
@@ -143,7 +143,7 @@ def test_a_graph_without_owner_columns_is_written_without_them(tmp_path: Path) -
 
 
 def test_each_file_that_is_no_graph_says_what_it_is(tmp_path: Path) -> None:
-    """Issue, bad input: no graph, a text file as graph, a database without GraphLog: exit 4, each with a hint."""
+    """No graph, a text file as graph, a database without GraphLog: exit 4, each with a hint."""
     text = tmp_path / "notes.txt"
     text.write_text("this is no database, and long enough not to be taken for an empty one\n" * 20)
     other = tmp_path / "other.sqlite"
@@ -164,7 +164,7 @@ def test_each_file_that_is_no_graph_says_what_it_is(tmp_path: Path) -> None:
 def test_a_graph_that_is_locked_is_unavailable_and_nothing_is_half_done(
     graph: GraphWriter, path: Path, eye: GraphEye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue, bad input: a locked graph is exit 4 after the busy time-out, not a traceback."""
+    """A locked graph is exit 4 after the busy time-out, not a traceback."""
     assert graph.is_embedded
     monkeypatch.setattr(graph_file, "BUSY_TIMEOUT", 0.1)
     tip = eye.tip()
@@ -177,7 +177,7 @@ def test_a_graph_that_is_locked_is_unavailable_and_nothing_is_half_done(
 
 
 def test_a_broken_row_is_left_out_and_hides_nothing_else(graph: GraphWriter, path: Path) -> None:
-    """DESIGN §2: broken JSON is guarded with json_valid; one bad row must not take the commands down."""
+    """Broken JSON is guarded with json_valid; one bad row must not take the commands down."""
     send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO Nodes(id, data) VALUES ('broken', '{not json')")
@@ -202,7 +202,7 @@ def test_a_path_with_odd_characters_is_opened_as_it_is(tmp_path: Path) -> None:
 
 
 def test_nodes_of_a_label_are_found_by_one_walk_in_the_order_of_the_file(tmp_path: Path) -> None:
-    """Issue "speed": along the index of ids the walk takes ten times as long, and `status` seconds in a large graph."""
+    """Along the index of ids the walk takes ten times as long, and `status` seconds in a large graph."""
     with MemoryCore.create(tmp_path / "graph.sqlite") as core:
         core.identity("@b")
         core.identity("@a")

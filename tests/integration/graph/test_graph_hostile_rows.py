@@ -101,7 +101,7 @@ def found(graph: GraphFile) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_a_message_that_cannot_be_read_is_set_aside_and_hides_none(graph: GraphWriter, path: Path, name: str) -> None:
-    """Issue 12 C1: `inbox` failed for ever at one such row, while wakes went on telling the agent to read it."""
+    """`inbox` failed for ever at one such row, while wakes went on telling the agent to read it."""
     before = send(graph, Draft("@ada", "@bob", "before"), NOW)
     addressed(path, "MESSAGE:bad", UNREADABLE[name])
     after = send(graph, Draft("@ada", "@bob", "after"), NOW)
@@ -115,7 +115,7 @@ def test_a_message_that_cannot_be_read_is_set_aside_and_hides_none(graph: GraphW
 
 @pytest.mark.parametrize("name", [name for name in UNREADABLE if name != "no sender"])
 def test_an_edge_that_cannot_be_read_sets_its_mail_aside(graph: GraphWriter, path: Path, name: str) -> None:
-    """Issue 12 C1: an edge property `[1]`; the daemon quarantines the same row."""
+    """An edge property `[1]`; the daemon quarantines the same row."""
     good = send(graph, Draft("@ada", "@bob", "good"), NOW)
     addressed(path, "MESSAGE:bad", GOOD, UNREADABLE[name])
 
@@ -126,14 +126,14 @@ def test_an_edge_that_cannot_be_read_sets_its_mail_aside(graph: GraphWriter, pat
 
 @pytest.mark.parametrize("name", READABLE)
 def test_what_is_odd_and_can_be_read_is_mail(graph: GraphWriter, path: Path, name: str) -> None:
-    """DESIGN §2: odd values get their harmless defaults; nothing of them is lost."""
+    """Odd values get their harmless defaults; nothing of them is lost."""
     addressed(path, "MESSAGE:odd", READABLE[name])
     assert found(graph) == (["MESSAGE:odd"], [])
     mark_read(graph, unread_mail_of(graph, "@bob"), NOW)
 
 
 def test_mail_that_is_too_large_is_read_once(graph: GraphWriter, path: Path) -> None:
-    """Issue 12 C2: its node cannot be changed, so an edge of the recipient's own says that it was read, as with a broadcast."""
+    """Its node cannot be changed, so an edge of the recipient's own says that it was read, as with a broadcast."""
     text = "x" * (LARGEST_VALUE + 1)
     addressed(path, "MESSAGE:large", '{"label":"MESSAGE","properties":{"from":"@ada","subject":"s","bodyText":"' + text)
     small = send(graph, Draft("@ada", "@bob", "small"), NOW)
@@ -164,7 +164,7 @@ def test_mail_without_room_for_its_mark_is_read_once(graph: GraphWriter, path: P
 def test_a_change_of_several_that_never_ends_is_undone_and_said(
     graph: GraphWriter, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 12 D4: SQLite has rolled back what it ended; that must not hide what stalled."""
+    """SQLite has rolled back what it ended; that must not hide what stalled."""
     monkeypatch.setattr(graph._budget, "seconds", 0.05)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute(
@@ -275,7 +275,7 @@ def lenient(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_reader_fails_at_whatever_is_stored(
     lenient: Path, node: object, edge: object, person: object, subscription: object, payload: object
 ) -> None:
-    """Issue 12 C1: all readers share one decoder; what it refuses is one row less, for every one of them."""
+    """All readers share one decoder; what it refuses is one row less, for every one of them."""
     messages: list[tuple[object, object]] = [("MESSAGE:x", node), ("@bob", person), ("WAKE_SUB:x", subscription)]
     kinds = ("SENT_TO", "DELIVERED_TO", "SENT_BY", "CAN_REPLY_TO", None)
     entities: list[tuple[str, object]] = [

@@ -1,4 +1,4 @@
-"""DESIGN §2, read state: on the recipient's own edge for a broadcast, else on the message."""
+"""Read state: on the recipient's own edge for a broadcast, else on the message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATER = "2026-11-27T21:54:00.000Z"
 
 
 def test_direct_mail_is_marked_on_the_message(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §2: `MESSAGE.properties.readAt`; nothing else of the node changes, and one row tells it."""
+    """`MESSAGE.properties.readAt`; nothing else of the node changes, and one row tells it."""
     message = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     before, tip = eye.properties(message), eye.tip()
     (mail,) = unread_mail_of(graph, "@bob")
@@ -36,7 +36,7 @@ def test_direct_mail_is_marked_on_the_message(graph: GraphWriter, eye: GraphEye)
 
 
 def test_a_broadcast_is_marked_on_the_recipients_own_edge(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §2: `DELIVERED_TO.properties.readAt` per recipient; the others still have it unread."""
+    """`DELIVERED_TO.properties.readAt` per recipient; the others still have it unread."""
     message = send(graph, Draft("@ada", BROADCAST, "All"), NOW)
     mark_read(graph, unread_mail_of(graph, "@bob"), LATER)
     states = eye.all(
@@ -58,7 +58,7 @@ def test_nobody_finds_mail_that_is_not_theirs(graph: GraphWriter) -> None:
 
 
 def test_an_old_broadcast_without_recorded_recipients_is_everybodys_but_its_senders(graph: GraphWriter) -> None:
-    """DESIGN §2: SENT_TO → AGENT:* without any DELIVERED_TO; own broadcasts never."""
+    """SENT_TO → AGENT:* without any DELIVERED_TO; own broadcasts never."""
     for other in ("@bob", "@cyd"):
         put_identity(graph, other, NOW, human=True)
     message = send(graph, Draft("@ada", BROADCAST, "All"), NOW)

@@ -1,4 +1,4 @@
-"""DESIGN §2: nodes and edges have the real services' shapes and commit order, judged against a file they wrote."""
+"""Nodes and edges have the real services' shapes and commit order, judged against a file they wrote."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATER = "2026-11-27T21:54:00.000Z"
 
 
 def test_an_identity_has_the_real_shape(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
-    """DESIGN §2: AgentIdentity with label and properties as the real roster, owner null."""
+    """AgentIdentity with label and properties as the real roster, owner null."""
     theirs = GraphEye(real)
     assert eye.properties("@tobi").keys() == theirs.properties("@tobiu").keys()
     assert (
@@ -42,7 +42,7 @@ def test_an_identity_has_the_real_shape(graph: GraphWriter, eye: GraphEye, real:
 
 
 def test_a_message_has_exactly_the_real_keys(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
-    """DESIGN §2: MESSAGE, SENT_BY, SENT_TO, reply and tag edges, field by field."""
+    """MESSAGE, SENT_BY, SENT_TO, reply and tag edges, field by field."""
     first = send(graph, Draft("@ada", "@bob", "Review", "Please.", tags=("concept:wake-substrate", "a2a", "a2a")), NOW)
     answer = send(graph, Draft("@bob", "@ada", "Re: Review", "On it.", Priority.HIGH, reply_to=first), LATER)
     theirs = GraphEye(real)
@@ -88,7 +88,7 @@ def test_an_answer_to_an_answer_stays_in_the_thread(graph: GraphWriter, eye: Gra
 
 
 def test_a_send_commits_in_the_real_order_each_step_for_itself(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
-    """DESIGN §2: one send is 4–12 transactions; the log shows the order that the real services leave."""
+    """One send is 4–12 transactions; the log shows the order that the real services leave."""
     first = send(graph, Draft("@ada", "@bob", "Review"), NOW)
     tip = eye.tip()
     send(graph, Draft("@bob", "@ada", "Re", tags=("wake-substrate", "a2a"), reply_to=first), NOW)
@@ -111,7 +111,7 @@ def test_a_send_commits_in_the_real_order_each_step_for_itself(graph: GraphWrite
 
 
 def test_a_broadcast_is_delivered_to_every_agent_but_its_sender(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
-    """DESIGN §2: DELIVERED_TO edges after SENT_TO, for accountType agent; people receive none."""
+    """DELIVERED_TO edges after SENT_TO, for accountType agent; people receive none."""
     tip = eye.tip()
     message = send(graph, Draft("@ada", BROADCAST, "All hands"), NOW)
     assert eye.log(tip) == ["MESSAGE", "SENT_BY", "SENT_TO", "DELIVERED_TO", "DELIVERED_TO"]
@@ -124,7 +124,7 @@ def test_a_broadcast_is_delivered_to_every_agent_but_its_sender(graph: GraphWrit
 
 
 def test_what_is_said_about_the_wake_stands_on_the_message(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §7: MESSAGE.properties.wakePolicy; `wakeSuppressed` is silent; a window of its own."""
+    """MESSAGE.properties.wakePolicy; `wakeSuppressed` is silent; a window of its own."""
     loud = send(graph, Draft("@ada", "@bob", "x", policy=WakePolicy.IMMEDIATE, window=0), NOW)
     quiet = send(graph, Draft("@ada", "@bob", "x", suppress_wake=True), NOW)
     assert (eye.properties(loud)["wakePolicy"], eye.properties(loud)["wakeWindow"]) == ("immediate", 0)
@@ -154,7 +154,7 @@ def test_any_text_can_be_sent_and_is_stored_as_the_real_services_store_it(graph:
 
 
 def test_linking_the_same_pair_again_reinforces_the_edge(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §2 and the real linkNodes: no second edge, a heavier one, one more row in the log, at most 5."""
+    """And the real linkNodes: no second edge, a heavier one, one more row in the log, at most 5."""
     first = grant(graph, "CAN_REPLY_TO", "@ada", "@bob")
     assert eye.edge("CAN_REPLY_TO", "@ada")["properties"] == {"weight": 1, "userId": "bob"}
     tip = eye.tip()
@@ -167,7 +167,7 @@ def test_linking_the_same_pair_again_reinforces_the_edge(graph: GraphWriter, eye
 
 
 def test_a_right_runs_from_grantee_to_granter_in_the_real_shape(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
-    """DESIGN §2: grantee → granter, owned by the granter, without a time."""
+    """Grantee → granter, owned by the granter, without a time."""
     grant(graph, "CAN_READ_INBOX_OF", "@ada", "@bob")
     ours, theirs = eye.edge("CAN_READ_INBOX_OF", "@ada"), GraphEye(real).edge("CAN_READ_INBOX_OF", "@neo-opus-ada")
     assert list(ours) == list(theirs)

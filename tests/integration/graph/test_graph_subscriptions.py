@@ -1,4 +1,4 @@
-"""DESIGN §2: WAKE_SUBSCRIPTION nodes as the graph commands write them."""
+"""WAKE_SUBSCRIPTION nodes as the graph commands write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATER = "2026-11-27T21:54:00.000Z"
 
 
 def test_a_subscription_has_the_real_shape(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
-    """CONTRACT: `--tmux P` is bridge-daemon with adapter, tmuxSession and coalesceWindow; DESIGN §2: the rest."""
+    """`--tmux P` is bridge-daemon with adapter, tmuxSession and coalesceWindow; the rest."""
     wish = Wish(Trigger.SENT_TO_ME, "bridge-daemon", "tmux", pane="agents:1.0", window=5)
     done = subscribe(graph, "@ada", wish, NOW)
     ours = eye.properties(done.subscription_id)
@@ -63,7 +63,7 @@ def test_there_are_never_two_active_subscriptions_alike(graph: GraphWriter, eye:
 
 
 def test_an_update_changes_what_was_named_and_keeps_the_rest(graph: GraphWriter, eye: GraphEye) -> None:
-    """CONTRACT, `update`: same flags; a blank entry empties a filter; `--recover` makes it active again."""
+    """`update`: same flags; a blank entry empties a filter; `--recover` makes it active again."""
     wish = Wish(Trigger.SENT_TO_ME, "bridge-daemon", "tmux", pane="a", tags=("x",), priority="high")
     done = subscribe(graph, "@ada", wish, NOW)
     update(graph, done.subscription_id, Wish(window=0, tags=("",), policy=WakePolicy.NEXT_TURN), LATER)
@@ -79,7 +79,7 @@ def test_an_update_changes_what_was_named_and_keeps_the_rest(graph: GraphWriter,
 
 
 def test_a_new_pane_wins_over_an_old_instance_address(real: Path) -> None:
-    """DESIGN §6.1: the instance address comes before the session, so `--tmux` must take it away."""
+    """The instance address comes before the session, so `--tmux` must take it away."""
     route = "WAKE_SUB:4f7ac9bc-7c98-4378-a329-c4ab112fd911"
     with GraphWriter(real, allow_foreign=True) as graph:
         update(graph, route, Wish(pane="other"), LATER)
@@ -88,7 +88,7 @@ def test_a_new_pane_wins_over_an_old_instance_address(real: Path) -> None:
 
 
 def test_unsubscribing_removes_edge_then_node_as_the_real_service_does(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §2: status removed = node deleted; both deletions leave their rows."""
+    """Status removed = node deleted; both deletions leave their rows."""
     done = subscribe(graph, "@ada", Wish(Trigger.SENT_TO_ME, "none"), NOW)
     tip = eye.tip()
     unsubscribe(graph, done.subscription_id)

@@ -1,4 +1,4 @@
-"""DESIGN §2: tasks move by right, guarded, with the rows that the real services write."""
+"""Tasks move by right, guarded, with the rows that the real services write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATER = "2026-11-27T21:54:00.000Z"
 def test_a_task_begins_submitted_with_its_assignee_and_the_real_keys(
     graph: GraphWriter, eye: GraphEye, real: Path
 ) -> None:
-    """DESIGN §2: `properties.task`; where typed rows exist, the mark without which an assignee is not trusted."""
+    """`properties.task`; where typed rows exist, the mark without which an assignee is not trusted."""
     task = send(graph, Draft("@ada", "@bob", "Fix", is_task=True), NOW)
     open_task = send(graph, Draft("@ada", BROADCAST, "Anyone", is_task=True), NOW)
     assert eye.properties(task)["task"] == {"state": "Submitted", "assignee": "@bob"}
@@ -38,7 +38,7 @@ def test_a_task_begins_submitted_with_its_assignee_and_the_real_keys(
 
 
 def test_a_move_writes_the_guarded_row_the_typed_row_and_the_rewrite(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §2: the typed row is part of the move's transaction; its payload is exact."""
+    """The typed row is part of the move's transaction; its payload is exact."""
     task = send(graph, Draft("@ada", "@bob", "Fix", is_task=True), NOW)
     tip = eye.tip()
     move = move_task(graph, task, "Working", "@bob", LATER)
@@ -79,7 +79,7 @@ def test_a_move_writes_the_guarded_row_the_typed_row_and_the_rewrite(graph: Grap
 def test_only_who_has_the_right_makes_a_move(
     graph: GraphWriter, eye: GraphEye, path_to: list[tuple[str, str]], state: str, actor: str, allowed: bool
 ) -> None:
-    """DESIGN §2: the originator cancels a Submitted task and answers InputRequired; the assignee makes the others."""
+    """The originator cancels a Submitted task and answers InputRequired; the assignee makes the others."""
     task = send(graph, Draft("@ada", "@bob", "Fix", is_task=True), NOW)
     for before, by in path_to:
         move_task(graph, task, before, by, NOW)
@@ -96,7 +96,7 @@ def test_only_who_has_the_right_makes_a_move(
 
 
 def test_an_open_task_belongs_to_the_first_who_takes_it(graph: GraphWriter, eye: GraphEye) -> None:
-    """DESIGN §2: a broadcast task can be claimed by any of its recipients, once."""
+    """A broadcast task can be claimed by any of its recipients, once."""
     task = send(graph, Draft("@ada", BROADCAST, "Anyone", is_task=True), NOW)
     for stranger in ("@ada", "@tobi"):
         with pytest.raises(OperationFailed):
@@ -128,7 +128,7 @@ def test_a_move_that_somebody_made_meanwhile_is_not_made_twice(graph: GraphWrite
 
 
 def test_a_message_that_is_no_task_cannot_be_moved(graph: GraphWriter) -> None:
-    """CONTRACT: not found is 8."""
+    """Not found is 8."""
     message = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     for wrong in (message, "MESSAGE:none", "@ada"):
         with pytest.raises(NotFound):

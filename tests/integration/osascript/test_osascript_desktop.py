@@ -28,7 +28,7 @@ def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wake_reaches_the_application_once_and_leaves_the_desktop_as_it_was(desk: Any) -> None:
-    """Issue "osascript": previous application and clipboard restored; Return after the text was read back."""
+    """Previous application and clipboard restored; Return after the text was read back."""
     outcome = asyncio.run(desk.deliver())
 
     state = desk.desktop.read()
@@ -56,7 +56,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("script", "nth"), MOMENTS, ids=[f"{script}-{nth}" for script, nth in MOMENTS])
 def test_focus_stolen_right_before_any_step_means_no_key_for_the_thief(desk: Any, script: str, nth: int) -> None:
-    """Issue "osascript": for every step no key after it, clipboard and front restored, the right outcome."""
+    """For every step no key after it, clipboard and front restored, the right outcome."""
     desk.desktop.open_app(2, "Chrome", "com.example.chrome")
     desk.desktop.change_app(2, value="a form half filled in")
     desk.desktop.strike(script, nth, front=2)
@@ -85,7 +85,7 @@ def test_focus_stolen_right_before_any_step_means_no_key_for_the_thief(desk: Any
 @pytest.mark.parametrize("script", ["app_look", "clipboard_kind", "app_front", "app_key"])
 @pytest.mark.parametrize("code", [-1743, -25211, -1712, -1728, -600])
 def test_an_error_before_any_key_types_nothing_and_names_the_remedy(desk: Any, script: str, code: int) -> None:
-    """Issue "osascript": which permission or name to fix."""
+    """Which permission or name to fix."""
     desk.desktop.strike(script, 1, error=[code, "System Events got an error"])
 
     outcome = asyncio.run(desk.deliver())
@@ -98,7 +98,7 @@ def test_an_error_before_any_key_types_nothing_and_names_the_remedy(desk: Any, s
 
 
 def test_a_script_that_hangs_is_killed_and_the_clipboard_put_back(desk: Any) -> None:
-    """Issue "osascript": a time-out outside; the process group is killed."""
+    """A time-out outside; the process group is killed."""
     desk.desktop.strike("app_key", 2, hang=30)
 
     outcome = asyncio.run(asyncio.wait_for(desk.deliver(), 20))
@@ -121,7 +121,7 @@ def test_a_script_that_hangs_is_killed_and_the_clipboard_put_back(desk: Any) -> 
     ids=["draft", "dialog", "unreadable", "no composer", "person active", "an image on the clipboard"],
 )
 def test_an_unsafe_moment_is_refused_without_a_key(desk: Any, app: Any, desktop: Any, reason: HoldReason) -> None:
-    """Issue "osascript": non-empty is userTyping, unreadable unknown, a dialog waiting, an active user typing."""
+    """Non-empty is userTyping, unreadable unknown, a dialog waiting, an active user typing."""
     desk.desktop.change_app(desk.pid, **app)
     desk.desktop.change(**desktop)
     before = desk.desktop.read()
@@ -145,7 +145,7 @@ def test_a_placeholder_is_no_draft(desk: Any) -> None:
 
 
 def test_a_draft_begun_between_look_and_paste_stays_byte_identical(desk: Any) -> None:
-    """The draft rule (DESIGN §11): the check and the key are one script."""
+    """The draft rule: the check and the key are one script."""
     desk.desktop.strike("app_key", 1, app=(desk.pid, {"value": "I was just ab"}))
 
     outcome = asyncio.run(desk.deliver())
@@ -156,7 +156,7 @@ def test_a_draft_begun_between_look_and_paste_stays_byte_identical(desk: Any) ->
 
 
 def test_a_draft_begun_behind_our_text_is_never_submitted(desk: Any) -> None:
-    """The draft rule (DESIGN §11): staged, unsubmitted, reported."""
+    """The draft rule: staged, unsubmitted, reported."""
     desk.desktop.strike("app_key", 2, app=(desk.pid, {"value": f"{desk.text} wait"}))
 
     outcome = asyncio.run(desk.deliver())
@@ -179,7 +179,7 @@ def test_a_return_that_does_nothing_is_reported_and_not_pressed_again(desk: Any)
 
 
 def test_a_staged_text_found_standing_is_submitted_and_one_that_is_gone_is_unknown(desk: Any) -> None:
-    """DESIGN §3: resumed from the journal; never typed a second time."""
+    """Resumed from the journal; never typed a second time."""
     gone = asyncio.run(desk.deliver(Progress.STAGED))
     desk.desktop.change_app(desk.pid, value=f"{desk.text}\n")
     standing = asyncio.run(desk.deliver(Progress.STAGED))
@@ -190,7 +190,7 @@ def test_a_staged_text_found_standing_is_submitted_and_one_that_is_gone_is_unkno
 
 
 def test_no_script_ever_contains_text_from_the_graph(desk: Any) -> None:
-    """Issue "osascript": text only as an argument or through a pipe; what runs are the bundled files, unchanged."""
+    """Text only as an argument or through a pipe; what runs are the bundled files, unchanged."""
     asyncio.run(desk.deliver())
 
     calls = [call for call in desk.desktop.read()["calls"] if call["script"] not in {"pbcopy", "pbpaste", "ps"}]
@@ -202,7 +202,7 @@ def test_no_script_ever_contains_text_from_the_graph(desk: Any) -> None:
 
 
 def test_presence_is_read_at_most_every_five_seconds(desk: Any) -> None:
-    """Issue "osascript": accessibility reads at least 5 s apart."""
+    """Accessibility reads at least 5 s apart."""
     for _ in range(3):
         asyncio.run(_observed(desk))
 
@@ -210,7 +210,7 @@ def test_presence_is_read_at_most_every_five_seconds(desk: Any) -> None:
 
 
 def test_two_instances_are_told_apart_by_their_data_directory_or_refused(desk: Any) -> None:
-    """Issue "osascript": upstream's `userDataDir` honoured; several is a hold, never a guess."""
+    """Upstream's `userDataDir` honoured; several is a hold, never a guess."""
     desk.desktop.open_app(2, "Claude", "com.example.claude")
     named = Address(Identity("@agent"), details=(("appName", "Claude"), ("userDataDir", "600")))
 
@@ -224,7 +224,7 @@ def test_two_instances_are_told_apart_by_their_data_directory_or_refused(desk: A
 
 
 def test_the_tab_key_of_a_subscription_is_pressed_before_the_tab_is_looked_at(desk: Any) -> None:
-    """Issue "osascript": upstream's `tabShortcut` honoured."""
+    """Upstream's `tabShortcut` honoured."""
     desk.address = Address(Identity("@agent"), details=(("appName", "Claude"), ("tabShortcut", "3")))
 
     outcome = asyncio.run(desk.deliver())
@@ -238,7 +238,7 @@ def test_the_tab_key_of_a_subscription_is_pressed_before_the_tab_is_looked_at(de
 
 
 def test_where_there_is_no_osascript_the_adapter_says_so_plainly() -> None:
-    """Issue "osascript": on other systems unavailable, with a plain reason."""
+    """On other systems unavailable, with a plain reason."""
     context = AdapterContext(
         timeout=5, typing_quiet=10, screens_directory="", environment={"PATH": "/nonexistent"}, clock=SteadyClock()
     )
@@ -261,7 +261,7 @@ def test_where_there_is_no_osascript_the_adapter_says_so_plainly() -> None:
     ],
 )
 def test_doctor_tells_which_permission_is_missing(desk: Any, script: str, code: int, name: str, word: str) -> None:
-    """Issue "osascript": `doctor` checks them."""
+    """`doctor` checks them."""
     sound = {check[0]: check[1] for check in asyncio.run(desk.adapter.probe())}
     desk.desktop.strike(script, 1, error=[code, "not allowed"])
 

@@ -1,4 +1,4 @@
-"""Every tmux call is bounded, and what is left of it is killed with its group (DESIGN §6)."""
+"""Every tmux call is bounded, and what is left of it is killed with its group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stub(directory: Path, script: str) -> str:
 
 
 def test_a_hanging_tmux_is_killed_with_everything_it_started(tmp_path: Path) -> None:
-    """DESIGN §6: every external call is bounded by `adapter_timeout`."""
+    """Every external call is bounded by `adapter_timeout`."""
     path = stub(tmp_path, f"sleep 300 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/self; wait")
     server = TmuxServer("/nowhere", 1.0, {"PATH": path})
 
@@ -60,7 +60,7 @@ def _is_alive(pid: int) -> bool:
 
 @pytest.mark.parametrize("becomes", ["", "exit 1", "#!/nowhere/sh"], ids=["gone", "too old", "broken"])
 def test_a_tmux_that_serves_no_longer_is_looked_for_on_path_again(tmp_path: Path, becomes: str) -> None:
-    """DESIGN §6: tmux is the one on PATH, also after an upgrade under a running daemon: its server is of the new one then."""
+    """Tmux is the one on PATH, also after an upgrade under a running daemon: its server is of the new one then."""
     path = stub(tmp_path, "echo former")
     program, first = tmp_path / "bin" / "tmux", tmp_path / "first"
     first.mkdir()
@@ -80,7 +80,7 @@ def test_a_tmux_that_serves_no_longer_is_looked_for_on_path_again(tmp_path: Path
 
 
 def test_a_tmux_that_cannot_be_started_is_told_like_any_other_refusal(tmp_path: Path) -> None:
-    """STYLE: what failed, where; a broken program is no fault of ours."""
+    """What failed, where; a broken program is no fault of ours."""
     path = stub(tmp_path, "")
     (tmp_path / "bin" / "tmux").write_text("#!/nowhere/sh\n")
 
@@ -91,7 +91,7 @@ def test_a_tmux_that_cannot_be_started_is_told_like_any_other_refusal(tmp_path: 
 
 
 def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:
-    """CONTRACT `run`: a clean stop within five seconds, whatever tmux is doing."""
+    """`run`: a clean stop within five seconds, whatever tmux is doing."""
     path = stub(tmp_path, f"echo $$ > {tmp_path}/self; exec sleep 300")
     server = TmuxServer("/nowhere", 60.0, {"PATH": path})
 
@@ -114,7 +114,7 @@ def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:
 
 
 def test_a_server_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
-    """DESIGN §6: every call is bounded, and by itself."""
+    """Every call is bounded, and by itself."""
     slow = TmuxServer("/nowhere", 2.0, {"PATH": stub(tmp_path, "exec sleep 300")})
     quick = TmuxServer("/nowhere", 2.0, {"PATH": "/nonexistent:/usr/bin:/bin"})
 
@@ -133,7 +133,7 @@ def test_a_server_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
 
 
 def test_a_missing_tmux_is_an_answer_not_an_exception() -> None:
-    """DESIGN §8: outcomes are values."""
+    """Outcomes are values."""
     answer = asyncio.run(TmuxServer("/nowhere", 1.0, {"PATH": "/nonexistent"}).ask(["list-panes"]))
 
     assert answer.returncode == NOT_FOUND
@@ -141,7 +141,7 @@ def test_a_missing_tmux_is_an_answer_not_an_exception() -> None:
 
 
 def test_the_socket_is_the_one_named_whatever_the_environment_says(scene: Scene) -> None:
-    """DESIGN §6.1: `$TMUX` of the process that started us is another server."""
+    """`$TMUX` of the process that started us is another server."""
     agent = scene.resident()
     server = TmuxServer(str(scene.tmux.socket_path), 5.0, {**os.environ, "TMUX": "/other,1,0", "TMUX_PANE": "%77"})
 
@@ -151,7 +151,7 @@ def test_the_socket_is_the_one_named_whatever_the_environment_says(scene: Scene)
 
 
 def test_a_server_that_hangs_is_unreachable_and_nothing_is_typed(scene: Scene) -> None:
-    """DESIGN §6: a time-out before the first key leaves everything as it was."""
+    """A time-out before the first key leaves everything as it was."""
     agent = scene.resident()
     place = scene.place(agent.id)
     path = stub(scene.directory, "sleep 60")
@@ -167,7 +167,7 @@ def test_a_server_that_hangs_is_unreachable_and_nothing_is_typed(scene: Scene) -
 
 @pytest.mark.parametrize("step", [Step.INTENT_STAGE, Step.INTENT_SUBMIT])
 def test_a_server_that_hangs_in_the_middle_leaves_the_attempt_open(scene: Scene, step: Step) -> None:
-    """DESIGN §6: a time-out after `intent_submit` is `unknown`; after a paste it is looked at again."""
+    """A time-out after `intent_submit` is `unknown`; after a paste it is looked at again."""
     agent = scene.resident()
     real = os.environ["PATH"]
     hang = scene.directory / "hang"
@@ -187,7 +187,7 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_attempt_open(scene: Scene,
 
 
 def test_an_attempt_that_met_a_hanging_server_is_finished_later(scene: Scene) -> None:
-    """DESIGN §3: what may have been pasted is looked for, and submitted where it stands."""
+    """What may have been pasted is looked for, and submitted where it stands."""
     agent = scene.resident()
     wake = scene.wake()
     agent.fake.shows("draft", wake.text)
@@ -199,7 +199,7 @@ def test_an_attempt_that_met_a_hanging_server_is_finished_later(scene: Scene) ->
 
 
 def test_what_tmux_complains_of_is_told(scene: Scene) -> None:
-    """DESIGN §6: exit status and stderr are read; "exited with 1" alone helps nobody."""
+    """Exit status and stderr are read; "exited with 1" alone helps nobody."""
     agent = scene.resident()
     real = os.environ["PATH"]
     path = stub(
@@ -218,7 +218,7 @@ def test_what_tmux_complains_of_is_told(scene: Scene) -> None:
 
 
 def test_a_server_newer_than_its_client_is_named_as_such(scene: Scene) -> None:
-    """CONTRACT `doctor`: such a server lives on, and only hangs up; which is no end of it."""
+    """`doctor`: such a server lives on, and only hangs up; which is no end of it."""
     path = stub(
         scene.directory, 'case "$1" in -V) echo "tmux 3.3a";; *) echo "server exited unexpectedly" >&2; exit 1;; esac'
     )
@@ -237,7 +237,7 @@ def test_a_server_newer_than_its_client_is_named_as_such(scene: Scene) -> None:
 
 
 def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:
-    """DESIGN §6.4: the verdict is printed; exit 0 proves nothing."""
+    """The verdict is printed; exit 0 proves nothing."""
     agent = scene.resident()
     server = TmuxServer(str(scene.tmux.socket_path), 5.0, os.environ)
 
@@ -254,7 +254,7 @@ def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:
 
 
 def test_a_guard_for_a_pane_that_is_gone_never_holds(scene: Scene) -> None:
-    """DESIGN §6.4: tmux evaluates a condition for a missing target all the same, without a pane."""
+    """Tmux evaluates a condition for a missing target all the same, without a pane."""
     agent, gone = scene.resident(), scene.resident("gone")
     server = TmuxServer(str(scene.tmux.socket_path), 5.0, os.environ)
     scene.tmux.run("kill-pane", "-t", gone.id)
@@ -268,7 +268,7 @@ def test_a_guard_for_a_pane_that_is_gone_never_holds(scene: Scene) -> None:
 
 
 def test_a_lock_is_one_file_for_every_spelling_of_the_socket(tmp_path: Path) -> None:
-    """DESIGN §6: one writer per pane, across all processes of the user."""
+    """One writer per pane, across all processes of the user."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     first, second = str(tmp_path / "real/s"), str(tmp_path / "link/s")
@@ -283,7 +283,7 @@ def test_a_lock_is_one_file_for_every_spelling_of_the_socket(tmp_path: Path) -> 
 
 
 def test_without_a_lock_nothing_goes_on(tmp_path: Path) -> None:
-    """DESIGN §6: on failure to lock nothing is sent."""
+    """On failure to lock nothing is sent."""
     taken = lock_path(str(tmp_path / "s"), 1, "%1")
     taken.symlink_to(tmp_path / "elsewhere")
 
@@ -295,7 +295,7 @@ def test_without_a_lock_nothing_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_lock_left_by_a_killed_process_is_free(tmp_path: Path) -> None:
-    """DESIGN §6: the kernel gives up a dead holder's lock; its file is only a name."""
+    """The kernel gives up a dead holder's lock; its file is only a name."""
     path = lock_path(str(tmp_path / "s"), 1, "%1")
     path.touch()
 

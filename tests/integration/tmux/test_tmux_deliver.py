@@ -1,4 +1,4 @@
-"""One attempt: compare and paste, see it land, submit once, prove it (DESIGN §6)."""
+"""One attempt: compare and paste, see it land, submit once, prove it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 
 
 def test_a_wake_is_pasted_in_one_frame_and_submitted_once(scene: Scene) -> None:
-    """DESIGN §6: one framed paste, one Enter, and a proof; the agent gets the text byte for byte."""
+    """One framed paste, one Enter, and a proof; the agent gets the text byte for byte."""
     agent = scene.resident()
     wake = scene.wake()
 
@@ -32,7 +32,7 @@ def test_a_wake_is_pasted_in_one_frame_and_submitted_once(scene: Scene) -> None:
 
 
 def test_each_step_is_written_down_before_the_key_it_stands_for(scene: Scene) -> None:
-    """DESIGN §8: `await journal(step, evidence)` returns after it is on disk; only then the key is sent."""
+    """`await journal(step, evidence)` returns after it is on disk; only then the key is sent."""
     agent = scene.resident()
     seen: dict[Step, bytes] = {}
 
@@ -51,7 +51,7 @@ def test_each_step_is_written_down_before_the_key_it_stands_for(scene: Scene) ->
 
 
 def test_no_other_pane_gets_a_byte(scene: Scene) -> None:
-    """DESIGN §6: the paste and Enter name their pane; tmux sends a key without one to whichever is current."""
+    """The paste and Enter name their pane; tmux sends a key without one to whichever is current."""
     agent = scene.resident("first", session="bill")
     twin = scene.resident("twin", session="bill")
     last = scene.resident("last", session="bill-2")
@@ -67,7 +67,7 @@ def test_no_other_pane_gets_a_byte(scene: Scene) -> None:
 
 @pytest.mark.parametrize("failing", [Step.PROBED, Step.INTENT_STAGE])
 def test_a_journal_that_fails_before_the_paste_leaves_the_pane_untouched(scene: Scene, failing: Step) -> None:
-    """DESIGN §8: if the journal raises, no further key is sent."""
+    """If the journal raises, no further key is sent."""
     agent = scene.resident()
 
     def fails() -> None:
@@ -83,7 +83,7 @@ def test_a_journal_that_fails_before_the_paste_leaves_the_pane_untouched(scene: 
 
 @pytest.mark.parametrize("failing", [Step.STAGED, Step.INTENT_SUBMIT])
 def test_a_journal_that_fails_before_enter_leaves_the_text_unsent(scene: Scene, failing: Step) -> None:
-    """DESIGN §8: if the journal raises, no further key is sent."""
+    """If the journal raises, no further key is sent."""
     agent = scene.resident()
 
     def fails() -> None:
@@ -159,7 +159,7 @@ def test_an_enter_that_does_nothing_is_reported_and_left_alone(scene: Scene) -> 
 
 
 def test_a_slow_paste_is_waited_for(scene: Scene) -> None:
-    """DESIGN §6.5: Enter comes the profile's gap after the text was seen to land, not after it was sent."""
+    """Enter comes the profile's gap after the text was seen to land, not after it was sent."""
     agent = scene.resident("fake", "--paste-delay", "1000")
     wake = scene.wake()
 
@@ -170,7 +170,7 @@ def test_a_slow_paste_is_waited_for(scene: Scene) -> None:
 
 
 def test_enter_keeps_the_harnesss_distance_from_the_paste(scene: Scene) -> None:
-    """DESIGN §6.5: wait the profile's gap; an Enter that comes too early becomes a line break of the paste."""
+    """Wait the profile's gap; an Enter that comes too early becomes a line break of the paste."""
     agent = scene.resident()
 
     scene.deliver(agent.id, scene.wake())
@@ -179,7 +179,7 @@ def test_enter_keeps_the_harnesss_distance_from_the_paste(scene: Scene) -> None:
 
 
 def test_a_dialog_after_the_paste_gets_no_enter(scene: Scene) -> None:
-    """DESIGN §6.5: a composer that vanished means that a dialog came up, and Enter would approve it."""
+    """A composer that vanished means that a dialog came up, and Enter would approve it."""
     agent = scene.resident("fake", "--dialog-after-paste")
 
     outcome = scene.deliver(agent.id, scene.wake())
@@ -191,7 +191,7 @@ def test_a_dialog_after_the_paste_gets_no_enter(scene: Scene) -> None:
 
 
 def test_a_folded_paste_is_known_by_its_chip(scene: Scene) -> None:
-    """DESIGN §6.6: where the harness folds pastes, its chip stands for the mark."""
+    """Where the harness folds pastes, its chip stands for the mark."""
     agent = scene.resident("fake", "--chip-lines", "3")
     wake = scene.wake()
 
@@ -203,7 +203,7 @@ def test_a_folded_paste_is_known_by_its_chip(scene: Scene) -> None:
 
 @pytest.mark.parametrize("width", [200, 40, 24])
 def test_a_text_that_wraps_is_recognised(scene: Scene, width: int) -> None:
-    """DESIGN §6.5: our mark is found however the harness wraps it."""
+    """Our mark is found however the harness wraps it."""
     agent = scene.resident(width=width, height=30)
     wake = scene.wake()
 
@@ -214,7 +214,7 @@ def test_a_text_that_wraps_is_recognised(scene: Scene, width: int) -> None:
 
 
 def test_a_pane_behind_a_zoomed_one_is_woken_all_the_same(scene: Scene) -> None:
-    """DESIGN §6: a pane is addressed by its id, seen or not."""
+    """A pane is addressed by its id, seen or not."""
     agent = scene.resident()
     scene.tmux.run("split-window", "-t", agent.id, "cat", ";", "resize-pane", "-Z")
 
@@ -225,7 +225,7 @@ def test_a_pane_behind_a_zoomed_one_is_woken_all_the_same(scene: Scene) -> None:
 
 
 def test_an_attached_client_that_is_quiet_hinders_nothing(scene: Scene) -> None:
-    """DESIGN §6.4: `session_activity` unchanged since the first look is as good as no client."""
+    """`session_activity` unchanged since the first look is as good as no client."""
     agent = scene.resident()
     scene.watcher(agent.id)
 
@@ -236,7 +236,7 @@ def test_an_attached_client_that_is_quiet_hinders_nothing(scene: Scene) -> None:
 
 
 def test_only_one_writer_at_a_time_has_a_pane(scene: Scene) -> None:
-    """DESIGN §6: one writer per pane; without the lock nothing is sent."""
+    """One writer per pane; without the lock nothing is sent."""
     agent = scene.resident()
     place = scene.place(agent.id)
     assert place.fence is not None
@@ -251,7 +251,7 @@ def test_only_one_writer_at_a_time_has_a_pane(scene: Scene) -> None:
 
 @pytest.mark.parametrize("text", ["{mark} \x1b[201~\r", "no mark at all", "tab\t{mark}"])
 def test_a_text_that_could_press_a_key_is_never_pasted(scene: Scene, text: str) -> None:
-    """DESIGN §4: C0 and ESC are removed before; if one ever came this far it would go no further."""
+    """C0 and ESC are removed before; if one ever came this far it would go no further."""
     agent = scene.resident()
 
     outcome = scene.deliver(agent.id, scene.wake(text))
@@ -262,7 +262,7 @@ def test_a_text_that_could_press_a_key_is_never_pasted(scene: Scene, text: str) 
 
 
 def test_a_text_of_format_and_shell_signs_is_only_text(scene: Scene) -> None:
-    """DESIGN §6: the text goes through stdin into a buffer; no shell and no format ever sees it."""
+    """The text goes through stdin into a buffer; no shell and no format ever sees it."""
     agent = scene.resident()
     wake = scene.wake("[WAKE] #{pid} #(touch x) $(touch x) `touch x` ; ' \" \\ %1 -t -- ~ {mark}")
 
@@ -273,7 +273,7 @@ def test_a_text_of_format_and_shell_signs_is_only_text(scene: Scene) -> None:
 
 
 def test_a_crash_after_the_paste_gets_no_enter(scene: Scene) -> None:
-    """DESIGN §6.2: an agent that ended left its terminal to a shell, where Enter would run the text."""
+    """An agent that ended left its terminal to a shell, where Enter would run the text."""
     agent = scene.resident(shell=True)
     scene.journal.on[Step.STAGED] = lambda: agent.fake.shows("crash")
 

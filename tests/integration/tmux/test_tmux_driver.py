@@ -1,4 +1,4 @@
-"""The fence where the key is: only the daemon whose entry stands in the pane's option pastes and presses (DESIGN §6.4)."""
+"""The fence where the key is: only the daemon whose entry stands in the pane's option pastes and presses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_living_daemon(graph: str) -> Iterator[Driver]:
 def test_a_wake_leaves_the_daemons_entry_in_the_pane_and_costs_no_call_more(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 12, C3: set by compare-and-set inside tmux, in the very call that pastes."""
+    """Set by compare-and-set inside tmux, in the very call that pastes."""
     drives(scene)
     agent = scene.resident()
     pastes: list[Sequence[Sequence[str]]] = []
@@ -76,7 +76,7 @@ def test_a_wake_leaves_the_daemons_entry_in_the_pane_and_costs_no_call_more(
 
 
 def test_a_pane_that_a_living_daemon_drives_for_the_same_graph_gets_no_byte(scene: Scene) -> None:
-    """Issue 12, C3: whoever does not own the pane can neither paste nor press, though every lock was lost."""
+    """Whoever does not own the pane can neither paste nor press, though every lock was lost."""
     drives(scene)
     agent = scene.resident()
     with a_living_daemon(GRAPH) as other:
@@ -92,7 +92,7 @@ def test_a_pane_that_a_living_daemon_drives_for_the_same_graph_gets_no_byte(scen
 
 
 def test_a_dead_daemons_entry_gives_way_also_where_its_text_stands_staged(scene: Scene) -> None:
-    """Issue 12, C3: after SIGKILL the next run submits what the last one pasted; a pid that somebody else has is dead."""
+    """After SIGKILL the next run submits what the last one pasted; a pid that somebody else has is dead."""
     drives(scene)
     agent = scene.resident()
     wake = scene.wake()
@@ -112,7 +112,7 @@ def test_a_dead_daemons_entry_gives_way_also_where_its_text_stands_staged(scene:
 
 
 def test_daemons_for_two_graphs_take_turns_in_one_pane(scene: Scene) -> None:
-    """Issue 12, C3: two graphs whose identities share a pane are legitimate; each keeps its entry."""
+    """Two graphs whose identities share a pane are legitimate; each keeps its entry."""
     agent = scene.resident()
     with a_living_daemon(OTHER_GRAPH) as other:
         set_driver(agent, str(other))
@@ -123,7 +123,7 @@ def test_daemons_for_two_graphs_take_turns_in_one_pane(scene: Scene) -> None:
 
 @pytest.mark.parametrize("step", [Step.INTENT_STAGE, Step.INTENT_SUBMIT])
 def test_whoever_lost_the_pane_after_the_look_neither_pastes_nor_presses(scene: Scene, step: Step) -> None:
-    """Issue 12, C3: the guard inside tmux compares the option in the step that pastes, and in the one that presses."""
+    """The guard inside tmux compares the option in the step that pastes, and in the one that presses."""
     drives(scene)
     agent = scene.resident()
     with a_living_daemon(GRAPH) as other:
@@ -138,7 +138,7 @@ def test_whoever_lost_the_pane_after_the_look_neither_pastes_nor_presses(scene: 
 
 @pytest.mark.parametrize("text", ["mine", "#{pid}/1/1", f"{DEAD},}}", f"{DEAD}  {DEAD}", f'{DEAD}" ; kill-server'])
 def test_an_option_that_no_daemon_wrote_is_neither_believed_nor_overwritten(scene: Scene, text: str) -> None:
-    """DESIGN §6.4: no text that others choose goes into a condition or a command."""
+    """No text that others choose goes into a condition or a command."""
     drives(scene)
     agent = scene.resident()
     set_driver(agent, text)
@@ -157,7 +157,7 @@ def test_an_option_that_no_daemon_wrote_is_neither_believed_nor_overwritten(scen
 
 
 def test_unbinding_and_leaving_take_the_entry_off_the_pane(scene: Scene) -> None:
-    """Issue 12, C3: `unbind` takes it off the identity's pane, `uninstall` off every one."""
+    """`unbind` takes it off the identity's pane, `uninstall` off every one."""
     drives(scene)
     agent, other = scene.resident("one"), scene.resident("two")
     for one in (agent, other):

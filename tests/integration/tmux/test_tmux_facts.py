@@ -1,4 +1,4 @@
-"""What tmux itself does with keys and pastes, measured again on every version (DESIGN §6): why we do not do it so."""
+"""What tmux itself does with keys and pastes, measured again on every version: why we do not do it so."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class _Rig:
 def test_what_is_sent_arrives_as_measured(
     tmux: PrivateTmux, tmux_version: tuple[int, int], tmp_path: Path, fact: Fact
 ) -> None:
-    """DESIGN §6: text through a buffer, framed and raw; Enter as a byte; the pane by its id."""
+    """Text through a buffer, framed and raw; Enter as a byte; the pane by its id."""
     rig = _Rig(tmux, tmp_path, framed=fact.framed)
     if fact.text:
         rig.call("load-buffer", "-b", "b", "-", text=fact.text)
@@ -114,7 +114,7 @@ def test_what_is_sent_arrives_as_measured(
 def test_the_paste_flag_says_nothing_before_tmux_3_7(
     tmux: PrivateTmux, tmux_version: tuple[int, int], tmp_path: Path
 ) -> None:
-    """DESIGN §6: empty for every pane, whatever the program asked for; so it is never read."""
+    """Empty for every pane, whatever the program asked for; so it is never read."""
     rig = _Rig(tmux, tmp_path, framed=True)
 
     flag = rig.call("display-message", "-p", "-t", "{pane}", "#{bracket_paste_flag}").stdout.strip()
@@ -123,7 +123,7 @@ def test_the_paste_flag_says_nothing_before_tmux_3_7(
 
 
 def test_a_line_longer_than_a_terminal_takes_is_cut(tmux: PrivateTmux, tmp_path: Path) -> None:
-    """DESIGN §5: which is why a program that reads lines, as a shell does, is no agent."""
+    """Which is why a program that reads lines, as a shell does, is no agent."""
     record = tmp_path / "bytes"
     pane = tmux.new_pane(f"stty -echo; printf ready; exec cat > {shlex.quote(str(record))}")
     tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "cat" and "ready" in look.text)

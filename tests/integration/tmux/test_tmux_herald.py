@@ -1,4 +1,4 @@
-"""A line for the person, in the terminal they used last: real clients of a real server (DESIGN §3: a notice)."""
+"""A line for the person, in the terminal they used last: real clients of a real server."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_tmux_adapter_is_a_herald(tmux: PrivateTmux) -> None:
 def test_the_client_that_was_used_last_is_shown_the_line_and_no_pane_gets_a_byte(
     tmux: PrivateTmux, tmp_path: Path
 ) -> None:
-    """CONTRACT `[human]`: `display-message` to the attached client that last was active."""
+    """`[human]`: `display-message` to the attached client that last was active."""
     left, used = recorder(tmux, "left", tmp_path), recorder(tmux, "used", tmp_path)
     with attached(tmux, "left") as away, attached(tmux, "used") as here:
         # `client_activity` counts whole seconds
@@ -88,7 +88,7 @@ def test_the_client_that_was_used_last_is_shown_the_line_and_no_pane_gets_a_byte
     "evil", ["#(touch {trap})", "##(touch {trap})", "#{{E:#(touch {trap})}}", "#[fg=red]%H;", "-C x"]
 )
 def test_a_line_is_no_format(tmux: PrivateTmux, tmp_path: Path, evil: str) -> None:
-    """DESIGN §6: no text from graph or title is ever a format: `#(…)` would run a shell."""
+    """No text from graph or title is ever a format: `#(…)` would run a shell."""
     recorder(tmux, "one", tmp_path)
     trap = tmp_path / "trap"
     with attached(tmux, "one") as person:
@@ -99,14 +99,14 @@ def test_a_line_is_no_format(tmux: PrivateTmux, tmp_path: Path, evil: str) -> No
 
 
 def test_where_nobody_is_attached_nobody_is_told(tmux: PrivateTmux, tmp_path: Path) -> None:
-    """CONTRACT `[human]`: without a terminal the log and `status` have it."""
+    """`[human]`: without a terminal the log and `status` have it."""
     assert not show(tmux, LINE)
     recorder(tmux, "one", tmp_path)
     assert not show(tmux, LINE)
 
 
 def test_a_program_that_reads_control_mode_is_no_person(tmux: PrivateTmux, tmp_path: Path) -> None:
-    """DESIGN §3: a word to the human, not to an editor's tmux integration."""
+    """A word to the human, not to an editor's tmux integration."""
     recorder(tmux, "one", tmp_path)
     command = ["tmux", "-u", "-L", tmux.socket_name, "-f", "/dev/null", "-C", "attach-session", "-t", "=one"]
     with Typist(command) as integration:

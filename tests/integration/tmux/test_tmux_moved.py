@@ -1,4 +1,4 @@
-"""Once an identity was found in a pane, the pane counts and no longer its name (issue 12 A1, DESIGN §6.1)."""
+"""Once an identity was found in a pane, the pane counts and no longer its name."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_name_that_leads_to_an_agent_for_the_first_time_is_taken_at_its_word(s
 
 
 def test_the_index_of_a_pane_that_closed_does_not_lead_to_the_one_that_moved_up(scene: Scene) -> None:
-    """Issue 12 A1: B becomes index 0; A's next mail must not be B's."""
+    """B becomes index 0; A's next mail must not be B's."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     address = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
@@ -112,7 +112,7 @@ def test_the_index_of_a_pane_that_closed_does_not_lead_to_the_one_that_moved_up(
 
 
 def test_windows_that_are_renumbered_lead_to_nobody_else(scene: Scene) -> None:
-    """Issue 12 A1: the same with `renumber-windows on`."""
+    """The same with `renumber-windows on`."""
     a, b = scene.resident("a"), scene.resident("b")
     scene.tmux.run("set-option", "-g", "renumber-windows", "on")
     address = remembers(scene, "agents:0", a, claims=lives(scene, "agents:1", b))
@@ -123,7 +123,7 @@ def test_windows_that_are_renumbered_lead_to_nobody_else(scene: Scene) -> None:
 
 
 def test_an_agent_that_nobody_owns_but_was_there_before_is_not_taken(scene: Scene) -> None:
-    """Issue 12 A1: or that was already there before."""
+    """Or that was already there before."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     address = remembers(scene, "agents:0.0", a)
@@ -135,7 +135,7 @@ def test_an_agent_that_nobody_owns_but_was_there_before_is_not_taken(scene: Scen
 
 
 def test_a_session_whose_leader_quits_to_its_shell_does_not_mean_the_teammate(scene: Scene) -> None:
-    """Issue 12 A1: with a session as target the held wake went to the teammate."""
+    """With a session as target the held wake went to the teammate."""
     leader = scene.resident("leader", shell=True)
     address = remembers(scene, "agents", leader)
     mate = split(scene, leader, "mate")
@@ -150,7 +150,7 @@ def test_a_session_whose_leader_quits_to_its_shell_does_not_mean_the_teammate(sc
 
 
 def test_a_name_that_could_be_anothers_is_held(scene: Scene) -> None:
-    """Issue 12 A1: that is, was or could be another identity's: by its name, its mark, its conversation, or once."""
+    """That is, was or could be another identity's: by its name, its mark, its conversation, or once."""
     a = scene.resident("a")
     address = remembers(scene, "agents", a)
     scene.tmux.run("new-session", "-d", "-s", "keeps", "cat")
@@ -172,7 +172,7 @@ def test_a_name_that_could_be_anothers_is_held(scene: Scene) -> None:
 
 
 def test_who_lives_elsewhere_does_not_live_where_the_own_name_leads_now(scene: Scene) -> None:
-    """Issue 12 A1: a new agent in a pane where nobody else lives goes on, though another one's name has drifted there."""
+    """A new agent in a pane where nobody else lives goes on, though another one's name has drifted there."""
     a, b = scene.resident("a"), scene.resident("b", session="elsewhere")
     address = remembers(scene, "agents", a, claims=lives(scene, "agents:0.0", b))
     scene.tmux.run("kill-pane", "-t", a.id)
@@ -185,7 +185,7 @@ def test_who_lives_elsewhere_does_not_live_where_the_own_name_leads_now(scene: S
 
 
 def test_a_pane_that_is_renamed_moved_joined_swapped_or_broken_out_is_the_same_pane(scene: Scene) -> None:
-    """Issue 12 A3: whatever it is called now; renames change nothing."""
+    """Whatever it is called now; renames change nothing."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     address = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
@@ -208,7 +208,7 @@ def test_a_pane_that_is_renamed_moved_joined_swapped_or_broken_out_is_the_same_p
 
 
 def test_a_new_agent_in_the_same_pane_goes_on(scene: Scene) -> None:
-    """Issue 12 A1: a new agent that the person starts in the same pane goes on without ceremony."""
+    """A new agent that the person starts in the same pane goes on without ceremony."""
     a = scene.resident("a", shell=True)
     b = split(scene, a, "b")
     address = remembers(scene, "agents", a, claims=lives(scene, "agents:0.1", b))
@@ -229,7 +229,7 @@ def test_a_new_agent_in_the_same_pane_goes_on(scene: Scene) -> None:
 
 
 def test_a_respawned_pane_is_the_same_pane(scene: Scene) -> None:
-    """Issue 12 A1: a person who respawns it starts a new agent in the same pane."""
+    """A person who respawns it starts a new agent in the same pane."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     address = remembers(scene, "agents", a, claims=lives(scene, "agents:0.1", b))
@@ -245,7 +245,7 @@ def test_a_respawned_pane_is_the_same_pane(scene: Scene) -> None:
 
 
 def test_another_harness_in_the_remembered_pane_is_still_not_the_expected_one(scene: Scene) -> None:
-    """CONTRACT `[targets]`: agent and directory still veto."""
+    """`[targets]`: agent and directory still veto."""
     a = scene.resident("a")
     address = replace(remembers(scene, "agents:0.0", a), pane="agents:0.0", expected=Expected("codex", ""))
 
@@ -257,7 +257,7 @@ def test_another_harness_in_the_remembered_pane_is_still_not_the_expected_one(sc
 
 
 def test_identities_that_share_a_pane_move_on_together(scene: Scene) -> None:
-    """DESIGN §6.1: two identities may share a pane, by one name or by two, and go on sharing it."""
+    """Two identities may share a pane, by one name or by two, and go on sharing it."""
     a = scene.resident("a")
     mine = remembers(scene, "agents", a)
     assert mine.remembered is not None
@@ -273,7 +273,7 @@ def test_identities_that_share_a_pane_move_on_together(scene: Scene) -> None:
 
 
 def test_who_has_the_same_name_and_a_pane_of_its_own_shares_nothing(scene: Scene) -> None:
-    """Issue 12 A1: both were told apart by `bind`; A's pane closes, B is started anew in its own, and the name means B."""
+    """Both were told apart by `bind`; A's pane closes, B is started anew in its own, and the name means B."""
     a = scene.resident("a")
     mine = remembers(scene, "agents", a)
     scene.tmux.run("kill-pane", "-t", a.id)
@@ -283,7 +283,7 @@ def test_who_has_the_same_name_and_a_pane_of_its_own_shares_nothing(scene: Scene
 
 
 def test_an_agent_that_is_suspended_keeps_its_pane_though_the_name_means_a_new_one(scene: Scene) -> None:
-    """Issue 12 A1: its pane is there, and it lives; a teammate that was started after Ctrl-Z is not the leader."""
+    """Its pane is there, and it lives; a teammate that was started after Ctrl-Z is not the leader."""
     leader = scene.resident("leader", session="keeps")
     pane = scene.tmux.new_pane("exec bash --norc --noprofile -i")
     shell, target = int(scene.tmux.look(pane).flags["pane_pid"]), str(pane.pane_id)
@@ -307,7 +307,7 @@ def test_an_agent_that_is_suspended_keeps_its_pane_though_the_name_means_a_new_o
 
 
 def test_an_agent_that_starts_after_the_pane_was_looked_up_gets_no_byte(scene: Scene) -> None:
-    """Issue 12 A1: an empty pane was found; whoever moves in then was never judged to be the identity's."""
+    """An empty pane was found; whoever moves in then was never judged to be the identity's."""
     a = scene.resident("a")
     place = scene.place(a.id)
     assert place.fence is not None
@@ -331,7 +331,7 @@ def restarted(scene: Scene, *names: str) -> list[Resident]:
 
 
 def test_after_the_servers_end_indexes_are_one_question(scene: Scene) -> None:
-    """Issue 12 A1: index names where two identities could be confused are held, and `setup --rebind` asks once."""
+    """Index names where two identities could be confused are held, and `setup --rebind` asks once."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     mine = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
@@ -352,7 +352,7 @@ def among(address: Address, *claims: Claim) -> Address:
 
 
 def test_after_the_servers_end_one_new_agent_alone_may_be_anybodys_who_lived_there(scene: Scene) -> None:
-    """Issue 12 A1: a session, or an index, means nobody while another one without a lasting name has not come back."""
+    """A session, or an index, means nobody while another one without a lasting name has not come back."""
     a = scene.resident("a")
     there = Claim(OTHER, fence=fence_of(scene, split(scene, a, "b")))
     by_session, by_index = remembers(scene, "agents", a), remembers(scene, "agents:0.0", a)
@@ -374,7 +374,7 @@ def test_after_the_servers_end_one_new_agent_alone_may_be_anybodys_who_lived_the
 
 
 def test_of_two_of_one_session_whose_panes_are_closed_a_new_agent_may_be_either(scene: Scene) -> None:
-    """Issue 12 A1: a session's name tells them apart no better than an index; who lived in another session is no rival."""
+    """A session's name tells them apart no better than an index; who lived in another session is no rival."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     there = Claim(OTHER, fence=fence_of(scene, b))
@@ -392,7 +392,7 @@ def test_of_two_of_one_session_whose_panes_are_closed_a_new_agent_may_be_either(
 
 
 def test_after_the_servers_end_a_lasting_name_is_enough(scene: Scene) -> None:
-    """Issue 12 A1: lasting names count."""
+    """Lasting names count."""
     a, b = scene.resident("a"), scene.resident("b")
     mine = remembers(scene, "agents:api", a, claims=lives(scene, "agents:1.0", b))
     theirs = replace(mine, suggested="agents:api.0")
@@ -405,7 +405,7 @@ def test_after_the_servers_end_a_lasting_name_is_enough(scene: Scene) -> None:
 
 
 def test_after_the_servers_end_a_resumed_conversation_comes_first(scene: Scene) -> None:
-    """Issue 12 A1: a resumed conversation's own id counts before any name."""
+    """A resumed conversation's own id counts before any name."""
     a = scene.resident("a")
     b = split(scene, a, "b")
     mine = remembers(scene, "agents:0.0", a, claims=lives(scene, "agents:0.1", b))
@@ -425,7 +425,7 @@ def test_after_the_servers_end_a_resumed_conversation_comes_first(scene: Scene) 
 
 @pytest.mark.parametrize("name", ["nowhere", "agents:7"])
 def test_a_name_that_leads_nowhere_is_as_unreachable_as_ever(scene: Scene, name: str) -> None:
-    """DESIGN §6.1: none is `unreachable`; where the pane is there with its shell it is `no_agent` there."""
+    """None is `unreachable`; where the pane is there with its shell it is `no_agent` there."""
     a = scene.resident("a", shell=True)
     address = remembers(scene, name, a)
     a.fake.shows("exit")

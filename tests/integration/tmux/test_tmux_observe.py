@@ -1,4 +1,4 @@
-"""Every veto is seen with its own reason, and not one byte reaches the pane (DESIGN §§5, 6.3)."""
+"""Every veto is seen with its own reason, and not one byte reaches the pane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def test_an_idle_harness_is_seen_idle_twice_alike(scene: Scene) -> None:
-    """DESIGN §5: idle needs positive proof, and two looks that agree."""
+    """Idle needs positive proof, and two looks that agree."""
     agent = scene.resident()
 
     first, second = scene.observe(agent.id), scene.observe(agent.id)
@@ -45,7 +45,7 @@ MODES = {
 
 @pytest.mark.parametrize(("mode", "reason"), MODES.items())
 def test_a_screen_that_is_not_idle_gets_no_byte(scene: Scene, mode: str, reason: HoldReason) -> None:
-    """DESIGN §6.3: dialog, draft, busy and whatever is not recognised are vetoes."""
+    """Dialog, draft, busy and whatever is not recognised are vetoes."""
     agent = scene.resident()
     agent.fake.shows(mode)
 
@@ -82,7 +82,7 @@ def died_in_its_pane(scene: Scene, agent: Resident) -> None:
 def test_a_pane_that_cannot_take_a_key_says_why(
     scene: Scene, obstacle: Callable[..., None], reason: HoldReason
 ) -> None:
-    """DESIGN §6.3: dead, in a mode, input off, no agent; each a reason a person can act on."""
+    """Dead, in a mode, input off, no agent; each a reason a person can act on."""
     agent = scene.resident()
     obstacle(scene, agent)
 
@@ -97,7 +97,7 @@ def test_a_pane_that_cannot_take_a_key_says_why(
 
 
 def test_an_agent_that_quit_to_its_shell_is_no_agent(scene: Scene) -> None:
-    """DESIGN §6.2: quitting leaves `pane_pid` as it was, and the dead program's picture may still be there."""
+    """Quitting leaves `pane_pid` as it was, and the dead program's picture may still be there."""
     agent = scene.resident(shell=True)
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
     agent.fake.shows("crash")
@@ -114,7 +114,7 @@ def test_an_agent_that_quit_to_its_shell_is_no_agent(scene: Scene) -> None:
 
 @pytest.mark.parametrize("program", ["bash", "ssh", "docker", "sudo", "vim", "less"])
 def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene: Scene, program: str) -> None:
-    """DESIGN §5: an explicit `[targets].harness` replaces the recognition, never the vetoes."""
+    """An explicit `[targets].harness` replaces the recognition, never the vetoes."""
     link = scene.directory / program
     link.symlink_to("/bin/sleep")
     pane = scene.tmux.new_pane([str(link), "60"])
@@ -128,7 +128,7 @@ def test_programs_that_are_no_agents_are_vetoed_even_for_a_named_harness(scene: 
 
 @pytest.mark.parametrize("argv", [["cat"], [sys.executable, "-i"], ["sh", "-c", "cat; true"]])
 def test_what_reads_lines_for_itself_is_no_agent_even_for_a_named_harness(scene: Scene, argv: list[str]) -> None:
-    """Issue 13, B5: a REPL and a pager got the paste; they veto, behind a script as well."""
+    """A REPL and a pager got the paste; they veto, behind a script as well."""
     pane = scene.tmux.new_pane(argv)
     program = "cat" if "cat" in argv[-1] else "python"
     give_up = time.monotonic() + 30
@@ -140,7 +140,7 @@ def test_what_reads_lines_for_itself_is_no_agent_even_for_a_named_harness(scene:
 
 
 def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene: Scene) -> None:
-    """DESIGN §5: an explicit `[targets].harness` replaces the recognition."""
+    """An explicit `[targets].harness` replaces the recognition."""
     agent = scene.resident()
     other = scene.directory / "unheard-of.py"
     other.write_text("import runpy; runpy.run_module('wake_bridge.demo.fake_harness', run_name='__main__')\n")
@@ -156,7 +156,7 @@ def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene: Scene
 
 
 def test_an_agent_started_by_a_script_is_found_behind_it(scene: Scene) -> None:
-    """DESIGN §5: the foreground process group counts, and a wrapper script shares it with what it runs."""
+    """The foreground process group counts, and a wrapper script shares it with what it runs."""
     agent = scene.resident(script=True)
 
     assert agent.look().flags["pane_current_command"] != "python3"
@@ -164,7 +164,7 @@ def test_an_agent_started_by_a_script_is_found_behind_it(scene: Scene) -> None:
 
 
 def test_a_stopped_agent_is_no_agent(scene: Scene) -> None:
-    """DESIGN §5: stopped or dead = no agent, although its picture is still there."""
+    """Stopped or dead = no agent, although its picture is still there."""
     agent = scene.resident(script=True)
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
     os.kill(agent.pid, signal.SIGSTOP)
@@ -177,7 +177,7 @@ def test_a_stopped_agent_is_no_agent(scene: Scene) -> None:
 
 
 def test_synchronized_panes_are_refused(scene: Scene) -> None:
-    """DESIGN §6: Enter in a synchronised pane would be pressed in every pane of the window."""
+    """Enter in a synchronised pane would be pressed in every pane of the window."""
     agent = scene.resident()
     scene.tmux.run("split-window", "-t", agent.id, "cat")
     scene.tmux.run("set-option", "-w", "-t", agent.id, "synchronize-panes", "on")
@@ -190,7 +190,7 @@ def test_synchronized_panes_are_refused(scene: Scene) -> None:
 
 
 def test_a_program_that_does_not_read_its_terminal_is_not_idle(scene: Scene) -> None:
-    """DESIGN §6: exit 0 proves nothing; what a program has not read yet would surface later on another screen."""
+    """Exit 0 proves nothing; what a program has not read yet would surface later on another screen."""
     agent = scene.resident(script=True)
     os.kill(agent.pid, signal.SIGSTOP)  # behind a script: tmux sets its own children going again
     scene.tmux.run("send-keys", "-t", agent.id, "-l", "x")
@@ -202,7 +202,7 @@ def test_a_program_that_does_not_read_its_terminal_is_not_idle(scene: Scene) -> 
 
 
 def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene: Scene) -> None:
-    """DESIGN §6: without `-u` tmux turns every glyph of a format into `_`, and a spinner would not be seen."""
+    """Without `-u` tmux turns every glyph of a format into `_`, and a spinner would not be seen."""
     agent = scene.resident()
     scene.adapter = scene.new_adapter(LC_ALL="C", LANG="C")
 
@@ -212,7 +212,7 @@ def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene: Scene) -> None:
 
 
 def test_a_server_of_a_plain_c_locale_tells_glyphs_as_well(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN §6: everything is started in such a locale by cron, by a service, by ssh."""
+    """Everything is started in such a locale by cron, by a service, by ssh."""
     with monkeypatch.context() as plain:
         plain.setenv("LC_ALL", "C")
         plain.setenv("LANG", "C")
@@ -230,7 +230,7 @@ def test_a_server_of_a_plain_c_locale_tells_glyphs_as_well(scene: Scene, monkeyp
 
 
 def test_a_title_is_only_text(scene: Scene) -> None:
-    """DESIGN §6.3: a title that looks like our own formats or separators changes nothing."""
+    """A title that looks like our own formats or separators changes nothing."""
     agent = scene.resident()
     scene.tmux.run("select-pane", "-t", agent.id, "-T", "▪ ~0123456789abcdef~ #{pid} %s ' ; }")
 
@@ -238,7 +238,7 @@ def test_a_title_is_only_text(scene: Scene) -> None:
 
 
 def test_the_survey_changes_when_a_new_look_could_show_something_new(scene: Scene) -> None:
-    """DESIGN §5: one `list-panes -a` per socket tells when a capture is worth it."""
+    """One `list-panes -a` per socket tells when a capture is worth it."""
     agent, other = scene.resident(), scene.resident("other")
     places = [scene.place(agent.id), scene.place(other.id)]
 
@@ -256,7 +256,7 @@ def test_the_survey_changes_when_a_new_look_could_show_something_new(scene: Scen
 
 
 def test_a_look_at_a_pane_that_is_gone_says_so(scene: Scene) -> None:
-    """DESIGN §5: whatever is not known is unknown, with its reason."""
+    """Whatever is not known is unknown, with its reason."""
     agent, _other = scene.resident(), scene.resident("other")
     place = scene.place(agent.id)
     scene.tmux.run("kill-pane", "-t", agent.id)
@@ -268,7 +268,7 @@ def test_a_look_at_a_pane_that_is_gone_says_so(scene: Scene) -> None:
 
 
 def test_a_look_costs_one_call_and_a_few_milliseconds(scene: Scene) -> None:
-    """DESIGN §6.3: observe in one tmux call."""
+    """Observe in one tmux call."""
     agent = scene.resident()
     place, address = scene.place(agent.id), scene.address()
 

@@ -1,4 +1,4 @@
-"""Who is there, with real processes: wrappers, shells within shells, suspended, zombie and ended ones (DESIGN §5)."""
+"""Who is there, with real processes: wrappers, shells within shells, suspended, zombie and ended ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ WRAPPERS = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_an_agent_is_found_behind_whatever_started_it(terminal: _Terminal, wrapper: str) -> None:
-    """DESIGN §5: the foreground process group's argv; wrappers are looked through."""
+    """The foreground process group's argv; wrappers are looked through."""
     directory = terminal.scene.directory
     (directory / "start").write_text(f"#!/bin/sh\n{terminal.harness}\nexit 0\n")
     terminal.starts(WRAPPERS[wrapper].format(harness=terminal.harness, directory=directory))
@@ -90,7 +90,7 @@ def test_an_agent_is_found_behind_whatever_started_it(terminal: _Terminal, wrapp
 
 
 def test_an_agent_in_a_shell_within_a_shell_comes_and_goes(terminal: _Terminal) -> None:
-    """DESIGN §5: it is the group that has the terminal that counts, however deep the shells lie."""
+    """It is the group that has the terminal that counts, however deep the shells lie."""
     terminal.types("PS1='inner$ ' sh -i")
     terminal.waits_until(lambda look: "inner$" in look.text)
     assert terminal.scene.verdict(terminal.id).hold is HoldReason.NO_AGENT
@@ -105,7 +105,7 @@ def test_an_agent_in_a_shell_within_a_shell_comes_and_goes(terminal: _Terminal) 
 
 
 def test_an_agent_that_a_person_suspended_is_told_from_one_that_ended(terminal: _Terminal) -> None:
-    """DESIGN §5: stopped = no agent; what is to be done is another thing: `fg`, and then it is there again."""
+    """Stopped = no agent; what is to be done is another thing: `fg`, and then it is there again."""
     terminal.starts(terminal.harness)
     os.kill(terminal.agent, signal.SIGSTOP)  # the fake reads Ctrl-Z as a key; to its shell it is all the same
     terminal.waits_until(lambda look: look.flags["pane_current_command"] == "bash")
@@ -122,7 +122,7 @@ def test_an_agent_that_a_person_suspended_is_told_from_one_that_ended(terminal: 
 
 
 def test_an_agent_running_behind_its_shell_is_not_there(terminal: _Terminal) -> None:
-    """DESIGN §5: an agent that a person sent into the background does not get what is typed."""
+    """An agent that a person sent into the background does not get what is typed."""
     program = terminal.scene.directory / "aider"
     program.write_text(f"#!{sys.executable}\nprint('up and idle', flush=True)\n__import__('time').sleep(600)\n")
     program.chmod(0o755)
@@ -149,7 +149,7 @@ time.sleep(600)
 
 
 def test_an_agent_whose_group_leader_is_a_zombie_is_found(terminal: _Terminal) -> None:
-    """DESIGN §5: zombies are nobody; the oldest of the group that lives stands in for its leader."""
+    """Zombies are nobody; the oldest of the group that lives stands in for its leader."""
     starter = terminal.scene.directory / "starter.py"
     starter.write_text(ZOMBIE_LEADER)
     terminal.starts(f"{shlex.quote(sys.executable)} {starter} {terminal.harness}")
@@ -198,7 +198,7 @@ def packages(scene: Scene) -> Path:
     ],
 )
 def test_a_program_of_node_is_found_behind_its_runners(terminal: _Terminal, packages: Path, line: str) -> None:
-    """DESIGN §5: `node`, `npx`, links and packages are looked through, with the real programs; so is its version."""
+    """`node`, `npx`, links and packages are looked through, with the real programs; so is its version."""
     terminal.types(f"cd {packages} && " + line.format(directory=packages))
     terminal.waits_until(lambda look: "up and idle" in look.text)
 

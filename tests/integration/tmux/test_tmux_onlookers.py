@@ -1,4 +1,4 @@
-"""Whose keys hold a wake (DESIGN §5 "Typing"): those that go to this pane, through whichever client they come."""
+"""Whose keys hold a wake: those that go to this pane, through whichever client they come."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ COMPANY: Final = (
 
 @pytest.mark.parametrize("company", COMPANY, ids=lambda one: one.name)
 def test_a_key_holds_the_pane_it_goes_to_and_no_other(scene: Scene, company: Company) -> None:
-    """DESIGN §5: a key of an attached client whose current pane is this one; keys in other panes do not count."""
+    """A key of an attached client whose current pane is this one; keys in other panes do not count."""
     agent = scene.resident()
     typist = company.comes(scene, agent)
     try:
@@ -134,7 +134,7 @@ def test_a_key_holds_the_pane_it_goes_to_and_no_other(scene: Scene, company: Com
 
 
 def test_a_key_holds_for_as_long_as_the_setting_says(scene: Scene) -> None:
-    """CONTRACT `typing_quiet`: seconds that a person's keys must lie back, however quiet the session is by then."""
+    """`typing_quiet`: seconds that a person's keys must lie back, however quiet the session is by then."""
     agent = scene.resident()
     typist = scene.watcher(agent.id)
     try:
@@ -149,7 +149,7 @@ def test_a_key_holds_for_as_long_as_the_setting_says(scene: Scene) -> None:
 
 
 def test_a_key_beside_a_synchronised_pane_goes_to_it_as_well(scene: Scene) -> None:
-    """DESIGN §5: all panes of the window when synchronised; such a pane is refused anyway."""
+    """All panes of the window when synchronised; such a pane is refused anyway."""
     agent = scene.resident()
     typist = _beside_in_a_synchronised_window(scene, agent)
     scene.waits_until_quiet()
@@ -164,7 +164,7 @@ def test_a_key_beside_a_synchronised_pane_goes_to_it_as_well(scene: Scene) -> No
 
 
 def test_a_control_client_that_looks_on_hinders_nothing(scene: Scene) -> None:
-    """DESIGN §6.4: a program may be attached for ever; of its keys only the composer tells."""
+    """A program may be attached for ever; of its keys only the composer tells."""
     agent = scene.resident()
     with Typist(["tmux", "-u", "-L", scene.tmux.socket_name, "-C", "attach-session", "-t", "=agents"]) as client:
         client.waits_until_shown()
@@ -177,7 +177,7 @@ def test_a_control_client_that_looks_on_hinders_nothing(scene: Scene) -> None:
 
 
 def test_what_a_control_client_typed_is_a_draft(scene: Scene) -> None:
-    """DESIGN §5: a draft anywhere in the composer, whoever typed it."""
+    """A draft anywhere in the composer, whoever typed it."""
     agent = scene.resident()
     with Typist(["tmux", "-u", "-L", scene.tmux.socket_name, "-C", "attach-session", "-t", "=agents"]) as client:
         client.waits_until_shown()
@@ -193,7 +193,7 @@ def test_what_a_control_client_typed_is_a_draft(scene: Scene) -> None:
 
 
 def test_who_left_holds_nothing_and_who_comes_is_heeded(scene: Scene) -> None:
-    """DESIGN §5: clients that are attached count, and one that has just come may type at once."""
+    """Clients that are attached count, and one that has just come may type at once."""
     agent = scene.resident()
     scene.attached(agent.id).close()
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
@@ -205,7 +205,7 @@ def test_who_left_holds_nothing_and_who_comes_is_heeded(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("typing_quiet", "holds"), [(0.1, False), (2, False), (30, True)])
 def test_keys_must_lie_back_as_long_as_is_configured(scene: Scene, typing_quiet: float, *, holds: bool) -> None:
-    """CONTRACT `presence.typing_quiet`, two seconds at the least: tmux tells of keys in whole seconds."""
+    """`presence.typing_quiet` counts, two seconds at the least: tmux tells of keys in whole seconds."""
     agent = scene.resident()
     typist = scene.watcher(agent.id)
     typist.types(KEY)

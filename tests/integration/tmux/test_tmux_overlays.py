@@ -1,4 +1,4 @@
-"""What tmux draws over a pane takes the client's keys and not ours: the pane below is woken all the same (DESIGN §6)."""
+"""What tmux draws over a pane takes the client's keys and not ours: the pane below is woken all the same."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OVERLAYS: Final = (
 def test_what_lies_over_a_pane_is_neither_answered_nor_in_the_way(
     scene: Scene, tmux_version: tuple[int, int], overlay: Overlay
 ) -> None:
-    """DESIGN §6: the pane is addressed by its id; Enter goes to the agent, and confirms nothing else."""
+    """The pane is addressed by its id; Enter goes to the agent, and confirms nothing else."""
     if tmux_version < overlay.since:
         pytest.skip(f"tmux has it since {overlay.since}")
     agent = scene.resident()

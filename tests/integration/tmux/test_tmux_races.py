@@ -1,4 +1,4 @@
-"""What comes in between a look and a key: tmux itself sees it, and does nothing (DESIGN §§6.4, 6.6).
+"""What comes in between a look and a key: tmux itself sees it, and does nothing.
 
 Every race is played in its worst moment: between the last look and the guarded command, while the journal is written.
 """
@@ -59,7 +59,7 @@ INTRUSIONS = [copy_mode, input_off, synchronized, dialog, draft, gone_to_its_she
 def test_nothing_is_pasted_into_a_pane_that_changed_after_the_look(
     scene: Scene, intrusion: Callable[[Scene, Resident], None]
 ) -> None:
-    """DESIGN §6.4: check and paste are one step inside tmux; what came in between refuses it."""
+    """Check and paste are one step inside tmux; what came in between refuses it."""
     agent = scene.resident(shell=True)
     scene.journal.on[Step.INTENT_STAGE] = lambda: intrusion(scene, agent)
 
@@ -74,7 +74,7 @@ def test_nothing_is_pasted_into_a_pane_that_changed_after_the_look(
 def test_enter_is_not_pressed_on_a_pane_that_changed_after_the_look(
     scene: Scene, intrusion: Callable[[Scene, Resident], None]
 ) -> None:
-    """DESIGN §6.6: Enter on an approval approves, and in a shell it runs; it is held back by tmux itself."""
+    """Enter on an approval approves, and in a shell it runs; it is held back by tmux itself."""
     agent = scene.resident(shell=True)
     scene.journal.on[Step.INTENT_SUBMIT] = lambda: intrusion(scene, agent)
 
@@ -100,7 +100,7 @@ def words_beside_ours(scene: Scene, agent: Resident) -> None:
 def test_a_look_before_enter_sees_what_came_into_the_gap(
     scene: Scene, intrusion: Callable[[Scene, Resident], None]
 ) -> None:
-    """DESIGN §6.6: look once more before Enter; what is seen there is not even begun."""
+    """Look once more before Enter; what is seen there is not even begun."""
     agent = scene.resident(shell=True)
     scene.journal.on[Step.STAGED] = lambda: intrusion(scene, agent)
 
@@ -114,7 +114,7 @@ def test_a_look_before_enter_sees_what_came_into_the_gap(
 
 @pytest.mark.parametrize("echo", ["0", "1500"], ids=["echoed at once", "not echoed yet"])
 def test_a_key_that_precedes_the_paste_keeps_the_draft_to_itself(scene: Scene, echo: str) -> None:
-    """DESIGN §11: if a person's key precedes the condition, the draft is byte-identical and nothing of ours is there.
+    """If a person's key precedes the condition, the draft is byte-identical and nothing of ours is there.
 
     A key that was sent and not yet echoed leaves the cursor where it was: there the client's activity tells.
     """
@@ -136,7 +136,7 @@ def test_a_key_that_precedes_the_paste_keeps_the_draft_to_itself(scene: Scene, e
 
 @pytest.mark.parametrize("echo", ["0", "1500"], ids=["echoed at once", "not echoed yet"])
 def test_a_key_that_follows_the_paste_is_never_submitted_with_it(scene: Scene, echo: str) -> None:
-    """DESIGN §11: if it follows the paste, our text is staged, unsubmitted, reported; never submitted together."""
+    """If it follows the paste, our text is staged, unsubmitted, reported; never submitted together."""
     agent = scene.resident()
     typist = scene.watcher(agent.id)
 
@@ -157,7 +157,7 @@ def test_a_key_that_follows_the_paste_is_never_submitted_with_it(scene: Scene, e
 
 
 def test_a_key_in_the_gap_between_paste_and_enter_is_seen(scene: Scene) -> None:
-    """DESIGN §6.6: look once more before Enter."""
+    """Look once more before Enter."""
     agent = scene.resident()
     typist = scene.watcher(agent.id)
     scene.journal.on[Step.STAGED] = lambda: typist.types("x") and agent.fake.waits_for("bytes", 2)
@@ -171,7 +171,7 @@ def test_a_key_in_the_gap_between_paste_and_enter_is_seen(scene: Scene) -> None:
 
 
 def test_a_client_that_attaches_meanwhile_holds_the_paste_back(scene: Scene) -> None:
-    """DESIGN §6.4: none active in the window; one that comes may type at once."""
+    """None active in the window; one that comes may type at once."""
     agent = scene.resident()
     scene.journal.on[Step.INTENT_STAGE] = lambda: scene.tmux.attach().waits_until_shown()
 
@@ -182,7 +182,7 @@ def test_a_client_that_attaches_meanwhile_holds_the_paste_back(scene: Scene) -> 
 
 
 def test_keys_in_another_session_that_shows_the_same_window_count(scene: Scene) -> None:
-    """DESIGN §6.4: a linked window has several sessions, and a key in any of them goes to its active pane."""
+    """A linked window has several sessions, and a key in any of them goes to its active pane."""
     agent = scene.resident("fake", "--echo-delay", "1500")
     scene.tmux.run("new-session", "-d", "-s", "viewer", "cat")
     scene.tmux.run("link-window", "-s", agent.id, "-t", "=viewer:7")
@@ -206,7 +206,7 @@ def test_keys_in_another_session_that_shows_the_same_window_count(scene: Scene) 
 
 
 def test_keys_in_the_pane_beside_hinder_nothing(scene: Scene) -> None:
-    """DESIGN §5: keys in other panes do not count: five agents beside an editor must not wait all day."""
+    """Keys in other panes do not count: five agents beside an editor must not wait all day."""
     agent = scene.resident()
     editor = scene.tmux.run("split-window", "-P", "-F", "#{pane_id}", "-t", agent.id, "cat").strip()
     typist = scene.watcher(editor)
@@ -221,7 +221,7 @@ def test_keys_in_the_pane_beside_hinder_nothing(scene: Scene) -> None:
 
 
 def test_a_key_shortly_before_is_typing(scene: Scene) -> None:
-    """DESIGN §5: a key within `typing_quiet` of a client whose current pane is this one, drafted or not."""
+    """A key within `typing_quiet` of a client whose current pane is this one, drafted or not."""
     agent = scene.resident()
     typist = scene.watcher(agent.id)
     typist.types("x\x7f")
@@ -238,7 +238,7 @@ def test_a_key_shortly_before_is_typing(scene: Scene) -> None:
 
 
 def test_keys_count_for_every_pane_of_a_synchronised_window(scene: Scene) -> None:
-    """DESIGN §5: all panes of the window when synchronised."""
+    """All panes of the window when synchronised."""
     agent = scene.resident()
     beside = scene.tmux.run("split-window", "-P", "-F", "#{pane_id}", "-t", agent.id, "cat").strip()
     typist = scene.watcher(beside)
@@ -253,7 +253,7 @@ def test_keys_count_for_every_pane_of_a_synchronised_window(scene: Scene) -> Non
 def test_a_client_with_a_pane_of_its_own_counts_for_its_whole_window(
     scene: Scene, tmux_version: tuple[int, int]
 ) -> None:
-    """DESIGN §5: tmux tells such a client by the window's active pane, whichever it types into."""
+    """Tmux tells such a client by the window's active pane, whichever it types into."""
     if tmux_version >= (3, 8):
         pytest.skip("tmux 3.8 knows no active-pane clients any more")
     agent = scene.resident()
@@ -268,7 +268,7 @@ def test_a_client_with_a_pane_of_its_own_counts_for_its_whole_window(
 
 
 def test_a_pane_that_moved_since_it_was_proven_idle_is_left_alone(scene: Scene) -> None:
-    """DESIGN §5: one fresh sample must agree with the older one."""
+    """One fresh sample must agree with the older one."""
     agent = scene.resident()
     scene.observe(agent.id)
     agent.fake.control(say="one more thing")
@@ -283,7 +283,7 @@ def test_a_pane_that_moved_since_it_was_proven_idle_is_left_alone(scene: Scene) 
 
 
 def test_the_pane_killed_after_the_paste_is_unknown(scene: Scene) -> None:
-    """DESIGN §3: what cannot be known is reported as unknown."""
+    """What cannot be known is reported as unknown."""
     agent, _other = scene.resident(), scene.resident("other")
     scene.journal.on[Step.STAGED] = lambda: scene.tmux.run("kill-pane", "-t", agent.id)
 
@@ -294,7 +294,7 @@ def test_the_pane_killed_after_the_paste_is_unknown(scene: Scene) -> None:
 
 
 def test_an_agent_that_dies_of_enter_is_unknown(scene: Scene) -> None:
-    """DESIGN §6.7: without proof it is unknown, and never typed again."""
+    """Without proof it is unknown, and never typed again."""
     agent = scene.resident(shell=True)
 
     def kills_it(after: int) -> None:
@@ -343,7 +343,7 @@ style = { fg = "8" }
 
 
 def test_where_the_cursor_is_parked_the_placeholder_must_still_stand(scene: Scene) -> None:
-    """DESIGN §6.4: where a harness parks the real cursor elsewhere, the placeholder tells that nobody typed."""
+    """Where a harness parks the real cursor elsewhere, the placeholder tells that nobody typed."""
     program, log = scene.directory / "parked.py", scene.directory / "log"
     program.write_text(PARKED)
     profiles = scene.directory / "profiles"

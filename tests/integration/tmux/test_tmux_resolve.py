@@ -1,4 +1,4 @@
-"""An address is one pane or none, never a guess (DESIGN §§6.1–6.2)."""
+"""An address is one pane or none, never a guess."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def test_a_session_whose_name_is_only_a_prefix_is_never_hit(scene: Scene) -> None:
-    """DESIGN §6.2: names match by prefix in tmux; here `bill` is not `bill-2`."""
+    """Names match by prefix in tmux; here `bill` is not `bill-2`."""
     agent = scene.resident(session="bill-2")
 
     found = scene.resolve(scene.address("bill"))
@@ -40,7 +40,7 @@ def test_a_session_whose_name_is_only_a_prefix_is_never_hit(scene: Scene) -> Non
 
 
 def test_a_window_of_that_name_in_another_session_is_never_hit(scene: Scene) -> None:
-    """DESIGN §6.1: names as session:window.pane, exact."""
+    """Names as session:window.pane, exact."""
     agent = scene.resident(session="other")
     scene.tmux.run("rename-window", "-t", agent.id, "claude")
 
@@ -52,7 +52,7 @@ def test_a_window_of_that_name_in_another_session_is_never_hit(scene: Scene) -> 
 
 
 def test_what_tmux_writes_otherwise_in_a_name_is_found_or_said(scene: Scene) -> None:
-    """Issue 13, B5: a session that is to be called `my.app` is `my_app`; `my:app` may mean a window, and is explained."""
+    """A session that is to be called `my.app` is `my_app`; `my:app` may mean a window, and is explained."""
     agent = scene.resident(session="app")
     scene.tmux.run("rename-session", "-t", "app", "my.app")
     assert scene.tmux.run("display-message", "-p", "-t", agent.id, "#S").strip() == "my_app"
@@ -68,7 +68,7 @@ def test_what_tmux_writes_otherwise_in_a_name_is_found_or_said(scene: Scene) -> 
 
 @pytest.mark.parametrize("target", ["agents", "=agents", "agents:0", "agents:0.0", "%0"])
 def test_a_pane_is_found_by_every_exact_name(scene: Scene, target: str) -> None:
-    """CONTRACT: `pane` is %id, session, session:window or session:window.pane; always exact."""
+    """`pane` is %id, session, session:window or session:window.pane; always exact."""
     agent = scene.resident()
 
     found = scene.resolve(scene.address(target))
@@ -81,7 +81,7 @@ def test_a_pane_is_found_by_every_exact_name(scene: Scene, target: str) -> None:
 
 
 def test_of_several_panes_the_only_one_with_an_agent_is_meant(scene: Scene) -> None:
-    """DESIGN §6.1: a session that is split beside its one agent still names it."""
+    """A session that is split beside its one agent still names it."""
     agent = scene.resident()
     scene.tmux.run("split-window", "-t", agent.id, "cat")
 
@@ -92,7 +92,7 @@ def test_of_several_panes_the_only_one_with_an_agent_is_meant(scene: Scene) -> N
 
 
 def test_several_agents_under_one_name_are_ambiguous(scene: Scene) -> None:
-    """DESIGN §6.1: none or several = hold `unreachable` / `ambiguous`, never a guess."""
+    """None or several = hold `unreachable` / `ambiguous`, never a guess."""
     scene.resident()
     scene.resident("other")
 
@@ -104,7 +104,7 @@ def test_several_agents_under_one_name_are_ambiguous(scene: Scene) -> None:
 
 
 def test_a_renamed_session_is_no_longer_found_by_its_old_name(scene: Scene) -> None:
-    """DESIGN §6.1: names are looked up at every attempt."""
+    """Names are looked up at every attempt."""
     agent = scene.resident()
     scene.tmux.run("rename-session", "-t", "=agents", "team")
 
@@ -115,7 +115,7 @@ def test_a_renamed_session_is_no_longer_found_by_its_old_name(scene: Scene) -> N
 
 
 def test_a_configured_target_is_not_replaced_by_anything(scene: Scene) -> None:
-    """DESIGN §6.1: `[targets]` comes first, and a target that is gone is not another one."""
+    """`[targets]` comes first, and a target that is gone is not another one."""
     agent = scene.resident()
     asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity("@agent")))
 
@@ -126,7 +126,7 @@ def test_a_configured_target_is_not_replaced_by_anything(scene: Scene) -> None:
 
 
 def test_the_pane_that_says_whose_it_is_comes_before_the_subscription(scene: Scene) -> None:
-    """DESIGN §6.1: the live `@wake_identity` option of exactly one pane, then the binding, then the subscription."""
+    """The live `@wake_identity` option of exactly one pane, then the binding, then the subscription."""
     agent, other = scene.resident(), scene.resident("other")
     asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity("@agent")))
 
@@ -137,7 +137,7 @@ def test_the_pane_that_says_whose_it_is_comes_before_the_subscription(scene: Sce
 
 
 def test_marking_a_pane_takes_the_mark_from_the_one_before(scene: Scene) -> None:
-    """DESIGN §1: one target at a time per identity."""
+    """One target at a time per identity."""
     agent, other = scene.resident(), scene.resident("other")
     for one in (agent, other):
         asyncio.run(scene.adapter.mark_identity(scene.place(one.id), Identity("@agent")))
@@ -150,7 +150,7 @@ def test_marking_a_pane_takes_the_mark_from_the_one_before(scene: Scene) -> None
 
 
 def test_two_panes_that_say_the_same_are_ambiguous(scene: Scene) -> None:
-    """DESIGN §6.1: exactly one pane, or a hold."""
+    """Exactly one pane, or a hold."""
     for one in (scene.resident(), scene.resident("other")):
         scene.tmux.run("set-option", "-p", "-t", one.id, "@wake_identity", "@agent")
 
@@ -161,7 +161,7 @@ def test_two_panes_that_say_the_same_are_ambiguous(scene: Scene) -> None:
 
 
 def test_only_a_mark_on_the_pane_itself_says_whose_it_is(scene: Scene) -> None:
-    """DESIGN §6.1: what a window, a session or the server says is shown in every pane of it, and is true of none."""
+    """What a window, a session or the server says is shown in every pane of it, and is true of none."""
     agent, other = scene.resident(), scene.resident("other")
     mine = str(scene.tmux.run("display-message", "-p", "-t", agent.id, "#{session_id}").strip())
     for scope in (("-w", "-t", agent.id), ("-t", mine), ("-g",), ("-g", "-w")):
@@ -180,7 +180,7 @@ def test_only_a_mark_on_the_pane_itself_says_whose_it_is(scene: Scene) -> None:
 
 
 def test_a_mark_is_asked_for_once_while_nobody_else_shows_the_same(scene: Scene) -> None:
-    """DESIGN §6.1: fifty marked panes cost one call more, and that at the first listing alone."""
+    """Fifty marked panes cost one call more, and that at the first listing alone."""
     agents = [scene.resident(name) for name in ("one", "two")]
     for agent in agents:
         asyncio.run(scene.adapter.mark_identity(scene.place(agent.id), Identity(f"@{agent.fake.name}")))
@@ -201,7 +201,7 @@ def test_a_mark_is_asked_for_once_while_nobody_else_shows_the_same(scene: Scene)
 
 
 def test_a_binding_leads_to_its_pane_while_the_fence_holds(scene: Scene) -> None:
-    """DESIGN §6.1: the ledger's binding counts with its fence intact."""
+    """The ledger's binding counts with its fence intact."""
     agent = scene.resident()
     binding = scene.place(agent.id).fence
 
@@ -212,7 +212,7 @@ def test_a_binding_leads_to_its_pane_while_the_fence_holds(scene: Scene) -> None
 
 
 def test_a_binding_does_not_survive_its_agent(scene: Scene) -> None:
-    """DESIGN §6.2: quitting an agent to its shell leaves `pane_pid` as it was."""
+    """Quitting an agent to its shell leaves `pane_pid` as it was."""
     agent = scene.resident(shell=True)
     binding = scene.place(agent.id).fence
     agent.fake.shows("exit")
@@ -226,7 +226,7 @@ def test_a_binding_does_not_survive_its_agent(scene: Scene) -> None:
 
 
 def test_a_binding_follows_a_pane_into_another_session(scene: Scene) -> None:
-    """Issue 12 A1: a pane that is moved is the same pane."""
+    """A pane that is moved is the same pane."""
     agent = scene.resident()
     scene.resident("other", session="team")
     place = scene.place(agent.id)
@@ -240,7 +240,7 @@ def test_a_binding_follows_a_pane_into_another_session(scene: Scene) -> None:
 
 
 def test_a_window_linked_into_a_second_session_is_still_the_same_pane(scene: Scene) -> None:
-    """DESIGN §6.2: linking takes a window out of nothing."""
+    """Linking takes a window out of nothing."""
     agent = scene.resident()
     binding = scene.place(agent.id).fence
     scene.tmux.run("new-session", "-d", "-s", "aaa", "cat")
@@ -253,7 +253,7 @@ def test_a_window_linked_into_a_second_session_is_still_the_same_pane(scene: Sce
 
 
 def test_a_pane_id_of_a_restarted_server_is_another_pane(scene: Scene) -> None:
-    """DESIGN §6.2: pane ids restart with the server; the fence knows the server's pid."""
+    """Pane ids restart with the server; the fence knows the server's pid."""
     agent = scene.resident()
     place = scene.place(agent.id)
     with PrivateTmux() as again:
@@ -275,7 +275,7 @@ def test_a_pane_id_of_a_restarted_server_is_another_pane(scene: Scene) -> None:
 
 
 def test_a_target_may_name_another_server(scene: Scene) -> None:
-    """CONTRACT: `socket = ""  # another tmux server`; a target is (socket, pane)."""
+    """`socket = ""  # another tmux server`; a target is (socket, pane)."""
     scene.resident()
     with PrivateTmux() as other:
         pane = other.new_pane(["cat"])
@@ -289,7 +289,7 @@ def test_a_target_may_name_another_server(scene: Scene) -> None:
 
 
 def test_without_a_server_the_target_is_unreachable(scene: Scene) -> None:
-    """DESIGN §6.1: none = hold `unreachable`, and it says where it looked."""
+    """None = hold `unreachable`, and it says where it looked."""
     found = scene.resolve(scene.address("agents"))
 
     assert isinstance(found, Nowhere)
@@ -298,7 +298,7 @@ def test_without_a_server_the_target_is_unreachable(scene: Scene) -> None:
 
 
 def test_bind_means_the_pane_it_is_run_in(scene: Scene) -> None:
-    """CONTRACT `bind`: without --pane it is the pane of `$TMUX` and `$TMUX_PANE`, on that very server."""
+    """`bind`: without --pane it is the pane of `$TMUX` and `$TMUX_PANE`, on that very server."""
     agent = scene.resident()
     adapter = scene.new_adapter(socket_name="no-such-server")
     inside = {"TMUX": f"{scene.tmux.socket_path},{scene.tmux.server_pid},0", "TMUX_PANE": agent.id}
@@ -316,7 +316,7 @@ def test_bind_means_the_pane_it_is_run_in(scene: Scene) -> None:
 
 
 def test_the_doctor_sees_program_server_and_locale(scene: Scene) -> None:
-    """CONTRACT `doctor`: tmux on PATH and new enough, the socket, UTF-8."""
+    """`doctor`: tmux on PATH and new enough, the socket, UTF-8."""
     scene.resident()
     well = asyncio.run(scene.adapter.probe())
     bare = asyncio.run(scene.new_adapter(PATH="/nonexistent").probe())
@@ -330,7 +330,7 @@ def test_the_doctor_sees_program_server_and_locale(scene: Scene) -> None:
 
 
 def test_those_who_ask_in_one_moment_share_one_call(scene: Scene) -> None:
-    """DESIGN §5: one `list-panes -a` per socket, however many identities are looked for; the next one asks anew."""
+    """One `list-panes -a` per socket, however many identities are looked for; the next one asks anew."""
     agent = scene.resident()
     calls = scene.directory / "calls"
     (scene.directory / "bin").mkdir()
@@ -353,7 +353,7 @@ def test_those_who_ask_in_one_moment_share_one_call(scene: Scene) -> None:
 
 
 def test_a_socket_that_was_cleaned_away_is_unreachable_until_it_is_back(scene: Scene) -> None:
-    """DESIGN §6.1: whoever tidies /tmp cuts off a server that lives; USR1 makes it lay its socket anew."""
+    """Whoever tidies /tmp cuts off a server that lives; USR1 makes it lay its socket anew."""
     agent = scene.resident()
     pid, socket = scene.tmux.server_pid, scene.tmux.socket_path
     socket.unlink()

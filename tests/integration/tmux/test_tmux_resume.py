@@ -1,4 +1,4 @@
-"""Going on where an earlier attempt was cut off: look first, submit that very text or settle, never retype (DESIGN §3)."""
+"""Going on where an earlier attempt was cut off: look first, submit that very text or settle, never retype."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ AFTER = [
 def test_an_attempt_that_was_cut_off_is_finished_without_a_second_paste(
     scene: Scene, step: Step, progress: Progress
 ) -> None:
-    """DESIGN §3: once text was staged the only next steps are to submit that text or to settle."""
+    """Once text was staged the only next steps are to submit that text or to settle."""
     agent = scene.resident()
     wake = scene.wake()
     cut_off(scene, agent, wake, step)
@@ -139,7 +139,7 @@ def test_an_enter_that_shows_late_is_seen_by_whoever_looks_on(scene: Scene) -> N
 def test_a_text_that_a_small_pane_shows_a_piece_of_is_not_taken_for_gone(
     scene: Scene, progress: Progress, width: int, height: int
 ) -> None:
-    """Issue D4: the composer may be out of sight, or show the end of the mark alone; when there is room it is seen."""
+    """The composer may be out of sight, or show the end of the mark alone; when there is room it is seen."""
     agent = scene.resident()
     wake = scene.wake()
     cut_off(scene, agent, wake, Step.INTENT_SUBMIT)
@@ -160,7 +160,7 @@ def test_a_text_that_a_small_pane_shows_a_piece_of_is_not_taken_for_gone(
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_composer_that_shows_a_piece_of_our_text_may_hold_all_of_it(scene: Scene, progress: Progress) -> None:
-    """Issue D4: what of the mark is out of sight is not gone."""
+    """What of the mark is out of sight is not gone."""
     agent = scene.resident()
     wake = scene.wake()
     agent.fake.shows("draft", wake.text[-20:])
@@ -172,7 +172,7 @@ def test_a_composer_that_shows_a_piece_of_our_text_may_hold_all_of_it(scene: Sce
 
 
 def test_a_pane_made_small_after_enter_is_looked_at_again(scene: Scene) -> None:
-    """Issue D4: "neither in the composer nor in the transcript" is said only where both can be seen."""
+    """That a text is "neither in the composer nor in the transcript" is said only where both can be seen."""
     agent = scene.resident("fake", "--echo-delay", "7000")
     wake = scene.wake()
 
@@ -193,7 +193,7 @@ def test_a_pane_made_small_after_enter_is_looked_at_again(scene: Scene) -> None:
 
 
 def test_a_pane_that_moved_since_the_look_that_proved_it_idle_is_looked_at_again(scene: Scene) -> None:
-    """DESIGN §5: two looks must agree; the attempt's own first look is compared with the one that decided."""
+    """Two looks must agree; the attempt's own first look is compared with the one that decided."""
     agent = scene.resident()
     place = scene.place(agent.id)
     asyncio.run(scene.adapter.observe(place, scene.address()))
@@ -208,7 +208,7 @@ def test_a_pane_that_moved_since_the_look_that_proved_it_idle_is_looked_at_again
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_text_that_the_person_submitted_is_delivered(scene: Scene, progress: Progress) -> None:
-    """DESIGN §6.7: the mark in the transcript is the proof, whoever pressed Enter."""
+    """The mark in the transcript is the proof, whoever pressed Enter."""
     agent = scene.resident()
     wake = scene.wake()
     cut_off(scene, agent, wake, Step.STAGED)
@@ -224,7 +224,7 @@ def test_a_text_that_the_person_submitted_is_delivered(scene: Scene, progress: P
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_text_with_a_persons_words_beside_it_is_left_to_the_person(scene: Scene, progress: Progress) -> None:
-    """DESIGN §11: staged, unsubmitted, reported; never submitted together."""
+    """Staged, unsubmitted, reported; never submitted together."""
     agent = scene.resident()
     wake = scene.wake()
     cut_off(scene, agent, wake, Step.STAGED)
@@ -240,7 +240,7 @@ def test_a_text_with_a_persons_words_beside_it_is_left_to_the_person(scene: Scen
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 @pytest.mark.parametrize("mode", ["approval", "busy"])
 def test_a_staged_text_waits_behind_a_dialog_or_a_turn(scene: Scene, progress: Progress, mode: str) -> None:
-    """DESIGN §6.6: Enter on an approval approves; a busy Codex would cut its answer."""
+    """Enter on an approval approves; a busy Codex would cut its answer."""
     agent = scene.resident()
     wake = scene.wake()
     cut_off(scene, agent, wake, Step.STAGED)
@@ -255,7 +255,7 @@ def test_a_staged_text_waits_behind_a_dialog_or_a_turn(scene: Scene, progress: P
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_mark_above_a_known_dialog_was_submitted(scene: Scene, progress: Progress) -> None:
-    """DESIGN §6.7: the turn that our wake began may ask for an approval at once."""
+    """The turn that our wake began may ask for an approval at once."""
     agent = scene.resident()
     wake = scene.wake()
     agent.fake.control(say=wake.text)
@@ -269,7 +269,7 @@ def test_a_mark_above_a_known_dialog_was_submitted(scene: Scene, progress: Progr
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_a_screen_without_a_composer_proves_nothing(scene: Scene, progress: Progress) -> None:
-    """DESIGN §6.7: what merely hides the composer may go on showing our unsent text."""
+    """What merely hides the composer may go on showing our unsent text."""
     agent = scene.resident()
     wake = scene.wake()
     agent.fake.control(say=wake.text)
@@ -283,7 +283,7 @@ def test_a_screen_without_a_composer_proves_nothing(scene: Scene, progress: Prog
 
 
 def test_enter_that_may_have_been_pressed_and_left_no_trace_is_unknown(scene: Scene) -> None:
-    """DESIGN §3: a crash after `intent_submit` is uncertain; if it cannot be decided, never type it again."""
+    """A crash after `intent_submit` is uncertain; if it cannot be decided, never type it again."""
     agent = scene.resident()
 
     outcome = scene.go_on(agent.id, scene.wake(), Progress.MAYBE_SUBMITTED)
@@ -293,7 +293,7 @@ def test_enter_that_may_have_been_pressed_and_left_no_trace_is_unknown(scene: Sc
 
 
 def test_a_mark_that_scrolled_away_is_found_in_the_scrollback(scene: Scene) -> None:
-    """DESIGN §3: look for the mark on screen and in the scrollback."""
+    """Look for the mark on screen and in the scrollback."""
     agent = scene.resident()
     wake = scene.wake()
     tty = scene.tmux.run("display-message", "-p", "-t", agent.id, "#{pane_tty}").strip()
@@ -334,7 +334,7 @@ def test_a_text_that_lands_while_the_scrollback_is_read_is_not_taken_for_sent(
 def test_a_scrollback_that_cannot_be_read_proves_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, progress: Progress
 ) -> None:
-    """DESIGN §3: it is called unknown only where the mark is provably in neither screen nor scrollback."""
+    """It is called unknown only where the mark is provably in neither screen nor scrollback."""
     agent = scene.resident()
     wake = scene.wake()
     looks = []
@@ -358,7 +358,7 @@ def test_a_scrollback_that_cannot_be_read_proves_nothing(
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_another_agent_in_the_same_pane_is_not_the_one_that_was_typed_at(scene: Scene, progress: Progress) -> None:
-    """DESIGN §6.2: the fence holds the agent's process; behind a broken one nothing can be known."""
+    """The fence holds the agent's process; behind a broken one nothing can be known."""
     agent = scene.resident()
     wake = scene.wake()
     fence = scene.place(agent.id).fence
@@ -371,7 +371,7 @@ def test_another_agent_in_the_same_pane_is_not_the_one_that_was_typed_at(scene: 
 
 
 def test_a_fresh_attempt_behind_a_broken_fence_is_refused(scene: Scene) -> None:
-    """DESIGN §6.2: all of the fence must hold; nothing was typed, so that the wake can go elsewhere."""
+    """All of the fence must hold; nothing was typed, so that the wake can go elsewhere."""
     agent = scene.resident()
     fence = scene.place(agent.id).fence
     assert fence is not None
@@ -384,7 +384,7 @@ def test_a_fresh_attempt_behind_a_broken_fence_is_refused(scene: Scene) -> None:
 
 
 def test_a_wake_seen_submitted_is_not_touched_again(scene: Scene) -> None:
-    """DESIGN §3: never knowingly submitted twice."""
+    """Never knowingly submitted twice."""
     agent = scene.resident()
 
     outcome = scene.go_on(agent.id, scene.wake(), Progress.SUBMITTED)
@@ -395,7 +395,7 @@ def test_a_wake_seen_submitted_is_not_touched_again(scene: Scene) -> None:
 
 
 def test_nothing_is_pasted_behind_what_an_earlier_wake_left_standing(scene: Scene) -> None:
-    """DESIGN §6.3: text in the composer is a draft, also when it is ours: it is finished or reported, never added to."""
+    """Text in the composer is a draft, also when it is ours: it is finished or reported, never added to."""
     agent = scene.resident()
     cut_off(scene, agent, scene.wake(), Step.INTENT_SUBMIT)
     before = agent.fake.bytes_received()

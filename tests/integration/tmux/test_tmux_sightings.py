@@ -1,4 +1,4 @@
-"""CONTRACT `panes`: every pane of the user's own servers, and a name for each that outlives the server."""
+"""`panes`: every pane of the user's own servers, and a name for each that outlives the server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def quiet_pane(scene: Scene, session: str, *options: str) -> str:
 def test_an_agent_is_told_with_its_directory_and_a_name_the_resolver_reads_as_its_pane(
     scene: Scene, sights: LookAround
 ) -> None:
-    """Issue, part 1: harness recognised, cwd, and a name it could be bound by, not `%id`."""
+    """Harness recognised, cwd, and a name it could be bound by, not `%id`."""
     resident = scene.resident()
     other = quiet_pane(scene, "agents", "-n", "notes", "-c", "/")
 
@@ -86,7 +86,7 @@ def test_an_agent_is_told_with_its_directory_and_a_name_the_resolver_reads_as_it
 def test_a_pane_has_one_name_wherever_it_is_told_of(
     scene: Scene, sights: LookAround, windows: list[str], names: list[str]
 ) -> None:
-    """CONTRACT: what `panes` calls a pane, `list`, `deliveries`, `status` and `presence` call it too."""
+    """What `panes` calls a pane, `list`, `deliveries`, `status` and `presence` call it too."""
     for window in windows:
         quiet_pane(scene, "work", "-n", window)
 
@@ -99,7 +99,7 @@ def test_a_pane_has_one_name_wherever_it_is_told_of(
 
 
 def test_a_window_named_after_its_program_goes_by_its_index_and_that_is_said(scene: Scene, sights: LookAround) -> None:
-    """Issue, part 1: say when a name is unstable, e.g. automatic-rename or index only."""
+    """Say when a name is unstable, e.g. automatic-rename or index only."""
     resident = scene.resident()
 
     one = by_id(sights())[resident.id]
@@ -127,7 +127,7 @@ def test_doubts_about_numbers_shared_windows_and_renumbering_are_said(scene: Sce
 
 
 def test_two_windows_of_one_name_are_told_apart_by_their_indexes(scene: Scene, sights: LookAround) -> None:
-    """Issue, part 1: say when a name is ambiguous."""
+    """Say when a name is ambiguous."""
     first = quiet_pane(scene, "agents", "-n", "api")
     second = quiet_pane(scene, "agents", "-n", "api")
 
@@ -175,7 +175,7 @@ def test_a_pane_that_several_sessions_show_is_listed_once_under_the_oldest(scene
 def test_panes_of_other_servers_of_the_user_are_listed_with_their_socket(
     scene: Scene, sights: LookAround, tmux_directory: Path
 ) -> None:
-    """Issue, part 1: every pane of the user's servers; the configured one needs no socket, the others do."""
+    """Every pane of the user's servers; the configured one needs no socket, the others do."""
     here = quiet_pane(scene, "agents", "-n", "here")
     other = tmux_directory / "work"
     command = ["tmux", "-S", str(other), "-f", "/dev/null"]
@@ -210,7 +210,7 @@ def test_sockets_that_servers_left_behind_and_files_that_are_none_are_passed_ove
 
 
 def test_a_server_that_does_not_answer_is_named_and_holds_up_no_other(scene: Scene, tmux_directory: Path) -> None:
-    """DESIGN §6: every external call is bounded; what could not be asked is said."""
+    """Every external call is bounded; what could not be asked is said."""
     quiet_pane(scene, "agents")
     with socket.socket(socket.AF_UNIX) as stuck:
         stuck.bind(str(tmux_directory / "stuck"))
@@ -226,7 +226,7 @@ def test_a_server_that_does_not_answer_is_named_and_holds_up_no_other(scene: Sce
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a socket to somebody else")
 def test_a_socket_of_another_user_is_never_asked(scene: Scene, sights: LookAround, tmux_directory: Path) -> None:
-    """DESIGN §6.1: own uid's sockets only."""
+    """Own uid's sockets only."""
     quiet_pane(scene, "agents")
     with socket.socket(socket.AF_UNIX) as theirs:
         path = tmux_directory / "theirs"
@@ -245,7 +245,7 @@ def test_a_socket_of_another_user_is_never_asked(scene: Scene, sights: LookAroun
 def test_the_version_is_read_from_the_programs_files_and_the_program_is_not_run(
     scene: Scene, sights: LookAround, tmp_path: Path
 ) -> None:
-    """Issue, part 1: version; read from path and package.json, never by running the program."""
+    """Version; read from path and package.json, never by running the program."""
     package = tmp_path / "node_modules/@anthropic-ai/claude-code"
     package.mkdir(parents=True)
     (package / "package.json").write_text('{"name": "@anthropic-ai/claude-code", "version": "2.1.332"}')
@@ -291,7 +291,7 @@ def test_a_dead_pane_has_no_agent(scene: Scene, sights: LookAround) -> None:
 def test_the_commands_for_a_name_that_lasts_help_when_they_are_taken_literally(
     scene: Scene, sights: LookAround, cause: str
 ) -> None:
-    """Issue 12, A1: socket and ids stand in them, quoted; afterwards no doubt is left, and every name means its own agent."""
+    """Socket and ids stand in them, quoted; afterwards no doubt is left, and every name means its own agent."""
     first = scene.resident()
     panes = {first.id}
     elsewhere = quiet_pane(scene, "somewhere else", "-n", "it's quiet")

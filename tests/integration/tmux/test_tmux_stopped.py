@@ -1,4 +1,4 @@
-"""A harness that was stopped from outside and resumed (DESIGN §5 "Who is there")."""
+"""A harness that was stopped from outside and resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _fake(*, lost_when_stopped: bool) -> Profile:
 def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracketed_paste(
     tmux: PrivateTmux, tmp_path: Path, is_lost: bool
 ) -> None:
-    """DESIGN §6.4: only a framed paste is safe; after `kill -STOP` and `fg` Gemini took the digest's lines for keys."""
+    """Only a framed paste is safe; after `kill -STOP` and `fg` Gemini took the digest's lines for keys."""
     fake = FakeHarness(tmp_path, "agent")
     pane = tmux.new_pane("exec bash --norc --noprofile -i")
     target, shell_pid = str(pane.pane_id), int(tmux.look(pane).flags["pane_pid"])

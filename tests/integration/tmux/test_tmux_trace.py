@@ -51,7 +51,7 @@ def case(scene: Scene) -> Case:
 
 
 def test_a_mark_in_the_transcript_has_arrived(case: Case) -> None:
-    """Issue "hard hand" B3: state and outcome stay, the proof rises."""
+    """State and outcome stay, the proof rises."""
     case.submits()
     case.shows(case.wake.mark)
 
@@ -59,7 +59,7 @@ def test_a_mark_in_the_transcript_has_arrived(case: Case) -> None:
 
 
 def test_a_mark_that_has_scrolled_away_has_arrived(case: Case) -> None:
-    """Issue "hard hand" B3: the scrollback as well."""
+    """The scrollback as well."""
     tmux, agent = case.scene.tmux, case.agent
     tty = tmux.run("display-message", "-p", "-t", agent.id, "#{pane_tty}").strip()
     with open(tty, "w", encoding="utf-8") as terminal:  # noqa: PTH123 - a terminal, not a file
@@ -124,7 +124,7 @@ def respawned(case: Case) -> None:
 
 
 def test_an_agent_that_was_started_since_never_got_it(case: Case) -> None:
-    """Issue "hard hand" B3: a fresh process, idle and without the mark: announcing is right."""
+    """A fresh process, idle and without the mark: announcing is right."""
     respawned(case)
     case.shows("for shortcuts")
 

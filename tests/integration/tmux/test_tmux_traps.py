@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_tmux_takes_a_prefix_of_a_session_for_its_name(scene: Scene) -> None:
-    """DESIGN §6.2: names match by prefix, and `=` keeps them from it."""
+    """Names match by prefix, and `=` keeps them from it."""
     agent = scene.resident(session="bill-2")
 
     assert scene.tmux.run("display-message", "-p", "-t", "bill:", "#{pane_id}").strip() == agent.id
@@ -27,7 +27,7 @@ def test_tmux_takes_a_prefix_of_a_session_for_its_name(scene: Scene) -> None:
 
 
 def test_a_target_behind_the_key_is_taken_for_more_keys(scene: Scene) -> None:
-    """DESIGN §6: options end at the first key; the key then goes to whichever pane is current."""
+    """Options end at the first key; the key then goes to whichever pane is current."""
     meant, current = scene.resident("meant", session="a"), scene.resident("current", session="b")
 
     scene.tmux.run("send-keys", "-H", "0d", "-t", meant.id)
@@ -38,7 +38,7 @@ def test_a_target_behind_the_key_is_taken_for_more_keys(scene: Scene) -> None:
 
 
 def test_a_paste_goes_through_copy_mode_unframed_and_a_key_does_not(scene: Scene) -> None:
-    """DESIGN §6.3: pasted into a pane in copy mode, a text would arrive as typed keys and be left behind unsent."""
+    """Pasted into a pane in copy mode, a text would arrive as typed keys and be left behind unsent."""
     agent = scene.resident()
     scene.tmux.run("copy-mode", "-t", agent.id)
 
@@ -50,7 +50,7 @@ def test_a_paste_goes_through_copy_mode_unframed_and_a_key_does_not(scene: Scene
 
 
 def test_enter_goes_to_every_pane_of_a_synchronised_window_and_a_paste_to_one(scene: Scene) -> None:
-    """DESIGN §6: so that a staged text is submitted here, and whatever stands there as well."""
+    """So that a staged text is submitted here, and whatever stands there as well."""
     agent = scene.resident()
     beside = FakeHarness(scene.directory, "beside")
     scene.tmux.run("split-window", "-t", agent.id, shlex.join(beside.command()))
@@ -66,7 +66,7 @@ def test_enter_goes_to_every_pane_of_a_synchronised_window_and_a_paste_to_one(sc
 
 
 def test_a_condition_for_a_pane_that_is_gone_is_evaluated_all_the_same(scene: Scene) -> None:
-    """DESIGN §6.4: which is why the pane's id is part of every condition."""
+    """Which is why the pane's id is part of every condition."""
     scene.resident()
 
     said = scene.tmux.run("if-shell", "-F", "-t", "%99", "#{==:#{pane_id},}", "display-message -p no-pane-and-yet")
@@ -75,7 +75,7 @@ def test_a_condition_for_a_pane_that_is_gone_is_evaluated_all_the_same(scene: Sc
 
 
 def test_a_list_goes_on_after_a_buffer_that_could_not_be_loaded(scene: Scene) -> None:
-    """DESIGN §6: an error ends a list of commands, but not one that comes while a command waits for its stdin."""
+    """An error ends a list of commands, but not one that comes while a command waits for its stdin."""
     scene.resident()
 
     answer = scene.tmux._call("load-buffer", "-b", "x", "/nonexistent", ";", "display-message", "-p", "and on")
@@ -85,7 +85,7 @@ def test_a_list_goes_on_after_a_buffer_that_could_not_be_loaded(scene: Scene) ->
 
 
 def test_keys_of_a_control_client_leave_no_trace_in_the_activity(scene: Scene) -> None:
-    """DESIGN §6.4: `session_activity` fences people at terminals; iTerm2's control mode is fenced by the cursor alone."""
+    """`session_activity` fences people at terminals; iTerm2's control mode is fenced by the cursor alone."""
     agent = scene.resident()
     command = ["tmux", "-u", "-L", scene.tmux.socket_name, "-C", "attach-session", "-t", "=agents"]
     with Typist(command) as client:
@@ -100,7 +100,7 @@ def test_keys_of_a_control_client_leave_no_trace_in_the_activity(scene: Scene) -
 
 
 def test_tmux_sets_its_own_children_going_again(scene: Scene) -> None:
-    """DESIGN §5: a stopped agent is one behind a shell; tmux continues a pane's first process at once."""
+    """A stopped agent is one behind a shell; tmux continues a pane's first process at once."""
     agent = scene.resident()
     os.kill(agent.pid, signal.SIGSTOP)
 
@@ -116,7 +116,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_tmux_drops_the_marks_of_a_letter_that_has_many(scene: Scene) -> None:
-    """DESIGN §6.6: what the screen shows is then not what was pasted, and our text would never stand alone."""
+    """What the screen shows is then not what was pasted, and our text would never stand alone."""
     few, many = "Z" + "\u0300\u0489" * 4, "Y" + "\u0300\u0489" * 40
     pane = scene.tmux.new_pane(f"printf '%s\\n' '{few}' '{many}'; exec sleep 60", session="marks")
 

@@ -1,4 +1,4 @@
-"""A person types at a random moment of a wake: the draft rule of DESIGN §11 holds in every trial."""
+"""A person types at a random moment of a wake: the draft rule holds in every trial."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def play(scene: Scene, trial: Trial) -> str:
     ],
 )
 def test_a_typist_at_any_moment_never_has_a_word_submitted(scene: Scene, trials: int) -> None:
-    """DESIGN §11: before the condition the draft is untouched, after it our text is staged; never both submitted."""
+    """Before the condition the draft is untouched, after it our text is staged; never both submitted."""
     chance = random.Random(4711)
     stories: Counter[str] = Counter()
     for at in range(0, trials, AT_ONCE):

@@ -1,4 +1,4 @@
-"""Every trap of tmux gets its one answer, in whatever room and size, whoever looks on (DESIGN §6).
+"""Every trap of tmux gets its one answer, in whatever room and size, whoever looks on.
 
 The table is `trap_table.py`, the rooms are in `house.py`. The quick form takes each trap into two cells so that all
 rooms, sizes and onlookers come up many times; torture takes each into every room before every onlooker.
@@ -68,7 +68,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, tmux_program: str) -> Iterat
 
 @pytest.mark.parametrize(("trap", "place"), [*_cells(quick=True)], ids=_named)
 def test_a_trap_gets_its_answer(house: House, tmp_path: Path, trap: Trap, place: Place) -> None:
-    """DESIGN §6: it is refused for its own reason, or submitted once; and nobody else gets a byte."""
+    """It is refused for its own reason, or submitted once; and nobody else gets a byte."""
     _try(house, tmp_path, trap, place)
 
 

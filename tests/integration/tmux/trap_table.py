@@ -221,7 +221,7 @@ HOLD = HoldReason
 _TEN_LINES = "[WAKE] " + "\n".join(f"- line {number} with some words in it" for number in range(9)) + "\nWake: {mark}"
 
 TRAPS: Final = (
-    # ---- which pane: DESIGN §§6.1, 6.2 ---------------------------------------------------------------------------------
+    # ---- which pane ----------------------------------------------------------------------------------------------------
     Trap("an id is exact", _nothing, UP_FRONT, ONCE),
     Trap("a name with = is exact", _aims_by_name, UP_FRONT, ONCE),
     Trap("a name is taken for its prefix", _aims_at("{short}"), UP_FRONT, nowhere(HOLD.UNREACHABLE)),
@@ -232,14 +232,14 @@ TRAPS: Final = (
     Trap("two agents under one name", _has_a_twin, UP_FRONT, nowhere(HOLD.AMBIGUOUS)),
     Trap("two panes with one mark", _both_say_so, UP_FRONT, nowhere(HOLD.AMBIGUOUS)),
     Trap("another agent in the pane", _is_respawned, AFTER_THE_LOOK, refused(HOLD.ACTIVE)),
-    # ---- who is there: DESIGN §5 ---------------------------------------------------------------------------------------
+    # ---- who is there --------------------------------------------------------------------------------------------------
     Trap("a program that is no agent", _aims_at_a_program_that_is_none, UP_FRONT, refused(HOLD.NO_AGENT)),
     Trap("a pane that shows another tmux", _aims_at_a_pane_that_shows_tmux, UP_FRONT, refused(HOLD.NO_AGENT)),
     Trap("behind a script", _nothing, UP_FRONT, ONCE, start=Start.SCRIPT),
     Trap("stopped", _is_stopped, UP_FRONT, refused(HOLD.NO_AGENT), start=Start.SCRIPT),
     Trap("quit to its shell", _crashes, UP_FRONT, refused(HOLD.NO_AGENT), start=Start.SHELL),
     Trap("dead, and the pane remains", _dies_in_its_pane, UP_FRONT, refused(HOLD.PANE_DEAD)),
-    # ---- what forbids a key: DESIGN §6.3 -------------------------------------------------------------------------------
+    # ---- what forbids a key --------------------------------------------------------------------------------------------
     Trap("copy mode", _tmux("copy-mode", "-t", "{pane}"), UP_FRONT, refused(HOLD.COPY_MODE)),
     Trap("the tree of sessions", _tmux("choose-tree", "-t", "{pane}"), UP_FRONT, refused(HOLD.COPY_MODE)),
     Trap("the clock", _tmux("clock-mode", "-t", "{pane}"), UP_FRONT, refused(HOLD.COPY_MODE)),
@@ -262,7 +262,7 @@ TRAPS: Final = (
     Trap("shell mode", _shows("shell"), UP_FRONT, refused(HOLD.USER_TYPING)),
     Trap("a key a moment ago", _types_and_erases, UP_FRONT, refused(HOLD.USER_TYPING), needs_client=True),
     Trap("another writer", _is_taken, UP_FRONT, refused(HOLD.BUSY_PANE)),
-    # ---- between the look and the paste: DESIGN §6.4 -------------------------------------------------------------------
+    # ---- between the look and the paste --------------------------------------------------------------------------------
     Trap("then copy mode", _tmux("copy-mode", "-t", "{pane}"), AFTER_THE_LOOK, refused(HOLD.COPY_MODE)),
     Trap("then input off", _tmux("select-pane", "-d", "-t", "{pane}"), AFTER_THE_LOOK, refused(HOLD.INPUT_OFF)),
     Trap("then a dialog", _shows("approval"), AFTER_THE_LOOK, refused(HOLD.WAITING_ON_APPROVAL)),
@@ -275,7 +275,7 @@ TRAPS: Final = (
     Trap("then one more client", _comes_to_look, AFTER_THE_LOOK, refused()),
     Trap("then another name", _tmux("rename-window", "-t", "{pane}", "new"), AFTER_THE_LOOK, ONCE),
     Trap("then another title", _tmux("select-pane", "-t", "{pane}", "-T", "▪ #{pid} ; }"), AFTER_THE_LOOK, ONCE),
-    # ---- between paste and Enter: DESIGN §§6.5, 6.6 --------------------------------------------------------------------
+    # ---- between paste and Enter ---------------------------------------------------------------------------------------
     Trap("a dialog in the gap", _shows("approval", keep=True), IN_THE_GAP, STAGED),
     Trap("copy mode before Enter", _tmux("copy-mode", "-t", "{pane}"), BEFORE_ENTER, STAGED),
     Trap("a dialog before Enter", _shows("approval", keep=True), BEFORE_ENTER, STAGED),
@@ -289,7 +289,7 @@ TRAPS: Final = (
     ),
     Trap("gone before Enter", _tmux("kill-pane", "-t", "{pane}"), IN_THE_GAP, UNKNOWN),
     Trap("a dialog right after the paste", _turns(dialog_after_paste=True), UP_FRONT, STAGED, slow=True),
-    # ---- the text itself: DESIGN §§4, 6.4 ------------------------------------------------------------------------------
+    # ---- the text itself -----------------------------------------------------------------------------------------------
     Trap("a paste that comes slowly", _turns(paste_delay=400), UP_FRONT, ONCE),
     Trap("a paste that folds", _turns(chip_lines=2), UP_FRONT, ONCE),
     Trap("a leading hyphen", _nothing, UP_FRONT, ONCE, text="-t %0 {mark} is text"),

@@ -1,1 +1,1 @@
-"""One delivery from its window to its proof: guards, gate, attempt, acknowledgement (DESIGN §3)."""
+"""One delivery from its window to its proof: guards, gate, attempt, acknowledgement."""

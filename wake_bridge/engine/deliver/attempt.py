@@ -1,4 +1,4 @@
-"""One locked attempt: the adapter's answer becomes a ledger state (DESIGN §3, §6)."""
+"""One locked attempt: the adapter's answer becomes a ledger state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message bodies, for the few targets that asked for them (DESIGN §4): most get a doorbell."""
+"""Message bodies, for the few targets that asked for them: most get a doorbell."""
 
 from __future__ import annotations
 

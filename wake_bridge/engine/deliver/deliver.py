@@ -1,4 +1,4 @@
-"""The deliver loop: what is due is taken through the gate, each target in a lane of its own (DESIGN §3)."""
+"""The deliver loop: what is due is taken through the gate, each target in a lane of its own."""
 
 from __future__ import annotations
 

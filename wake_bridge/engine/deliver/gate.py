@@ -1,4 +1,4 @@
-"""One delivery that is due: guards, place, presence, lock, attempt; or a hold with its reason (DESIGN §§3, 5, 7)."""
+"""One delivery that is due: guards, place, presence, lock, attempt; or a hold with its reason."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Gate:
                 return self._hold(delivery, Hold(HoldReason.GRAPH_AWAY, str(away), "", self._relook(delivery)))
 
     async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
-        """Through the gate; once more for each native route that gives the wake back with nothing sent (DESIGN §7)."""
+        """Through the gate; once more for each native route that gives the wake back with nothing sent."""
         now = self._clock.now()
         # not offered again at each look that another route needs
         refused = {one: why for one, why in self._given_back.get(delivery.id, {}).items() if why.next_look_at > now}

@@ -1,4 +1,4 @@
-"""What a delivery has to tell at this moment: a digest of its events, or one line of how much is unread (DESIGN §§3, 7)."""
+"""What a delivery has to tell at this moment: a digest of its events, or one line of how much is unread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A delivery found LOCKED: what its journal says may have reached the pane decides how it goes on (DESIGN §3)."""
+"""A delivery found LOCKED: what its journal says may have reached the pane decides how it goes on."""
 
 from __future__ import annotations
 

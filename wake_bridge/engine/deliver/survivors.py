@@ -1,4 +1,4 @@
-"""Which events of a delivery are still news when it is about to be typed (DESIGN §3: read or superseded)."""
+"""Which events of a delivery are still news when it is about to be typed (read or superseded)."""
 
 from __future__ import annotations
 

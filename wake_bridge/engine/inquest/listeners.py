@@ -1,4 +1,4 @@
-"""What each subscription of an identity said to a fact, or would have said; for `why` (DESIGN §3, guards at matching)."""
+"""What each subscription of an identity said to a fact, or would have said; for `why`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Whom nothing else tells: the heartbeat for agents, one word for the person (DESIGN §7)."""
+"""Whom nothing else tells: the heartbeat for agents, one word for the person."""

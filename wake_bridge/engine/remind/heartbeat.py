@@ -1,4 +1,4 @@
-"""The heartbeat: what is due for those whom nothing else wakes becomes a delivery like every other (DESIGN §7)."""
+"""The heartbeat: what is due for those whom nothing else wakes becomes a delivery like every other."""
 
 from __future__ import annotations
 

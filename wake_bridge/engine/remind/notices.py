@@ -1,4 +1,4 @@
-"""Sees what a person should know, and tells it once (DESIGN §3: a notice)."""
+"""Sees what a person should know, and tells it once."""
 
 from __future__ import annotations
 

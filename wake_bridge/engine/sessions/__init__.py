@@ -1,1 +1,1 @@
-"""Programs inside a harness: who calls in, what is handed to them, lines for those that wait (DESIGN §7, native)."""
+"""Programs inside a harness: who calls in, what is handed to them, lines for those that wait."""

@@ -1,4 +1,4 @@
-"""Lines for the monitors that wait inside a harness, each handed over in two steps (DESIGN §7, native)."""
+"""Lines for the monitors that wait inside a harness, each handed over in two steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns that a hook has prolonged: not every harness tells its hook so, and none is prolonged twice running (DESIGN §7)."""
+"""Turns that a hook has prolonged: not every harness tells its hook so, and none is prolonged twice running."""
 
 from __future__ import annotations
 

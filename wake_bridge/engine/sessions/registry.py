@@ -1,4 +1,4 @@
-"""The conversations that made themselves known, and how each stood when it last did (DESIGN §§5, 7).
+"""The conversations that made themselves known, and how each stood when it last did.
 
 What is known of whose they are outlives the daemon; how they stood does not.
 """
@@ -152,7 +152,7 @@ class Registry:
         """How the identity's conversations stood, as their hooks told within the last `fresh_for` milliseconds.
 
         What speaks against waking weighs. That a turn ended is only said: an interrupted turn, a compaction and a dialog
-        of the program's own tell no hook, so no hook proves idle (DESIGN §5).
+        of the program's own tell no hook, so no hook proves idle.
         """
         since = self._clock.now() - fresh_for
         found: list[Evidence] = []

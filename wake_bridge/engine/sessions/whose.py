@@ -1,4 +1,4 @@
-"""Which identity a conversation belongs to; none, or several, is nobody (DESIGN §7, one driver)."""
+"""Which identity a conversation belongs to; none, or several, is nobody."""
 
 from __future__ import annotations
 

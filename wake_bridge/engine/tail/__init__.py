@@ -1,1 +1,1 @@
-"""Following the log: read by `lastSyncId`, matched, written into the ledger with the cursor (DESIGN §§2, 3)."""
+"""Following the log: read by `lastSyncId`, matched, written into the ledger with the cursor."""

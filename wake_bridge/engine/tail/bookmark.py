@@ -1,4 +1,4 @@
-"""Where the tail stands: in memory, in the ledger, and in the file that the source's pruner reads (DESIGN §2)."""
+"""Where the tail stands: in memory, in the ledger, and in the file that the source's pruner reads."""
 
 from __future__ import annotations
 

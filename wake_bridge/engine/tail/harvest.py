@@ -1,4 +1,4 @@
-"""From the entries of a page to what goes into the ledger with the cursor (DESIGN §§2, 3)."""
+"""From the entries of a page to what goes into the ledger with the cursor."""
 
 from __future__ import annotations
 

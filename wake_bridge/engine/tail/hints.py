@@ -1,4 +1,4 @@
-"""When to look next: a hint, a poke, or the time (DESIGN §2)."""
+"""When to look next: a hint, a poke, or the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tail begins, and where a page takes it (DESIGN §2, last lines). Pure."""
+"""Where the tail begins, and where a page takes it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a stretch of the log once more for one subscription, with its filters as they stand now (CONTRACT `resync`)."""
+"""Reading a stretch of the log once more for one subscription, with its filters as they stand now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tail: follows the change log, and puts what matched into the ledger together with the cursor (DESIGN §2)."""
+"""The tail: follows the change log, and puts what matched into the ledger together with the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on where an upstream daemon stopped: from its cursor, and with the mail it had read but not announced (DESIGN §2)."""
+"""Going on where an upstream daemon stopped: from its cursor, and with the mail it had read but not announced."""
 
 from __future__ import annotations
 

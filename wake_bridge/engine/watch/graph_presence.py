@@ -1,4 +1,4 @@
-"""What HARNESS_PRESENCE rows of the graph say of agents: weak evidence against idle, never for it (DESIGN §5)."""
+"""What HARNESS_PRESENCE rows of the graph say of agents: weak evidence against idle, never for it."""
 
 from __future__ import annotations
 

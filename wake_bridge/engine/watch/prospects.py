@@ -1,4 +1,4 @@
-"""How things stand on each route of an identity: what `decide` reads (DESIGN §7)."""
+"""How things stand on each route of an identity: what `decide` reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which routes lead to an identity, from configuration, bindings and its newest subscription (DESIGN §§6.1, 7)."""
+"""Which routes lead to an identity, from configuration, bindings and its newest subscription."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Routes:
         """The routes that exist now; empty where nothing serves the identity.
 
         Native channels come first, without being configured; then what is. Whose subscriptions are all left to the
-        heartbeat, or who has none, is reached by nothing else (DESIGN §7).
+        heartbeat, or who has none, is reached by nothing else.
         """
         names = [one for one in self.names(identity) if one in self._adapters]
         if not names:

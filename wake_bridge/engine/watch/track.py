@@ -1,4 +1,4 @@
-"""One watched place on one route: its latest looks, and what they say together (DESIGN §5)."""
+"""One watched place on one route: its latest looks, and what they say together."""
 
 from __future__ import annotations
 

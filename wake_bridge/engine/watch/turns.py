@@ -1,4 +1,4 @@
-"""Whose place is resolved in which round (DESIGN §6.1): everybody's in turn, for each costs a call."""
+"""Whose place is resolved in which round: everybody's in turn, for each costs a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps an eye on bound panes, so that one fresh look is enough at wake time (DESIGN §5, two samples)."""
+"""Keeps an eye on bound panes, so that one fresh look is enough at wake time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROUND: Final = 2.0
 
 LIVELY_ROUND: Final = 1.4
 """Seconds between surveys for a while after any change: a pane that came to rest 3 s ago then has a sample that is old
-enough to agree with (DESIGN §5, two samples ≥ 1.5 s apart)."""
+enough to agree with."""
 
 QUICK_ROUND: Final = 0.25
 """Seconds between surveys for a while after a change where something waits."""

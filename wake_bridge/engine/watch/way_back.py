@@ -1,4 +1,4 @@
-"""Routes that failed are set aside, asked again with growing patience, and taken into use when they answer (DESIGN §7)."""
+"""Routes that failed are set aside, asked again with growing patience, and taken into use when they answer."""
 
 from __future__ import annotations
 

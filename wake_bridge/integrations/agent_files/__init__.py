@@ -1,4 +1,4 @@
-"""What the agents must be told and allowed, written into their own files and taken back again (DESIGN §9)."""
+"""What the agents must be told and allowed, written into their own files and taken back again."""
 
 from __future__ import annotations
 

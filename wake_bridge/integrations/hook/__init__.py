@@ -1,4 +1,4 @@
-"""The program that a harness runs as its hook; quick to start, for it stands in the way of every tool (DESIGN §7).
+"""The program that a harness runs as its hook; quick to start, for it stands in the way of every tool.
 
 Nothing here may import more than the standard library's quick modules, or what does.
 """

@@ -1,4 +1,4 @@
-"""The service manager that starts the daemon at login: systemd's for a user, launchd's for a session (DESIGN §9)."""
+"""The service manager that starts the daemon at login: systemd's for a user, launchd's for a session."""
 
 from __future__ import annotations
 

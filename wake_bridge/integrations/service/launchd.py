@@ -1,4 +1,4 @@
-"""launchd's agents of the logged-in user (DESIGN §9)."""
+"""launchd's agents of the logged-in user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events become deliveries, and deliveries fall due (DESIGN §3)."""
+"""Events become deliveries, and deliveries fall due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of one delivery, from its window to its end, and its journal (DESIGN §3)."""
+"""The life of one delivery, from its window to its end, and its journal."""
 
 from __future__ import annotations
 

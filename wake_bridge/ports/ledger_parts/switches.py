@@ -32,7 +32,7 @@ class Switches(Protocol):
         """Pauses in force."""
 
     def degrade(self, identity: Identity, adapter: str, why: str, now: Instant) -> None:
-        """Set one route aside: it is passed over until it is restored (DESIGN §7)."""
+        """Set one route aside: it is passed over until it is restored."""
 
     def restore(self, identity: Identity, adapter: str) -> None:
         """Take a route into use again."""

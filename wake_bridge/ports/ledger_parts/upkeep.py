@@ -12,7 +12,7 @@ class Upkeep(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def rebase(self, now: Instant) -> None:
-        """At the daemon's start: no stored instant may lie further ahead than its nominal length (DESIGN §3).
+        """At the daemon's start: no stored instant may lie further ahead than its nominal length.
 
         After the wall clock was set back, windows count from `now`, looks and leases are at most 60 s away, and wakes
         recorded in the future count as of `now`.

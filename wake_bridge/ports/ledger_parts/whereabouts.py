@@ -1,4 +1,4 @@
-"""Where identities live, and whose a conversation is (DESIGN §7)."""
+"""Where identities live, and whose a conversation is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change log on stdlib `sqlite3` (DESIGN §2); each measured trap is in docs/sqlite-notes.md with its test."""
+"""The change log on stdlib `sqlite3`; each measured trap is in docs/sqlite-notes.md with its test."""
 
 from __future__ import annotations
 

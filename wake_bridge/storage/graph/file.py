@@ -1,4 +1,4 @@
-"""A graph file opened by a command to look at it (DESIGN §2).
+"""A graph file opened by a command to look at it.
 
 For the graph commands, each a short-lived process of its own; the daemon's tail reads through `sqlite_graph`.
 """

@@ -1,4 +1,4 @@
-"""Mail in the graph: sent in the real services' shapes and order, found unread, marked read (DESIGN §2)."""
+"""Mail in the graph: sent in the real services' shapes and order, found unread, marked read."""
 
 from __future__ import annotations
 

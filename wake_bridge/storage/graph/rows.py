@@ -1,4 +1,4 @@
-"""Rows of the graph as values. Nothing in them is trusted: a row that cannot be read is a value too (DESIGN §2)."""
+"""Rows of the graph as values. Nothing in them is trusted: a row that cannot be read is a value too."""
 
 from __future__ import annotations
 

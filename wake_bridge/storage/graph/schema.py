@@ -1,4 +1,4 @@
-"""The embedded graph: the real services' newest schema, made once, so that they could take the file over (DESIGN §2)."""
+"""The embedded graph: the real services' newest schema, made once, so that they could take the file over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving a task from state to state, and granting rights, as the real services do (DESIGN §2)."""
+"""Moving a task from state to state, and granting rights, as the real services do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose mail is unread, read of the graph: by the recipient's own edge first, by the node else (DESIGN §2)."""
+"""Whose mail is unread, read of the graph: by the recipient's own edge first, by the node else."""
 
 from __future__ import annotations
 

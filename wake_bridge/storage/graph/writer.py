@@ -1,4 +1,4 @@
-"""Writing a graph in the real services' shapes: node and edge JSON, links that reinforce, small transactions (DESIGN §2).
+"""Writing a graph in the real services' shapes: node and edge JSON, links that reinforce, small transactions.
 
 Only the graph commands write; the daemon never does.
 """

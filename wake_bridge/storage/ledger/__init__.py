@@ -1,4 +1,4 @@
-"""The ledger on stdlib `sqlite3`: one file, one process-safe writer at a time, nothing lost (DESIGN §3).
+"""The ledger on stdlib `sqlite3`: one file, one process-safe writer at a time, nothing lost.
 
 files        where it lies, who may read it, what becomes of a damaged one, and of one of an earlier version (`v1.sql` is the first)
 database     transactions, and SQLite's errors as ours

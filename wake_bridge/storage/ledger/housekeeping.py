@@ -1,4 +1,4 @@
-"""The ledger's own upkeep: counts, what is old, and a clock that was set back (DESIGN §3)."""
+"""The ledger's own upkeep: counts, what is old, and a clock that was set back."""
 
 from __future__ import annotations
 

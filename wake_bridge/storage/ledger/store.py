@@ -1,4 +1,4 @@
-"""`LedgerStore`: all parts of the ledger over one file (DESIGN §3)."""
+"""`LedgerStore`: all parts of the ledger over one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of single events, and what an identity was shown (DESIGN §3)."""
+"""What becomes of single events, and what an identity was shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- The ledger as of version 1 (DESIGN §3). A statement never changes once released: later versions migrate.
+-- The ledger as of version 1. A statement never changes once released: later versions migrate.
 -- Instants are UTC milliseconds. What the database can refuse by itself, it refuses: see the triggers.
 
 CREATE TABLE meta (

@@ -1,4 +1,4 @@
--- From version 1 to version 2: what is left to the heartbeat, and what a person was told (DESIGN §§3, 7).
+-- From version 1 to version 2: what is left to the heartbeat, and what a person was told.
 -- A statement never changes once released: later versions migrate.
 
 -- The event would be immediate, had its identity another driver than the heartbeat.

@@ -1,4 +1,4 @@
--- From version 2 to version 3: the conversations of harnesses that are known to be an identity's (DESIGN §7, native).
+-- From version 2 to version 3: the conversations of harnesses that are known to be an identity's.
 -- A statement never changes once released: later versions migrate.
 
 CREATE TABLE session (

@@ -1,7 +1,7 @@
 -- From version 3 to version 4.
 -- A statement never changes once released: later versions migrate.
 
--- The pane where an identity's agent was found: from then on it counts, `name` is only how it was found (DESIGN §6.2).
+-- The pane where an identity's agent was found: from then on it counts, `name` is only how it was found.
 CREATE TABLE remembered_pane (
     identity TEXT PRIMARY KEY,
     name     TEXT    NOT NULL,

@@ -1,4 +1,4 @@
-"""Domain values as JSON records: one shape, for commands and for the control socket."""
+"""Domain values as JSON records: one shape, for commands and for the control socket (docs/contract.md "Daemon and diagnosis")."""
 
 from __future__ import annotations
 

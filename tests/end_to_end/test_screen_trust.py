@@ -67,7 +67,7 @@ def test_what_is_trusted_is_shown_and_a_person_on_the_terminal_is_asked(
     assert "ended 1" in look.text
     assert file.read_text() == before
     nobody = playground.sandbox.run("screens", "trust", stranger.id, expect=2)
-    assert "say --yes" in nobody.stderr
+    assert "use --yes" in nobody.stderr
     assert file.read_text() == before
 
 

@@ -211,7 +211,7 @@ def test_a_mistake_in_the_configuration_stops_every_command_and_all_are_shown(re
         f"error: the configuration has 2 mistakes: {ready.config}",
         f"  {ready.config}: graph.watch = 1: must be true or false",
         f"  {ready.config}: coalesc: unknown table; did you mean coalesce?",
-        "hint: correct what is listed; config.example.toml explains every key",
+        "hint: fix what is listed; config.example.toml explains every key",
     ]
 
 
@@ -266,13 +266,13 @@ def test_agents_are_added_named_and_listed(ready: Bridge) -> None:
 
 def test_without_the_daemon_status_counts_whom_the_heartbeat_nudges(ready: Bridge) -> None:
     """`status`: who is left to the heartbeat can be woken, also when the ledger alone is asked."""
-    assert "nobody can be woken" in ready.run("status").stdout
+    assert "no identity can be woken" in ready.run("status").stdout
     ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--harness-target", "disabled")
     told = ready.run("status").stdout
     assert "0 active, 1 left to the heartbeat" in told
-    assert "nobody can be woken" not in told
+    assert "no identity can be woken" not in told
     ready.config.write_text(ready.config.read_text() + "\n[adapters.heartbeat]\nenabled = false\n")
-    assert "nobody can be woken" in ready.run("status").stdout
+    assert "no identity can be woken" in ready.run("status").stdout
 
 
 @pytest.mark.parametrize("name", ["ada", "@", "@a b", "@-x", "@" + "a" * 65])

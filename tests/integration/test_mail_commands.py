@@ -165,14 +165,14 @@ def test_sending_says_what_will_happen(post: Post, recipient: str, flags: tuple[
     result = post.run("send", recipient, "--from", "@ada", "--subject", "x", *flags, "--json")
     json.loads(result.stdout)
     lines = result.stderr.splitlines()
-    assert lines == [said, "the daemon is not running: nobody is woken until it is (`wake-bridge run`)"]
+    assert lines == [said, "the daemon is not running: no wakes until you start it (`wake-bridge run`)"]
 
 
 def test_sending_to_nobody_says_so(post: Post) -> None:
     """A broadcast without another agent reaches nobody."""
     post.json("agent", "add", "@ada", "--human")
     result = post.run("send", "AGENT:*", "--from", "@bob", "--subject", "x")
-    assert "nobody receives it" in result.stderr
+    assert "no recipient" in result.stderr
 
 
 def test_a_running_daemon_is_told_at_once_and_not_missed(post: Post) -> None:
@@ -180,7 +180,7 @@ def test_a_running_daemon_is_told_at_once_and_not_missed(post: Post) -> None:
     post.state.mkdir(parents=True)
     with InstanceLock(post.state), contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         silent = post.run("send", "@bob", "--from", "@ada", "--subject", "x")
-        starting = "the daemon is just starting: it is told as soon as it runs"
+        starting = "the daemon is starting: it reads this as soon as it runs"
         assert (silent.exit_code, silent.stderr.splitlines()) == (0, ["@bob is due in 5 s", starting])
         with contextlib.chdir(post.state):
             # a Unix socket's path has room for about a hundred bytes

@@ -167,10 +167,10 @@ def test_all_judge_the_daemon_alike(house: House, state: str) -> None:
         pushed = house.lines("push-capable")
 
     words = {
-        "not running": ["the daemon is not running: nobody is woken until it is (`wake-bridge run`)"],
-        "starting": ["the daemon is just starting: it is told as soon as it runs"],
+        "not running": ["the daemon is not running: no wakes until you start it (`wake-bridge run`)"],
+        "starting": ["the daemon is starting: it reads this as soon as it runs"],
         "running": [],
-        "cannot tell": ["whether the daemon runs cannot be told: `wake-bridge doctor` says what is in the way"],
+        "cannot tell": ["cannot tell whether the daemon runs: `wake-bridge doctor` shows why"],
     }
     assert told == words[state]
     # another heartbeat keeps away unless it is certain that nobody else drives

@@ -54,7 +54,7 @@ def held_for(sandbox: Sandbox, reason: HoldReason) -> str:
         (["--all"], HoldReason.PAUSED, AGENT, ["@agent was not paused by itself", "`wake-bridge resume --all`"]),
         (["--all", AGENT], HoldReason.PAUSED, AGENT, ["the pause of @agent is over", "`wake-bridge resume --all`"]),
         ([], HoldReason.BUDGET, AGENT, ["the spent budget of @agent is lifted"]),
-        ([], HoldReason.LOOP, AGENT, ["the loop brake of @agent is let go"]),
+        ([], HoldReason.LOOP, AGENT, ["the loop brake of @agent is lifted"]),
         ([], HoldReason.UNKNOWN, "--all", ["nobody was paused"]),
         (["--all"], HoldReason.PAUSED, "--all", ["the pause of every identity is over"]),
         ([AGENT], HoldReason.PAUSED, "--all", ["the pause of @agent is over"]),

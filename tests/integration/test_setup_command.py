@@ -375,7 +375,7 @@ def test_on_a_terminal_it_shows_the_plan_and_asks(world: Playground) -> None:
     # env -u: the server it is typed in is another one than the configured
     pane = world.tmux.new_pane("exec sh", session="person", width=160, environment=world.sandbox.environment)
     told = world.sandbox.home / "api/AGENTS.md"
-    for replies, words in (("n", "nothing was changed"), ("yn", "not told yet: ")):
+    for replies, words in (("n", "nothing was changed"), ("yn", "no instructions written: ")):
         world.tmux.run("send-keys", "-t", str(pane.pane_id), "clear; cd; " + command + " setup", "Enter")
         world.tmux.waits_until(pane, lambda look: "Do it? [Y/n]" in look.text, 30, "the question")
         assert everything(world.sandbox) == before

@@ -111,5 +111,5 @@ def test_where_everybody_lives_where_they_were_found_there_is_nothing_to_ask(wor
     """It may be run at any time."""
     settled(world)
 
-    assert "nobody is lost" in world.sandbox.run("setup", "--rebind", "--yes").stdout
+    assert "no identity is lost" in world.sandbox.run("setup", "--rebind", "--yes").stdout
     assert world.sandbox.run("setup", "--rebind", expect=2).stderr.count("there is no terminal to ask on") == 1

@@ -205,7 +205,7 @@ def test_what_no_daemon_has_seen_is_told_as_not_seen_yet(world: World) -> None:
     """Never seen: no daemon at all, or one that stands before the row."""
     world.core.subscribe(A)
     unseen = world.core.send(B, A, "one")
-    assert world.verdict(unseen, running=False) == "not announced: no daemon has ever looked into this graph"
+    assert world.verdict(unseen, running=False) == "not announced: no daemon has read this graph yet"
     world.tail()
     ahead = world.core.send(B, A, "two")
 
@@ -241,11 +241,11 @@ def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(worl
     world.tail()
 
     row = world.why(message, A).findings[0].case.row
-    assert world.verdict(message) == "not announced: the subscription was added after it"
+    assert world.verdict(message) == "not announced: the subscription is newer than the event"
     assert f"`wake-bridge resync {young} --since {row - 1}`" in world.remedy(message)
     # read since: what it would have said then is not what it would say now
     world.core.mark_read(message)
-    assert world.verdict(message) == "not announced: the subscription was added after it"
+    assert world.verdict(message) == "not announced: the subscription is newer than the event"
     assert [one.matched for one in world.why(message, A).findings[0].case.listeners] == [True]
 
     old = world.core.subscribe(C, createdAt=ago(hours=1))
@@ -255,7 +255,7 @@ def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(worl
     world.core.set(old, "status", "active")
     world.core.set(old, "updatedAt", ago(minutes=-1))
     world.tail()
-    assert world.verdict(other, C) == "not announced: the subscription was changed after it, and did not want it then"
+    assert world.verdict(other, C) == "not announced: the subscription was changed later and did not match it then"
 
 
 def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
@@ -265,7 +265,9 @@ def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
     fresh = world.core.send(B, A, "fresh", sentAt=ago(minutes=3))
     world.tail()
 
-    assert world.verdict(old) == "not announced: it came before the daemon's present beginning (first start)"
+    assert (
+        world.verdict(old) == "not announced: it is older than the point where the daemon began to read (first start)"
+    )
     assert not world.verdict(fresh).startswith("not announced")
 
 
@@ -345,7 +347,7 @@ def test_a_gathering_window_names_the_delivery_and_its_company(world: World) -> 
 
     told = world.verdict(first)
 
-    assert told.startswith("due in 4 min: its window gathers what else comes")
+    assert told.startswith("due in 4 min: its window collects further events")
     assert told.endswith(f", together with 1 more in {delivery.id}")
     world.later = 360_000
     assert world.verdict(first, running=False).startswith("due since 1 min")
@@ -381,8 +383,8 @@ def test_a_row_that_could_not_be_read_is_told_with_its_reason(world: World) -> N
     row = world.core.tip()
     world.tail()
 
-    assert "its log row was set aside, for it could not be read (its JSON is broken)" in world.verdict(row)
-    assert "its log row was set aside" in world.verdict(message)
+    assert "its log row could not be read and was set aside (its JSON is broken)" in world.verdict(row)
+    assert "its log row could not be read" in world.verdict(message)
 
 
 def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:

@@ -57,7 +57,7 @@ def test_an_agent_may_use_no_command_of_the_table_for_another(command: str) -> N
         require_own(MINE, command, B, nothing)
 
     assert refused.value.where == "you are taken for @a (claude, process 110), because it is so"
-    assert "a person can do it in a shell of their own" in refused.value.hint
+    assert "a person can do this in their own shell" in refused.value.hint
 
 
 @pytest.mark.parametrize("command", RULES)

@@ -154,10 +154,10 @@ def test_the_first_line_that_applies_is_the_verdict() -> None:
     told.append(judge(Case(A, "SENT_TO_ME"), TELLER).text)
 
     assert told == [
-        "not announced: its log row was set aside, for it could not be read (broken)",
+        "not announced: its log row could not be read and was set aside (broken)",
         "not announced: it is not addressed to @a",
         "shown to @a by `inbox` before a wake was needed",
-        "not announced: no daemon has ever looked into this graph",
+        "not announced: no daemon has read this graph yet",
         "not announced: @a has no subscription",
     ]
 

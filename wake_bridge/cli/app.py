@@ -121,60 +121,52 @@ class Place(NamedTuple):
 
 COMMANDS: Final[dict[str, dict[str, Place]]] = {
     "Graph": {
-        "setup": Place(
-            "setup", "setup", "Give every agent that is found an identity, and say where it lives.", needs_file=True
-        ),
-        "init": Place("graph", "init", "Make the configuration and the embedded graph.", needs_file=True),
+        "setup": Place("setup", "setup", "Find your agents and set each one up to be woken.", needs_file=True),
+        "init": Place("graph", "init", "Create the configuration and the embedded graph.", needs_file=True),
         "agent": Place("graph", "agent", "Add and list identities."),
-        "subscribe": Place(
-            "graph", "subscribe", "Say what an identity is to be woken for, and where it lives.", needs_file=True
-        ),
+        "subscribe": Place("graph", "subscribe", "Subscribe an identity to mail, tasks or rights.", needs_file=True),
         "unsubscribe": Place("graph", "unsubscribe", "Remove a subscription."),
         "update": Place("graph", "update", "Change a subscription."),
         "list": Place(
-            "subscriptions", "list_subscriptions", "List subscriptions, and whether each can be delivered now."
+            "subscriptions", "list_subscriptions", "List subscriptions and whether each can be delivered now."
         ),
     },
     "Mail": {
         "send": Place("mail", "send", "Send a message or a task."),
-        "wake": Place("mail", "wake", "Wake one identity at once with a word from you."),
+        "wake": Place("mail", "wake", "Wake one identity at once with a message from you."),
         "task": Place("mail", "task", "Move a task to another state."),
-        "grant": Place("mail", "grant", "Give an identity a right."),
+        "grant": Place("mail", "grant", "Grant a right to an identity."),
         "inbox": Place("mail", "inbox", "Show unread mail."),
         "read": Place("mail", "read", "Show messages and mark them read."),
     },
     "Daemon": {
         "run": Place("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
-        "status": Place("daemon", "status", "Say whether the daemon runs and how it stands."),
+        "status": Place("daemon", "status", "Show whether the daemon runs and what waits."),
         "deliveries": Place("deliveries", "deliveries", "List deliveries; show or retry one."),
-        "pause": Place("control", "pause", "Stop waking an identity, or all."),
-        "resume": Place("control", "resume", "Go on waking, and lift spent limits."),
+        "pause": Place("control", "pause", "Pause wakes for one identity or for all."),
+        "resume": Place("control", "resume", "Resume wakes and lift spent limits."),
         "ack": Place("control", "ack", "Acknowledge a delivery."),
-        "bind": Place("control", "bind", "Say in which pane an identity lives."),
-        "unbind": Place("control", "unbind", "Forget the pane an identity was bound to."),
-        "resync": Place("control", "resync", "Match past log rows again for one subscription."),
-        "hook": Place("hook", "hook", "Serve a harness's hooks, and have them installed.", needs_file=True),
-        "claude": Place("claude", "claude", "Let Claude Code be woken natively, by a plugin.", needs_file=True),
-        "service": Place(
-            "service", "service", "Have the daemon started at login, by systemd or launchd.", needs_file=True
-        ),
-        "uninstall": Place(
-            "uninstall", "uninstall", "Take back what was written for the agents and the system.", needs_file=True
-        ),
+        "bind": Place("control", "bind", "Pin an identity to a tmux pane."),
+        "unbind": Place("control", "unbind", "Unpin an identity from its pane."),
+        "resync": Place("control", "resync", "Replay past log rows through one subscription."),
+        "hook": Place("hook", "hook", "Install and serve the hooks of a harness.", needs_file=True),
+        "claude": Place("claude", "claude", "Install the plugin that wakes Claude Code natively.", needs_file=True),
+        "service": Place("service", "service", "Start the daemon at login with systemd or launchd.", needs_file=True),
+        "uninstall": Place("uninstall", "uninstall", "Remove everything that wake-bridge installed.", needs_file=True),
     },
     "Diagnosis": {
-        "panes": Place("panes", "panes", "List every pane, and which agent is in it."),
-        "why": Place("why", "why", "Say what became of a message, a task or a log row, and what to do."),
-        "routes": Place("routes", "routes", "Say which ways lead to an agent, and which one a wake would take now."),
-        "presence": Place("presence", "presence", "Say what is known about an identity's agent now, and why."),
-        "screens": Place("presence", "screens", "Judge captured screens, or capture one."),
-        "push-capable": Place("presence", "push_capable", "Print whom another heartbeat must skip."),
+        "panes": Place("panes", "panes", "List tmux panes and the agents in them."),
+        "why": Place("why", "why", "Explain what happened to a message, a task or a log row."),
+        "routes": Place("routes", "routes", "Show the routes to an agent and the one that applies now."),
+        "presence": Place("presence", "presence", "Show the state of an identity's agent, with evidence."),
+        "screens": Place("presence", "screens", "Capture, classify and learn agent screens."),
+        "push-capable": Place("presence", "push_capable", "List identities that other heartbeats should skip."),
         "adapters": Place("diagnose", "adapters", "List the installed adapters."),
         "config": Place("diagnose", "config", "Check the configuration.", needs_file=True),
-        "logs": Place("logs", "logs", "Show what the daemon logged, or one wake's whole story."),
-        "completion": Place("diagnose", "completion", "Print what a shell needs to complete commands and identities."),
-        "doctor": Place("diagnose", "doctor", "Check everything that must be right for wakes to arrive."),
-        "demo": Place("demo", "demo", "Show the whole way of one wake, in a tmux server of its own."),
+        "logs": Place("logs", "logs", "Show the daemon's log, or the full story of one wake."),
+        "completion": Place("diagnose", "completion", "Print the shell completion script."),
+        "doctor": Place("diagnose", "doctor", "Check everything that wakes depend on."),
+        "demo": Place("demo", "demo", "Play one wake from start to end in a private tmux server."),
     },
 }
 

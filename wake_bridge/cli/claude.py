@@ -20,22 +20,22 @@ _TAKES_EFFECT = "Claude Code that runs already takes it up when it is started ag
 
 
 def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+    return click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")(command)
 
 
 @click.group()
 def claude() -> None:
-    """Let Claude Code be woken natively: no key is typed, and a draft is in nobody's way."""
+    """Wake Claude Code natively: no key is typed, and a draft is not touched."""
 
 
-@claude.command(short_help="Write the plugin.")
+@claude.command(short_help="Install the plugin.")
 @_dry_run_option
 @pass_run
 def install(run: CommandContext, dry_run: bool) -> None:
-    """Write the plugin that every new session of Claude Code loads; safe to repeat, as after an update.
+    """Write the plugin that every new session of Claude Code loads. Safe to repeat; do so after an update.
 
-    It has a monitor, which waits for wakes, and hooks, which say how the agent stands and hand over what waits. No
-    settings are touched.
+    The plugin has a monitor, which waits for wakes, and hooks, which report the agent's state and hand over what waits.
+    No settings are changed.
     """
     from wake_bridge.integrations.agent_files import apply
     from wake_bridge.integrations.agent_files.claude_plugin import claude_directory, plan_plugin
@@ -59,7 +59,7 @@ def install(run: CommandContext, dry_run: bool) -> None:
     )
 
 
-@claude.command(short_help="Take the plugin back.")
+@claude.command(short_help="Remove the plugin.")
 @_dry_run_option
 @pass_run
 def uninstall(run: CommandContext, dry_run: bool) -> None:
@@ -82,12 +82,14 @@ def uninstall(run: CommandContext, dry_run: bool) -> None:
         _removed(gone, stays, dry_run=dry_run),
     )
     if troubles:
-        raise OperationFailed("not everything could be removed", "; ".join(troubles), hint="mend it, then run it again")
+        raise OperationFailed(
+            "not everything could be removed", "; ".join(troubles), hint="fix it, then run this again"
+        )
 
 
 @claude.command(short_help="Wait for wakes inside Claude Code.")
 def monitor() -> None:
-    """Print a line for each wake of the session that started this; Claude Code runs it, and nobody else needs to."""
+    """Print a line for each wake of this session. Claude Code starts this; nobody else needs to."""
     from wake_bridge.integrations.hook.monitor import run
 
     run()

@@ -49,7 +49,7 @@ def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
     from wake_bridge.storage.graph.nodes import require_known
 
     if bool(identity) == everyone:
-        raise UsageMistake("say whom", hint="an identity such as @neo-gpt, or --all")
+        raise UsageMistake("no identity is given", hint="an identity such as @neo-gpt, or --all")
     if everyone:
         return "*"
     require_known(run.settings, Identity(str(identity)))
@@ -59,10 +59,10 @@ def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
 @click.command()
 @click.argument("identity", type=IDENTITY, required=False)
 @click.option("--all", "everyone", is_flag=True, help="Pause every identity.")
-@click.option("--for", "duration", type=DURATION, help="For how long; without it until `resume`.")
+@click.option("--for", "duration", type=DURATION, help="How long; without it, until `resume`.")
 @pass_run
 def pause(run: CommandContext, identity: str | None, everyone: bool, duration: int | None) -> None:
-    """Stop waking an identity, or all. What arrives meanwhile waits."""
+    """Pause wakes for one identity or for all. Events that arrive meanwhile wait."""
     from wake_bridge.domain.delivery import DeliveryState
     from wake_bridge.domain.names import Instant
     from wake_bridge.records import time_or_none
@@ -95,9 +95,9 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
 @click.option("--all", "everyone", is_flag=True, help="Resume every identity.")
 @pass_run
 def resume(run: CommandContext, identity: str | None, everyone: bool) -> None:
-    """Go on waking, and lift a spent budget or the loop brake.
+    """Resume wakes, and lift a spent budget or the loop brake.
 
-    A pause of all is ended by `--all` only.
+    Only `resume --all` ends a `pause --all`.
     """
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
@@ -125,7 +125,7 @@ def _resumed(who: str, paused: Collection[str], held: Collection[HoldReason]) ->
     if who == "*":
         ended += [f"the pause of {one} is over" for one in paused if one != who]
     ended += [f"the spent budget of {whom} is lifted"] if HoldReason.BUDGET in held else []
-    ended += [f"the loop brake of {whom} is let go"] if HoldReason.LOOP in held else []
+    ended += [f"the loop brake of {whom} is lifted"] if HoldReason.LOOP in held else []
     return "; ".join(ended) or ("nobody was paused" if who == "*" else f"{who} was not paused by itself")
 
 
@@ -135,7 +135,7 @@ def _resumed(who: str, paused: Collection[str], held: Collection[HoldReason]) ->
 def ack(run: CommandContext, delivery_id: str) -> None:
     """Acknowledge a delivery: its wake was seen and understood.
 
-    One that still waits ends with it, undelivered: who acknowledges it knows what it would tell.
+    A delivery that still waits ends without being sent.
     """
     from wake_bridge.cli.deliveries import find
     from wake_bridge.cli.owner import may_touch
@@ -162,14 +162,16 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 
 @click.command()
 @click.argument("identity", type=IDENTITY)
-@click.option("--pane", metavar="PANE", help="The pane, by %id or exact name; without it the one this command runs in.")
+@click.option(
+    "--pane", metavar="PANE", help="The pane, by %id or exact name; without it, the pane that this command runs in."
+)
 @pass_run
 def bind(run: CommandContext, identity: str, pane: str | None) -> None:
-    """Say in which pane an identity lives; it wins over the pane its subscriptions name, as long as that pane lives.
+    """Pin an identity to a tmux pane. The pin beats the pane that its subscriptions name while that pane lives.
 
-    Where [targets] names another pane for it, `bind` is refused (exit code 7) and prints the line to change. The pane is
-    remembered with a fence, so that a pane that gets its id later is not mistaken for it.
-    Run by an agent itself, it also says that this conversation is the identity's.
+    If [targets] names another pane, `bind` is refused (exit code 7) and prints the line to change. wake-bridge records a
+    fence, so a pane that later gets the same id is not mistaken for this one. If an agent runs this command itself, its
+    conversation is recorded as the identity's too.
     """
     import asyncio
 
@@ -205,7 +207,7 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
 @click.argument("identity", type=IDENTITY)
 @pass_run
 def unbind(run: CommandContext, identity: str) -> None:
-    """Forget pane and conversations an identity was bound to; its subscriptions, or [targets], then say where it lives."""
+    """Unpin an identity from its pane and its conversations. [targets], or its subscriptions, then name the pane."""
     import asyncio
 
     from wake_bridge.domain.names import Identity
@@ -232,11 +234,11 @@ def unbind(run: CommandContext, identity: str) -> None:
     "since",
     type=click.IntRange(min=0),
     required=True,
-    help="The log id after which to begin: 0 for all that is there.",
+    help="Replay rows after this log id; 0 replays all.",
 )
 @pass_run
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
-    """Match the log after an id again for one subscription, by its filters of today; what matches wakes again."""
+    """Replay past log rows through one subscription, with its filters as they are now. What matches wakes again."""
     from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.names import LogId
     from wake_bridge.offline.inspection import replay

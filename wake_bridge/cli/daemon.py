@@ -23,9 +23,9 @@ NOTICES: Final = 5
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="To the tip, deliver what can be delivered, then end.")
-@click.option("--dry-run", is_flag=True, help="Decide and log, type nothing; changes no state.")
-@click.option("--final-exit-zero", is_flag=True, help="End with 0 where starting again would not help (for launchd).")
+@click.option("--once", is_flag=True, help="Read to the end of the log, deliver what can be delivered, then exit.")
+@click.option("--dry-run", is_flag=True, help="Decide and log, but type nothing and change no state.")
+@click.option("--final-exit-zero", is_flag=True, help="Exit with 0 if a restart would not help (for launchd).")
 @pass_run
 def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -> None:
     """Run the daemon in the foreground."""
@@ -45,12 +45,12 @@ def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -
 
 
 @click.command()
-@click.option("--watch", "is_watched", is_flag=True, help="Go on, and show how each identity stands; Ctrl-C ends it.")
+@click.option("--watch", "is_watched", is_flag=True, help="Show each identity's state live; Ctrl-C ends it.")
 @pass_run
 def status(run: CommandContext, is_watched: bool) -> None:
-    """Say what happened since you last looked, whether the daemon runs, where it stands in the log, and what waits.
+    """Show what happened since you last looked, whether the daemon runs, its place in the log, and what waits.
 
-    You look when it prints to a terminal; `--json` asks for nobody and does not count.
+    A look counts when it prints to a terminal. With `--json` it does not count.
     """
     if is_watched:
         from wake_bridge.cli.status import agents_now, watch
@@ -189,10 +189,10 @@ def _words(record: Mapping[str, Any]) -> str:
     if record["other_driver"]:
         lines.append(f"attention  another wake daemon drives the same agents: {record['other_driver']}")
     if record["state_trouble"]:
-        lines.append(f"attention  nothing can be written down, and no wake is sent: {record['state_trouble']}")
+        lines.append(f"attention  the ledger cannot be written, so no wake is sent: {record['state_trouble']}")
     if record["active_routes"] == 0 and not record["nudged"]:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
-        lines.append(f"attention  nobody can be woken: 0 active routes (`wake-bridge {remedy}`)")
+        lines.append(f"attention  no identity can be woken: 0 active routes (`wake-bridge {remedy}`)")
     return "\n".join(lines)
 
 
@@ -205,7 +205,7 @@ def _settings_words(record: Mapping[str, Any]) -> list[str]:
     if stand["waitForReload"]:
         waiting.append(f"wait for a reload (`kill -HUP {record['pid']}`): {', '.join(stand['waitForReload'])}")
     if stand["refused"]:
-        waiting.append(f"the last good ones, for what stands there now is refused: {stand['refused']}")
+        waiting.append(f"the last good settings; the current file is refused: {stand['refused']}")
     return [f"settings   {'; '.join([stand['file'], *waiting])}"]
 
 

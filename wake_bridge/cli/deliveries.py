@@ -20,10 +20,15 @@ STATES = click.Choice([*(state.value for state in DeliveryState), HELD], case_se
 
 
 @click.group(invoke_without_command=True)
-@click.option("--state", type=STATES, help="Only deliveries in this state; held: all that wait for a reason.")
+@click.option("--state", type=STATES, help="Only deliveries in this state; held: all that wait with a reason.")
 @click.option("--target", type=IDENTITY, help="Only deliveries for this identity.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="Show at most N entries.",
 )
 @click.pass_context
 def deliveries(context: click.Context, state: str | None, target: str | None, limit: int) -> None:
@@ -76,10 +81,10 @@ def show(run: CommandContext, delivery_id: str) -> None:
 
 @deliveries.command("retry")
 @click.argument("delivery_id", metavar="ID")
-@click.option("--i-looked", is_flag=True, help="I looked at the pane: an unknown one did not arrive.")
+@click.option("--i-looked", is_flag=True, help="I looked at the pane: this wake did not arrive.")
 @pass_run
 def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
-    """Open a failed delivery's events again. One that may have arrived needs `--i-looked`."""
+    """Announce the events of a failed delivery again. If it may have arrived, `--i-looked` is required."""
     from wake_bridge.records import delivery_record
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock

@@ -21,13 +21,13 @@ PATIENCE: Final = 40.0
 
 
 @click.command()
-@click.option("--harness", default="fake", show_default=True, help="The bundled fake one, or a real one found on PATH.")
-@click.option("--keep", is_flag=True, help="Leave the demo's directory and tmux server for a closer look.")
+@click.option("--harness", default="fake", show_default=True, help="The bundled fake harness, or a real one on PATH.")
+@click.option("--keep", is_flag=True, help="Keep the demo's directory and tmux server for a closer look.")
 @pass_run
 def demo(run: CommandContext, harness: str, keep: bool) -> None:
-    """Show the whole way of one wake: a message is committed, the daemon sees it, the idle agent in its pane is woken.
+    """Play one wake from start to end: a message is committed, the daemon sees it, the idle agent is woken.
 
-    Nothing of yours is touched: graph, configuration, state and tmux server are the demo's own.
+    Nothing of yours is touched: the demo has its own graph, configuration, state and tmux server.
     """
     from wake_bridge.demo.sandbox import Sandbox
     from wake_bridge.demo.tmux_server import PrivateTmux
@@ -99,7 +99,7 @@ class _Demo:
         program = shutil.which(self._harness)
         if program is None:
             raise NotFound(
-                "no such program on PATH", self._harness, hint="without --harness the bundled fake one plays"
+                "no such program on PATH", self._harness, hint="leave out --harness to use the bundled fake harness"
             )
         return [program]
 

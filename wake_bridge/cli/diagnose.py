@@ -12,9 +12,9 @@ from wake_bridge.program_version import PROGRAM
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @pass_run
 def completion(run: CommandContext, shell: str) -> None:
-    """Print the script with which a shell completes commands, options and identities.
+    """Print the script that completes commands, options and identities in your shell.
 
-    For zsh, write it as `_wake-bridge` into a directory of `fpath`. It asks this program, so an update needs no new one.
+    For zsh, write it as `_wake-bridge` into a directory of `fpath`. The script asks this program, so it needs no update.
     """
     from click.shell_completion import get_completion_class
 
@@ -28,7 +28,7 @@ def completion(run: CommandContext, shell: str) -> None:
 @click.command()
 @pass_run
 def adapters(run: CommandContext) -> None:
-    """List the installed adapters, and whether each can be used."""
+    """List the installed adapters and whether each is usable."""
     from wake_bridge.integrations.adapters import load_catalogue
 
     rows = []
@@ -65,10 +65,10 @@ def config() -> None:
     """The configuration."""
 
 
-@config.command("check", short_help="Show every mistake in the configuration.")
+@config.command("check", short_help="Check the configuration.")
 @pass_run
 def check(run: CommandContext) -> None:
-    """Check the configuration, adapters' tables and screen profiles included; every mistake is shown."""
+    """Check the configuration, the adapters' tables and the screen profiles. All mistakes are shown at once."""
     from wake_bridge.domain.errors import ConfigurationInvalid
     from wake_bridge.system.clock import SteadyClock
     from wake_bridge.wiring import checked_settings, make_adapters
@@ -96,7 +96,7 @@ def check(run: CommandContext) -> None:
 @click.command()
 @pass_run
 def doctor(run: CommandContext) -> None:
-    """Check everything that must be right for wakes to arrive."""
+    """Check everything that wakes depend on."""
     import asyncio
 
     from wake_bridge.cli.panes import with_tilde

@@ -35,13 +35,13 @@ PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMI
 
 
 @click.command()
-@click.option("--graph", "graph_file", metavar="FILE", help="Make the graph here instead of the default place.")
-@click.option("--from-neo", "neo_directory", metavar="DIR", help="Go on where an upstream wake daemon stopped.")
+@click.option("--graph", "graph_file", metavar="FILE", help="Create the graph here instead of in the default place.")
+@click.option("--from-neo", "neo_directory", metavar="DIR", help="Continue where an upstream wake daemon stopped.")
 @pass_run
 def init(run: CommandContext, graph_file: str | None, neo_directory: str | None) -> None:
-    """Make the configuration, if there is none, and the embedded graph.
+    """Create the configuration, if there is none, and the embedded graph.
 
-    Safe to repeat. A file that is not ours is never changed: an existing graph is used as it is.
+    Safe to repeat. An existing graph is used as it is; a file that is not ours is never changed.
     """
     config = locate_config(run.config_option, os.environ).path
     chosen = expanded(graph_file).absolute() if graph_file else None
@@ -80,12 +80,12 @@ def agent() -> None:
 
 @agent.command("add")
 @click.argument("identity", type=IDENTITY)
-@click.option("--display-name", metavar="T", help="How people call it.")
-@click.option("--human", is_flag=True, help="A person: receives no broadcasts, and speaks for one in the loop brake.")
+@click.option("--display-name", metavar="T", help="A name for people.")
+@click.option("--human", is_flag=True, help="A person: gets no broadcasts, and resets the loop brake by writing.")
 @foreign_option
 @pass_run
 def agent_add(run: CommandContext, identity: str, display_name: str | None, human: bool, foreign: bool) -> None:
-    """Add an identity, or change the name of one that is there."""
+    """Add an identity, or rename an existing one."""
     with run.open_graph_to_write(foreign=foreign) as graph:
         was_there = find_identity(graph, identity) is not None
         put_identity(graph, identity, timestamp_now(), display_name=display_name, human=human)
@@ -96,7 +96,7 @@ def agent_add(run: CommandContext, identity: str, display_name: str | None, huma
 @agent.command("list")
 @pass_run
 def agent_list(run: CommandContext) -> None:
-    """List identities, one a line."""
+    """List identities, one per line."""
     with run.open_graph() as graph:
         nodes = graph.nodes(IDENTITY_LABEL)
     records = [
@@ -120,21 +120,39 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The flags that `subscribe` and `update` share."""
     options = (
         click.option(
-            "--tmux", "pane", metavar="PANE", help="%id, session, session:window or session:window.pane, exactly."
+            "--tmux",
+            "pane",
+            metavar="PANE",
+            help="The exact pane: %id, session, session:window or session:window.pane.",
         ),
-        click.option("--harness-target", type=click.Choice(HARNESS_TARGETS), help="Who delivers; bridge-daemon is us."),
-        click.option("--adapter", metavar="NAME", help="Which adapter reaches it."),
+        click.option(
+            "--harness-target", type=click.Choice(HARNESS_TARGETS), help="Who delivers; bridge-daemon is wake-bridge."
+        ),
+        click.option("--adapter", metavar="NAME", help="The adapter that reaches it."),
         click.option(
             "--window",
             metavar="SECONDS",
             type=click.IntRange(0, 300),
-            help="Collect so long before a wake; 0: at once.",
+            help="Collect events this long before a wake; 0: wake at once.",
         ),
-        click.option("--policy", type=WordType(WakePolicy), help="How insistent its wakes are."),
+        click.option("--policy", type=WordType(WakePolicy), help="When to wake: never, at the next turn, or at once."),
         click.option("--priority", type=WordType(Priority), help="Only mail of this priority."),
-        click.option("--sender", "senders", type=IdentityType(""), multiple=True, help="Only from these; '' for all."),
-        click.option("--tag", "tags", multiple=True, help="Only with one of these tags; '' for all."),
-        click.option("--in-reply-to", multiple=True, metavar="ID", help="Only answers to these; '' for all."),
+        click.option(
+            "--sender",
+            "senders",
+            type=IdentityType(""),
+            multiple=True,
+            help="Only from this sender; may be repeated; '' removes the filter.",
+        ),
+        click.option(
+            "--tag", "tags", multiple=True, help="Only with this tag; may be repeated; '' removes the filter."
+        ),
+        click.option(
+            "--in-reply-to",
+            multiple=True,
+            metavar="ID",
+            help="Only answers to this message; may be repeated; '' removes the filter.",
+        ),
         foreign_option,
     )
     for option in reversed(options):
@@ -144,14 +162,14 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("identity", type=IDENTITY)
-@click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), required=True, help="What it is woken for.")
+@click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), required=True, help="The kind of event.")
 @subscription_options
 @pass_run
 def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any) -> None:
-    """Say what an identity is to be woken for, and where it lives.
+    """Subscribe an identity to mail, tasks or rights, and name the pane where it is woken.
 
-    An active subscription that is alike is brought up to date instead of made twice. An identity lives in one pane: the one
-    its newest subscription names, unless `bind` or [targets] says otherwise. `update` corrects a subscription.
+    An active subscription that is alike is updated instead of created twice. An identity has one pane: the one that its
+    newest subscription names, unless `bind` or [targets] says otherwise. To correct a subscription, use `update`.
     """
     wish = _wish(**flags)
     if wish.harness_target is None and wish.pane is None and Identity(identity) not in run.settings.config.targets:
@@ -216,7 +234,7 @@ def _warn_of_target(run: CommandContext, identity: Identity) -> None:
 @foreign_option
 @pass_run
 def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> None:
-    """Remove a subscription, named by its id or a beginning that no other has."""
+    """Remove a subscription. ID is its id, or the start of it if no other id starts alike."""
     with run.open_graph_to_write(foreign=foreign) as graph:
         _require_own(run, "unsubscribe", graph, subscription_id)
         removed = nodes.unsubscribe(graph, subscription_id)
@@ -226,12 +244,15 @@ def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> Non
 
 @click.command()
 @click.argument("subscription_id", metavar="ID")
-@click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), help="What it is woken for.")
-@click.option("--recover", is_flag=True, help="Make a degraded or retired one active again.")
+@click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), help="The kind of event.")
+@click.option("--recover", is_flag=True, help="Reactivate a degraded or retired subscription.")
 @subscription_options
 @pass_run
 def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags: Any) -> None:
-    """Change a subscription, named by its id or a beginning that no other has; what is not named stays as it is."""
+    """Change a subscription. Options that you leave out keep their values.
+
+    ID is its id, or the start of it if no other id starts alike.
+    """
     wish = _wish(**flags)
     _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:

@@ -24,26 +24,25 @@ def _harness_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+    return click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")(command)
 
 
-@click.group(short_help="Serve a harness's hooks, and have them installed.")
+@click.group(short_help="Install and serve the hooks of a harness.")
 def hook() -> None:
-    """Hand what waits to an agent in the middle of its turn, by its harness's own hooks.
+    """Hand waiting events to an agent during its turn, through its harness's own hooks.
 
-    `wake-bridge hook HARNESS` is what the harness runs: it reads the event on stdin and prints what is handed over, or
-    nothing.
+    The harness runs `wake-bridge hook HARNESS`, which reads the event on stdin and prints what is handed over, or nothing.
     """
 
 
-@hook.command(short_help="Write the hooks into a harness's settings.")
+@hook.command(short_help="Install the hooks of a harness.")
 @_harness_argument
 @_dry_run_option
 @pass_run
 def install(run: CommandContext, harness: str, dry_run: bool) -> None:
-    """Write hooks that call this wake-bridge into the user's settings of HARNESS; safe to repeat, as after an update.
+    """Write hooks that call this wake-bridge into your settings of HARNESS. Safe to repeat; do so after an update.
 
-    What stands there already stays. For Claude Code it is `wake-bridge claude install`.
+    Existing hooks stay. For Claude Code this is `wake-bridge claude install`.
     """
     from wake_bridge.integrations.agent_files import apply
     from wake_bridge.integrations.agent_files.hook_settings import plan_hooks
@@ -64,14 +63,14 @@ def install(run: CommandContext, harness: str, dry_run: bool) -> None:
     )
 
 
-@hook.command(short_help="Take the hooks back.")
+@hook.command(short_help="Remove the hooks of a harness.")
 @_harness_argument
 @_dry_run_option
 @pass_run
 def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
-    """Take the hooks out of the settings of HARNESS again: to the byte, where nobody touched the file since.
+    """Remove our hooks from your settings of HARNESS. A file that you did not edit since is restored to the byte.
 
-    What HARNESS itself recorded for them goes as well, or is named.
+    What HARNESS itself recorded for the hooks is removed too, or named.
     """
     from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.integrations.agent_files import plan_removal, read_files_record, remove, take_traces
@@ -85,7 +84,7 @@ def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
         removals = remove(run.settings.state_dir, lambda one: one.what == ours)
     troubles = [f"{one.path}: {one.trouble}" for one in removals if one.trouble]
     files = [str(one.path) for one in removals if one.changes]
-    words = [f"{'would take' if dry_run else 'took'} our hooks out of {file}" for file in files]
+    words = [f"{'would remove' if dry_run else 'removed'} our hooks from {file}" for file in files]
     traces = take_traces(removals, dry_run=dry_run)
     words += [f"{'would take' if dry_run else 'took'} out: {one}" for one in traces if not one.stays]
     stays = [str(one) for one in traces if one.stays]
@@ -93,10 +92,12 @@ def uninstall(run: CommandContext, harness: str, dry_run: bool) -> None:
     words += [f"stays: {one}" for one in stays]
     run.console.object(
         {"dryRun": dry_run, "harness": harness, "removed": changed, "stays": stays, "troubles": troubles},
-        "\n".join(words) or f"there are no hooks of {harness} to take back",
+        "\n".join(words) or f"there are no hooks of {harness} to remove",
     )
     if troubles:
-        raise OperationFailed("not everything could be removed", "; ".join(troubles), hint="mend it, then run it again")
+        raise OperationFailed(
+            "not everything could be removed", "; ".join(troubles), hint="fix it, then run this again"
+        )
 
 
 def _serving(harness: str) -> click.Command:

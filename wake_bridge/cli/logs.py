@@ -38,17 +38,16 @@ _PLAIN: Final = frozenset({"timestamp", "level", "event", "logger", "source"})
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on as lines are written.")
-@click.option("--delivery", help="The whole story of this delivery, its journal in the ledger included.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written.")
+@click.option("--delivery", help="The full story of this delivery, with its journal.")
 @click.option("--agent", type=IDENTITY, help="Only lines about this identity.")
 @click.option("--since", "age", type=DURATION, help="Only lines of the last 8h, 30m, …")
 @pass_run
 def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | None, age: int | None) -> None:
-    """Show what the daemon logged, over its rotated files, or from systemd's journal where there is no file.
+    """Show the daemon's log: its rotated files, or systemd's journal if there is no file.
 
-    A daemon in the foreground is asked where its log goes: a file is shown, a terminal is named.
-
-    What became of one wake is in the ledger as well, logged or not: --delivery tells both in the order of time.
+    A daemon in the foreground is asked where its log goes: a file is shown, a terminal is named. With --delivery the
+    journal in the ledger and the log are merged by time; the journal is there even if nothing was logged.
     """
     from wake_bridge.storage.log_history import Span, time_of
 

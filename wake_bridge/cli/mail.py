@@ -53,15 +53,17 @@ MOST_AT_ONCE: Final = 50
 
 @click.command()
 @click.argument("recipient", metavar="TO", type=IdentityType(BROADCAST))
-@click.option("--from", "sender", type=IDENTITY, required=True, help="Who sends it.")
-@click.option("--subject", required=True, help="What it is about; the only text a wake shows.")
-@click.option("--body", default="", help="The message; - reads it from stdin.")
-@click.option("--priority", type=WordType(Priority), default=Priority.NORMAL, help="How it is ordered and labelled.")
-@click.option("--tag", "tags", multiple=True, help="A concept it is about; may be repeated.")
-@click.option("--reply-to", metavar="ID", help="The message it answers.")
-@click.option("--task", "is_task", is_flag=True, help="Make it a task for the recipient.")
-@click.option("--policy", type=WordType(WakePolicy), help="How insistent its wake is.")
-@click.option("--suppress-wake", is_flag=True, help="Wake nobody; it waits in the inbox.")
+@click.option("--from", "sender", type=IDENTITY, required=True, help="The sender.")
+@click.option("--subject", required=True, help="The subject: the only text that a wake shows.")
+@click.option("--body", default="", help="The message text; - reads stdin.")
+@click.option(
+    "--priority", type=WordType(Priority), default=Priority.NORMAL, help="How the digest orders and labels it."
+)
+@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
+@click.option("--reply-to", metavar="ID", help="The message that this one answers.")
+@click.option("--task", "is_task", is_flag=True, help="Send a task.")
+@click.option("--policy", type=WordType(WakePolicy), help="When to wake: never, at the next turn, or at once.")
+@click.option("--suppress-wake", is_flag=True, help="Wake nobody: the message waits in the inbox.")
 @foreign_option
 @pass_run
 def send(run: CommandContext, /, body: str, foreign: bool, **fields: Any) -> None:
@@ -73,11 +75,13 @@ def send(run: CommandContext, /, body: str, foreign: bool, **fields: Any) -> Non
 @click.command()
 @click.argument("identity", type=IDENTITY)
 @click.argument("text")
-@click.option("--from", "sender", type=IDENTITY, default=OPERATOR, show_default=True, help="Who you are in the graph.")
+@click.option(
+    "--from", "sender", type=IDENTITY, default=OPERATOR, show_default=True, help="Your identity in the graph."
+)
 @foreign_option
 @pass_run
 def wake(run: CommandContext, identity: str, text: str, sender: str, foreign: bool) -> None:
-    """Wake one identity at once: a message from you, without waiting for company."""
+    """Send a message from you that wakes one identity at once, without waiting for other events."""
     subject, _, rest = text.strip().partition("\n")
     if not subject:
         raise UsageMistake(
@@ -97,13 +101,13 @@ def wake(run: CommandContext, identity: str, text: str, sender: str, foreign: bo
 @click.command()
 @click.argument("task_id", metavar="ID")
 @click.argument("state", metavar="STATE", type=click.Choice(sorted(TASK_STATES), case_sensitive=False))
-@click.option("--as", "actor", type=IDENTITY, required=True, help="Who moves it.")
+@click.option("--as", "actor", type=IDENTITY, required=True, help="The identity that moves it.")
 @foreign_option
 @pass_run
 def task(run: CommandContext, task_id: str, state: str, actor: str, foreign: bool) -> None:
-    """Move a task to another state, if the actor has the right.
+    """Move a task to another state. The actor needs the right to do so.
 
-    ID is the message that `send --task` made. STATE is submitted, working, inputrequired, authrequired, blocked, completed,
+    ID is the message that `send --task` created. STATE is submitted, working, inputrequired, authrequired, blocked, completed,
     failed, canceled, rejected, expired or unknown.
     """
     now = timestamp_now()
@@ -118,8 +122,8 @@ def task(run: CommandContext, task_id: str, state: str, actor: str, foreign: boo
 
 @click.command()
 @click.argument("scope", metavar="SCOPE", type=click.Choice(sorted(PERMISSIONS)))
-@click.option("--to", "grantee", type=IDENTITY, required=True, help="Who receives the right.")
-@click.option("--as", "granter", type=IDENTITY, required=True, help="Who gives it.")
+@click.option("--to", "grantee", type=IDENTITY, required=True, help="The identity that gets the right.")
+@click.option("--as", "granter", type=IDENTITY, required=True, help="The identity that grants it.")
 @foreign_option
 @pass_run
 def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: bool) -> None:
@@ -141,19 +145,24 @@ def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: 
     "--floor",
     type=click.Choice(tuple(FLOORS)),
     default="next",
-    help="now: immediate mail; next adds next_turn; later adds silent.",
+    help="now: immediate mail; next: also next_turn; later: also silent.",
 )
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, MOST_AT_ONCE), default=10, show_default=True, help="At most so many."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, MOST_AT_ONCE),
+    default=10,
+    show_default=True,
+    help="Show at most N entries.",
 )
-@click.option("--bodies", is_flag=True, help="Show what they say.")
-@click.option("--consume", is_flag=True, help="Mark what is shown as read.")
+@click.option("--bodies", is_flag=True, help="Show the message texts.")
+@click.option("--consume", is_flag=True, help="Mark the shown messages as read.")
 @foreign_option
 @pass_run
 def inbox(
     run: CommandContext, identity: str, floor: str, limit: int, bodies: bool, consume: bool, foreign: bool
 ) -> None:
-    """Show unread mail, oldest first. What is shown counts as announced: it wakes nobody again."""
+    """Show unread mail, oldest first. Mail that is shown counts as announced and causes no further wake."""
     with run.open_mail(foreign=foreign, marking=consume) as graph:
         require_identity(graph, identity)
         is_own = may_touch(run, "inbox --consume" if consume else "inbox", identity, graph)
@@ -189,11 +198,11 @@ def inbox(
 @click.command()
 @click.argument("identity", type=IDENTITY)
 @click.argument("message_ids", metavar="MESSAGE...", nargs=-1, required=True)
-@click.option("--keep", is_flag=True, help="Leave them unread.")
+@click.option("--keep", is_flag=True, help="Keep them unread.")
 @foreign_option
 @pass_run
 def read(run: CommandContext, identity: str, message_ids: tuple[str, ...], keep: bool, foreign: bool) -> None:
-    """Show messages with their text, and mark them read."""
+    """Show messages with their text, and mark them as read."""
     with run.open_mail(foreign=foreign, marking=not keep) as graph:
         require_identity(graph, identity)
         is_own = may_touch(run, "read --keep" if keep else "read", identity, graph)
@@ -223,9 +232,9 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
     from wake_bridge.control.serving import DaemonState, daemon_state
 
     told = {
-        DaemonState.STARTING: "the daemon is just starting: it is told as soon as it runs",
-        DaemonState.NOT_RUNNING: "the daemon is not running: nobody is woken until it is (`wake-bridge run`)",
-        DaemonState.CANNOT_TELL: "whether the daemon runs cannot be told: `wake-bridge doctor` says what is in the way",
+        DaemonState.STARTING: "the daemon is starting: it reads this as soon as it runs",
+        DaemonState.NOT_RUNNING: "the daemon is not running: no wakes until you start it (`wake-bridge run`)",
+        DaemonState.CANNOT_TELL: "cannot tell whether the daemon runs: `wake-bridge doctor` shows why",
     }
     if words := told.get(daemon_state(run.settings.state_dir)):
         run.console.warn(words)
@@ -244,7 +253,7 @@ def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draf
         return ()
 
     outlook = Outlook(graph, run.settings, _now(), holds)
-    return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["nobody receives it"]
+    return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["no recipient"]
 
 
 class _Judge:

@@ -26,10 +26,10 @@ Found = TypeVar("Found")
 @click.command()
 @pass_run
 def panes(run: CommandContext) -> None:
-    """List every pane of your tmux servers: the agent in it, how it stands, whose it is, and the name it can be bound by.
+    """List the panes of your tmux servers: agent, state, identity, and the name to pin it by.
 
-    Nothing is typed and no agent's program is run. `idle` are two looks that agree, which the daemon has for the agents
-    that it wakes; `idle?` is one look.
+    Nothing is typed and no agent's program is started. `idle` means that two looks agree; the daemon has them for the agents
+    that it wakes. `idle?` means one look.
     """
     from wake_bridge.panes import pane_record, report_panes
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @click.command("push-capable")
 @pass_run
 def push_capable(run: CommandContext) -> None:
-    """Print the identities that another heartbeat must skip, one a line, each with the reason.
+    """List identities that other heartbeats should skip, one a line, each with the reason.
 
-    Those a push reaches, always; those wake-bridge wakes or nudges, while its daemon runs: two drivers must never serve
-    one identity.
+    Listed are identities that a push reaches, and while the daemon runs those that wake-bridge wakes or nudges: two drivers
+    must never serve one identity.
     """
     from wake_bridge.offline.inspection import driven_elsewhere
 
@@ -38,10 +38,10 @@ _REASONS = {
 
 @click.command()
 @click.argument("identity", type=IDENTITY)
-@click.option("--explain", is_flag=True, help="Show every piece of evidence and what it speaks for.")
+@click.option("--explain", is_flag=True, help="Show every piece of evidence and the state it supports.")
 @pass_run
 def presence(run: CommandContext, identity: str, explain: bool) -> None:
-    """Say what is known about an identity's agent now, and why."""
+    """Show the state of an identity's agent, with the evidence for it."""
     from wake_bridge.domain.delivery import HoldReason
 
     record = _presence(run, identity)
@@ -117,15 +117,15 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
 
 @click.group()
 def screens() -> None:
-    """Judge captured screens, or capture one."""
+    """Capture, classify and learn agent screens."""
 
 
-@screens.command("classify", short_help="Say what captured screens speak for.")
+@screens.command("classify", short_help="Classify capture files.")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--harness", help="Judge by this harness's profile instead of the one the capture names.")
+@click.option("--harness", help="Use this harness's profile instead of the one that the capture names.")
 @pass_run
 def classify(run: CommandContext, files: tuple[Path, ...], harness: str | None) -> None:
-    """Say for each capture file what its screen speaks for, taken alone."""
+    """Classify capture files: the state that each screen shows, taken alone."""
     from wake_bridge.offline.inspection import workshop
 
     judge = workshop(run.settings)
@@ -155,16 +155,16 @@ def capture(run: CommandContext, pane: str, output: Path | None) -> None:
         run.console.object({"file": str(output)}, f"written to {output}")
 
 
-@screens.command("trust", short_help="Say that the agent in a pane is idle now, and learn its screen.")
+@screens.command("trust", short_help="Learn the idle screen of an agent.")
 @click.argument("pane")
 @click.option("--yes", is_flag=True, help="Do not ask: I looked, the agent is idle and its composer is empty.")
 @click.option("--print", "only_print", is_flag=True, help="Print the profile instead of writing it.")
 @pass_run
 def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
-    """Say that the agent in a pane is idle now, its composer empty: prompt and placeholder are learnt.
+    """Tell wake-bridge that the agent in a pane is idle now, so that it learns prompt and placeholder.
 
-    They are added to its profile, as a file among your own screen profiles. Busy signs and dialogs are kept: a screen
-    that shows one of them cannot be trusted. A profile that you wrote yourself is never replaced.
+    The composer must be empty. What is learnt becomes a file among your own screen profiles. Busy signs and dialogs keep
+    their rules: a screen that shows one cannot be trusted. A profile that you wrote yourself is never replaced.
     """
     import asyncio
 
@@ -191,7 +191,7 @@ def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
     say = run.console.warn if run.console.as_json else run.console.say
     say(_what_is_trusted(lesson, path))
     if not yes:
-        run.ask_a_person("Is the agent idle and its composer empty?", hint="look at the pane, then say --yes")
+        run.ask_a_person("Is the agent idle and its composer empty?", hint="look at the pane, then use --yes")
     write_profile(directory, lesson.harness, lesson.profile)
     reloaded, note = _reload_daemon(run)
     run.console.object({**record, "file": str(path), "reloaded": reloaded}, f"written to {path}; {note}")

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("identity", type=IDENTITY)
-@click.option("--explain", is_flag=True, help="Show the whole table, with the row that decides marked.")
+@click.option("--explain", is_flag=True, help="Show the full table and mark the row that decides.")
 @pass_run
 def routes(run: CommandContext, identity: str, explain: bool) -> None:
-    """Say which routes lead to an identity's agent, in their order, and which one a wake would take now.
+    """Show the routes to an identity's agent in their order, and the one that a wake would take now.
 
-    Pauses, limits and quiet hours are asked before: what they hold is said first.
+    Pauses, limits and quiet hours come first: if one of them holds, it is shown first.
     """
     record = _record(run, identity) | {"guards": _guards(run, identity)}
     if not explain:

@@ -27,7 +27,7 @@ def _force_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def service() -> None:
-    """Have the daemon started at login, by systemd or launchd."""
+    """Start the daemon at login with systemd or launchd."""
 
 
 @service.command(short_help="Start the daemon now and at every login.")
@@ -35,7 +35,7 @@ def service() -> None:
 @_force_option
 @pass_run
 def install(run: CommandContext, print_only: bool, force: bool) -> None:
-    """Start the daemon now and at every login; safe to repeat, as after an update."""
+    """Start the daemon now and at every login. Safe to repeat; do so after an update."""
     from wake_bridge.integrations.service.launch import other_tmux_server, why_it_will_not_last
     from wake_bridge.wiring import checked_settings
 
@@ -60,12 +60,12 @@ def install(run: CommandContext, print_only: bool, force: bool) -> None:
     )
 
 
-@service.command(short_help="Stop the daemon, and start it no more.")
+@service.command(short_help="Stop the service and remove it.")
 @_print_option
 @_force_option
 @pass_run
 def uninstall(run: CommandContext, print_only: bool, force: bool) -> None:
-    """Stop the daemon that was installed, and start it no more. Its state stays."""
+    """Stop the service and remove it. The daemon's state stays."""
     manager, launch = _here(run)
     if print_only:
         _show(run, manager, launch)
@@ -76,11 +76,11 @@ def uninstall(run: CommandContext, print_only: bool, force: bool) -> None:
     )
 
 
-@service.command(short_help="Say whether it is installed and runs.")
+@service.command(short_help="Show whether the service is installed and runs.")
 @_print_option
 @pass_run
 def status(run: CommandContext, print_only: bool) -> None:
-    """Say whether it is installed, runs, and is what this set-up would install."""
+    """Show whether the service is installed, runs, and matches what would be installed now."""
     manager, launch = _here(run)
     if print_only:
         _show(run, manager, launch)
@@ -118,7 +118,7 @@ def _refuse(fragile: str) -> None:
     raise RefusedForSafety(
         "the service would end with what it runs from",
         fragile,
-        hint="install wake-bridge by `uv tool install` or `pipx install` and use that one, or say --force",
+        hint="install wake-bridge with `uv tool install` or `pipx install` and use that one, or use --force",
     )
 
 
@@ -150,5 +150,5 @@ def _words(standing: ServiceStanding, *, is_current: bool) -> str:
     if standing.trouble:
         lines.append(f"attention: {standing.trouble}")
     if standing.installed and standing.lingers is False:
-        lines.append("it ends with your last session: `loginctl enable-linger` lets it go on")
+        lines.append("it ends with your last session: `loginctl enable-linger` keeps it running")
     return "\n".join(lines)

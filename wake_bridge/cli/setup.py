@@ -92,19 +92,19 @@ def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, dr
             if panes
             else f"{one.lost.identity} is left: every agent that was found belongs to somebody; start its agent, then run this again"
         )
-    return "\n".join(lines) or "nobody is lost: each identity lives where it was found before"
+    return "\n".join(lines) or "no identity is lost: each one is where it was found before"
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do it without asking.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option(
-    "--write-instructions", is_flag=True, help="Tell the agents in their own files how mail is read, and allow it."
+    "--write-instructions",
+    is_flag=True,
+    help="Write into the agents' own files how to read mail, and allow the commands.",
 )
-@click.option("--git-exclude", is_flag=True, help="Let git not show the files that are new by that: .git/info/exclude.")
-@click.option(
-    "--rebind", is_flag=True, help="Ask where each identity lives whose pane is no longer known (held as `moved`)."
-)
+@click.option("--git-exclude", is_flag=True, help="List these new files in .git/info/exclude.")
+@click.option("--rebind", is_flag=True, help="Ask for the pane of each identity that is held as `moved`.")
 @foreign_option
 @pass_run
 def setup(
@@ -116,9 +116,9 @@ def setup(
     rebind: bool,
     foreign: bool,
 ) -> None:
-    """Give every agent that is found an identity, wake it for mail, tasks and rights, and say where it lives.
+    """Find your agents and set each one up: an identity, its pane, and wakes for mail, tasks and rights.
 
-    Safe to repeat: what is set up stays, by hand or not; new agents are added, and one that moved takes its identity along.
+    Safe to repeat. Existing set-ups stay; new agents are added; an agent that moved keeps its identity.
     """
     import asyncio
 

@@ -36,7 +36,7 @@ def show_plan(run: CommandContext, made: Plan) -> None:
                 one.harness,
                 one.pane,
                 at_home(one.directory) if one.directory else "",
-                "drop: the pane is another agent's now",
+                "drop: another agent has the pane now",
             ]
             for one in made.dropped
         ],
@@ -53,7 +53,7 @@ def show_instructions(run: CommandContext, made: Plan, missing: Sequence[FileCha
     example = made.proposals[0].agent
     text = "\n".join(f"  {line}".rstrip() for line in instructions_for(_roommates(made, example)).splitlines())
     run.console.say(
-        f"\nEach agent must be told, and allowed, to read its mail. {example.identity} for example:\n\n{text}\n"
+        f"\nEach agent needs instructions and permission to read its mail. For example {example.identity}:\n\n{text}\n"
     )
     run.console.table(["file", "what"], [[at_home(one.path), one.what] for one in missing])
 
@@ -112,23 +112,21 @@ class Outcome:
             lines.append(f"written: the targets into {config}, identities and subscriptions into {graph}")
         elif self.made.changes:
             why = " (--dry-run)" if self.dry_run else ""
-            lines.append(f"nothing was changed{why}: the targets belong into {config}, the rest into {graph}")
+            lines.append(f"nothing was changed{why}: the targets would go into {config}, the rest into {graph}")
         elif not self.hooks:
             lines.append("everything is set up already; nothing was changed")
         if self.updated:
             files = ", ".join(at_home(one.path) for one in self.hooks)
-            lines.append(
-                f"updated: {files}; start those agents again (Codex asks once more whether it trusts its hooks)"
-            )
+            lines.append(f"updated: {files}; restart those agents (Codex asks once more whether to trust the hooks)")
         elif self.hooks:
             lines.append("not updated: the hooks of an earlier version")
         if self.told:
             count = f"{len(self.missing)} file{'s' if len(self.missing) > 1 else ''}"
-            lines.append(f"told: {count} of the agents; one that runs may have to be started anew")
+            lines.append(f"instructions written: {count} for the agents; restart agents that already run")
         elif self.missing:
             how = "without --dry-run " if self.dry_run else ""
             lines.append(
-                f"not told yet: {how}`wake-bridge setup --write-instructions` writes it, marked, into these files"
+                f"no instructions written: {how}`wake-bridge setup --write-instructions` writes them, marked, into these files"
             )
         lines += self._words_on_git()
         if self.written:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @click.argument("identity", type=IDENTITY, required=False)
 @pass_run
 def list_subscriptions(run: CommandContext, identity: str | None) -> None:
-    """List subscriptions, and whether each can be delivered as things stand.
+    """List subscriptions and whether each can be delivered now.
 
-    Ids are shown by their beginning, which every command takes; `--json` has the whole ones.
+    Ids are shortened; every command takes the short form, and `--json` prints the full one.
     """
     with run.open_graph() as graph:
         if identity is not None:

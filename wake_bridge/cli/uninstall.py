@@ -14,16 +14,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--purge", is_flag=True, help="Remove state, embedded graph and configuration as well: all mail is gone.")
+@click.option("--purge", is_flag=True, help="Also delete state, embedded graph and configuration: all mail is gone.")
 @click.option("--yes", is_flag=True, help="With --purge: do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @pass_run
 def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> None:
-    """Take back what wake-bridge wrote: the service, marks on panes, instructions, allow rules and targets.
+    """Remove what wake-bridge installed: the service, marks on panes, instructions, allow rules and targets.
 
-    A file that you edited since loses our part alone. State, graph and configuration stay, unless you say --purge and
-    confirm it: nothing brings the mail back.
-    A daemon in a terminal has to be stopped there first; one that is a service is stopped.
+    From a file that you edited since, only our part is removed. State, graph and configuration stay. `--purge` removes them
+    too, after a question: nothing brings the mail back. Stop a daemon in a terminal first; a service is stopped for you.
     """
     from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.records import delivery_record
@@ -43,9 +42,9 @@ def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> Non
     run.console.object(record, _words(account))
     if account.troubles:
         raise OperationFailed(
-            "not everything could be taken back",
+            "not everything could be removed",
             "; ".join(account.troubles),
-            hint="mend what is named, then run it again",
+            hint="fix what is listed, then run this again",
         )
 
 

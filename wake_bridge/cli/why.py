@@ -24,9 +24,9 @@ NAMED_AT_MOST: Final = 3
 @click.argument("identity", metavar="[@ID]", type=IDENTITY, required=False)
 @pass_run
 def why(run: CommandContext, asked: str, identity: str | None) -> None:
-    """Say what became of a message, a task or a row of the log, and what to do about it.
+    """Explain what happened to a message, a task or a log row, and what to do.
 
-    Without @ID for everybody whom it concerns. Asks ledger and graph by the daemon's own rules; changes nothing, and works
+    Without @ID it covers everybody concerned. It asks ledger and graph by the daemon's own rules, changes nothing, and works
     without the daemon.
     """
     from wake_bridge.cli.output import time_of_day

@@ -64,7 +64,7 @@ def write_profile(directory: Path, harness: str, profile: str) -> Path:
         raise OperationFailed(
             f"the profile cannot be written ({refusal.strerror})",
             str(path),
-            hint="let this user write there, or name another directory in screens.directory",
+            hint="give this user write access there, or name another directory in screens.directory",
         ) from refusal
     return path
 

@@ -194,7 +194,7 @@ def _raise_for(mistakes: list[Mistake], path: Path) -> None:
     raise ConfigurationInvalid(
         f"the configuration has {count}",
         str(path),
-        hint="correct what is listed; config.example.toml explains every key",
+        hint="fix what is listed; config.example.toml explains every key",
         problems=tuple(str(mistake) for mistake in mistakes),
     )
 

@@ -1,4 +1,4 @@
-"""One daemon per graph, by an OS lock in a place that no environment moves.
+"""One daemon per graph, by an OS lock in a place that no environment moves (docs/design.md §9).
 
 Two state directories are two ledgers: what the one has told, the other does not know, and would tell again. So a daemon
 holds a lock that is named after the graph itself, its device and inode, before it opens it.
@@ -120,7 +120,7 @@ class GraphLock:
             raise AlreadyRunning(
                 f"another wake-bridge serves this graph: {holder}",
                 str(self._graph),
-                hint="stop it first: each would wake the same agents for the same mail",
+                hint="stop it first: both would wake the same agents for the same mail",
             )
 
     def rival(self) -> str:
@@ -209,7 +209,7 @@ def _make_directory(directory: Path) -> None:
         raise OperationFailed(
             f"no directory for locks can be made ({refusal.strerror})",
             str(directory),
-            hint="let this user write /tmp",
+            hint="give this user write access to /tmp",
         ) from refusal
     if not stat.S_ISDIR(found.st_mode):
         why, hint = "is a link or a file", "remove it"

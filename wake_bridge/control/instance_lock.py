@@ -106,7 +106,7 @@ class InstanceLock:
         return kind(
             f"the state directory cannot be written ({refusal.strerror})",
             str(self._state_dir),
-            hint="free some space, let this user write there, or set daemon.state_dir to another directory",
+            hint="free some space, give this user write access there, or set daemon.state_dir to another directory",
         )
 
     def release(self) -> None:

@@ -73,7 +73,7 @@ class ControlServer:
             raise LedgerUnwritable(
                 f"the control socket cannot be made ({refusal.strerror})",
                 str(self._state_dir / SOCKET_NAME),
-                hint="remove what lies there, and let this user write the state directory",
+                hint="remove what lies there, and give this user write access to the state directory",
             ) from refusal
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LONGEST_REQUEST)
 

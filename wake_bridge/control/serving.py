@@ -85,7 +85,7 @@ def state_dir_in_use(graph: Path, configured: Path) -> Path:
         raise OperationFailed(
             "a daemon serves this graph, and does not say where it keeps its state",
             str(graph),
-            hint=f"nothing was done; look into {LOCK_DIRECTORY}, or start the daemon again",
+            hint=f"nothing was done; check {LOCK_DIRECTORY}, or restart the daemon",
         )
     theirs = Path(found.state_dir)
     with suppress(OSError):

@@ -135,9 +135,9 @@ def word_to_the_human(view: Viewpoint, settings: Settings) -> Finding:
     command = settings.config.human.command
     check = "word to the human"
     if not command and not any(isinstance(one, Herald) for one in view.bench.adapters.values()):
-        return untold(check, "only in the log and in `status`", "set [human] command")
+        return untold(check, "notices go to the log and to `status` only", "set [human] command")
     if not command:
-        return well(check, "a line in the tmux client that was used last")
+        return well(check, "notices go to the tmux client that was used last")
     found = shutil.which(command[0])
     if found:
         return well(check, found)

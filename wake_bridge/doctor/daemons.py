@@ -75,9 +75,7 @@ def service(config_option: str | None, settings: Settings) -> list[Finding]:
         return [untold("service", str(none), none.hint)]
     standing = manager.standing()
     if not standing.installed:
-        return [
-            untold("service", "not installed: the daemon runs as long as its terminal", "`wake-bridge service install`")
-        ]
+        return [untold("service", "not installed: the daemon ends with its terminal", "`wake-bridge service install`")]
     wanted = manager.text(launch_of(config_option, os.environ, settings.state_dir))
     return [_installed(standing, is_current=standing.text == wanted), _lingering(standing)]
 
@@ -88,11 +86,13 @@ def _installed(standing: ServiceStanding, *, is_current: bool) -> Finding:
         return untold("service", f"{detail}: {standing.trouble}")
     if not standing.active:
         why = standing.trouble or "it does not run"
-        return ill("service", f"{detail}: {why}", "`wake-bridge service install` starts it; `logs` says why it ended")
+        return ill("service", f"{detail}: {why}", "`wake-bridge service install` starts it; `logs` shows why it ended")
     if not standing.starts_at_login:
         return ill("service", f"{detail}: it is not started at login", "`wake-bridge service install`")
     if not is_current:
-        return untold("service", f"{detail}: not what this version would install", "`wake-bridge service install`")
+        return untold(
+            "service", f"{detail}: differs from what this version would install", "`wake-bridge service install`"
+        )
     return well("service", f"{detail}, runs as pid {standing.pid}")
 
 
@@ -100,14 +100,14 @@ def _lingering(standing: ServiceStanding) -> Finding:
     if standing.lingers is None:
         return untold("linger", f"{standing.manager} does not say")
     if not standing.lingers:
-        return ill("linger", "the service ends with your last session", "`loginctl enable-linger` lets it go on")
+        return ill("linger", "the service ends with your last session", "`loginctl enable-linger` keeps it running")
     return well("linger", "the service outlives your last session")
 
 
 _STATE: Final = (
     "free some space, or see who deleted the state directory: the daemon goes on by itself when it can write"
 )
-_LOCKS: Final = f"see who may read {LOCK_DIRECTORY}"
+_LOCKS: Final = f"check who may read {LOCK_DIRECTORY}"
 
 
 def as_the_daemon_has_them(configured: Settings) -> Settings:
@@ -129,16 +129,22 @@ def settings_of_the_daemon(config_option: str | None, configured: Settings, sett
         return []
     if stand.refused:
         hint = f"correct it, then `{reload_command(settings.state_dir)}`; meanwhile the last good ones are in force"
-        return [ill("settings", f"what {stand.file} says now is refused: {stand.refused}", hint)]
+        return [ill("settings", f"the daemon refused {stand.file}: {stand.refused}", hint)]
     if stand.for_restart:
-        hint = "restart the daemon: until then it goes by what they were"
+        hint = "restart the daemon: until then it uses their old values"
         return [untold("settings", f"these wait for a restart: {', '.join(stand.for_restart)}", hint)]
     if stand.for_reload:
-        hint = f"`{reload_command(settings.state_dir)}` has the daemon read the file"
+        hint = f"`{reload_command(settings.state_dir)}` makes the daemon read the file"
         return [untold("settings", f"these wait for a reload: {', '.join(stand.for_reload)}", hint)]
     if stand.file != configured.config_file:
-        return [untold("settings", f"the daemon goes by another file: {stand.file}", "say --config, or restart it")]
-    return [well("settings", "the daemon goes by what the configuration says now")]
+        return [
+            untold(
+                "settings",
+                f"the daemon uses another file: {stand.file}",
+                "name that file with --config, or restart the daemon",
+            )
+        ]
+    return [well("settings", "the daemon uses the current configuration")]
 
 
 def program_version_of_the_daemon(settings: Settings) -> list[Finding]:
@@ -149,7 +155,7 @@ def program_version_of_the_daemon(settings: Settings) -> list[Finding]:
         return [well("version", f"{ours}; no daemon answers")]
     if theirs == ours:
         return [well("version", f"{ours}, as the daemon")]
-    hint = "restart the daemon: it is the program of its start"
+    hint = "restart the daemon: it still runs the program that it was started with"
     return [untold("version", f"the daemon is {theirs or 'older'}, this command {ours}", hint)]
 
 
@@ -164,7 +170,7 @@ def daemon(settings: Settings) -> Finding:
         return well("daemon", f"running: {found.holder}")
     if found.running == "no":
         return ill("daemon", "not running", "`wake-bridge run`, or `wake-bridge service install`")
-    return untold("daemon", "cannot tell whether it runs", f"see who may read {settings.state_dir}")
+    return untold("daemon", "cannot tell whether it runs", f"check who may read {settings.state_dir}")
 
 
 def other_daemons(configured: Settings) -> list[Finding]:
@@ -177,7 +183,7 @@ def other_daemons(configured: Settings) -> list[Finding]:
     theirs = None if found is None or is_ours else settings_of_daemon(Path(found.state_dir))
     if is_ours or (theirs is not None and theirs.config_file == configured.config_file):
         return [well("other daemons", "none serves this graph")]
-    hint = "stop it: no other daemon can start beside it, because each would wake the same agents for the same mail"
+    hint = "stop it: no other daemon can start beside it, because both would wake the same agents for the same mail"
     return [ill("other daemons", f"another one serves this graph: {found}", hint)]
 
 

@@ -145,15 +145,15 @@ def file_hints(settings: Settings) -> Finding:
     if not settings.config.graph.watch:
         return untold("file events", "switched off (graph.watch)")
     if sys.platform != "linux":
-        return untold("file events", "told by this platform as it can")
+        return untold("file events", "reported as far as this platform can")
     if not settings.graph_path.resolve().parent.is_dir():
-        return untold("file events", "nothing to watch as long as there is no graph")
+        return untold("file events", "nothing to watch: there is no graph yet")
     why = why_it_cannot_be_watched(settings.graph_path)
     if not why:
         return well("file events", f"{settings.graph_path.resolve().parent} can be watched")
     hint = (
         "raise fs.inotify.max_user_instances and max_user_watches by sysctl;"
-        f" till then each {settings.config.graph.poll_interval:g} s is looked"
+        f" till then wake-bridge looks every {settings.config.graph.poll_interval:g} s"
     )
     return ill("file events", why, hint)
 
@@ -203,7 +203,7 @@ def state_directory(settings: Settings) -> Finding:
             hint = f"chmod {'700' if path.is_dir() else '600'} {path}"
             return ill("state directory", f"{path} has mode {mode:04o}, it is open to others", hint)
     if not os.access(directory, os.W_OK | os.X_OK):
-        return ill("state directory", f"{directory} cannot be written", "let this user write there")
+        return ill("state directory", f"{directory} cannot be written", "give this user write access there")
     return well("state directory", f"{directory}, for its owner alone")
 
 
@@ -232,10 +232,10 @@ def free_disk(settings: Settings) -> Finding:
     detail = f"{free // _MEGABYTE} MB for {settings.state_dir}"
     if free < NO_ROOM:
         return ill(
-            "free disk", f"the disk is full: {detail}", "free some space: wakes wait, and go on by themselves then"
+            "free disk", f"the disk is full: {detail}", "free some space: wakes wait, and continue by themselves"
         )
     if free < LEAST_FREE:
-        return ill("free disk", detail, f"free some space: {LEAST_FREE // _MEGABYTE} MB are wanted")
+        return ill("free disk", detail, f"free some space: {LEAST_FREE // _MEGABYTE} MB are needed")
     return well("free disk", detail)
 
 
@@ -246,7 +246,7 @@ def log_file(settings: Settings) -> Finding:
         return ill("log file", f"{file} is a directory", "set daemon.log_file to a file")
     there = nearest_that_exists(file)
     if (there != file and not there.is_dir()) or not os.access(there, os.W_OK):
-        return ill("log file", f"{file} cannot be written", "let this user write there, or set daemon.log_file")
+        return ill("log file", f"{file} cannot be written", "give this user write access there, or set daemon.log_file")
     size = f"{file}, at most {FILES * FILE_SIZE // _MEGABYTE} MB"
     if settings.log_file is not None or _is_written(file, settings):
         return well("log file", size)

@@ -1,4 +1,4 @@
-"""Whether a cursor still means what it meant: one life of the source, or another."""
+"""Whether a cursor still means what it meant: one life of the source, or another (docs/design.md §2)."""
 
 from __future__ import annotations
 

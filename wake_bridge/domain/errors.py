@@ -1,4 +1,4 @@
-"""Every error a person can meet, in one tree.
+"""Every error a person can meet, in one tree (docs/contract.md "Exit codes").
 
 WakeBridgeError                      what failed: where + what to do
 ├── UsageMistake            exit 2   the command line cannot mean anything

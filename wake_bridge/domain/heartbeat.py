@@ -1,4 +1,4 @@
-"""The heartbeat: whom it serves, when it speaks again, and the one line it says."""
+"""The heartbeat: whom it serves, when it speaks again, and the one line it says (docs/design.md §7)."""
 
 from __future__ import annotations
 

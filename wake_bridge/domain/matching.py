@@ -1,4 +1,4 @@
-"""A fact meets the subscriptions: who is woken, how loudly, and who is refused for which reason."""
+"""A fact meets the subscriptions: who is woken, how loudly, and who is refused for which reason (docs/design.md §3)."""
 
 from __future__ import annotations
 

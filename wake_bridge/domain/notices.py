@@ -140,8 +140,8 @@ def about_no_routes(since: Instant) -> Notice:
     return Notice(
         subject=NO_ROUTES,
         reason=NO_ROUTES,
-        title="wake-bridge: nobody can be woken (0 active routes)",
-        body="To do: `wake-bridge list` says what is wrong with each subscription, `wake-bridge subscribe` adds one",
+        title="wake-bridge: no identity can be woken (0 active routes)",
+        body="To do: run `wake-bridge list` to see what is wrong with each subscription, or `wake-bridge subscribe` to add one",
         since=since,
     )
 
@@ -152,7 +152,7 @@ def about_state(trouble: str, since: Instant) -> Notice:
         subject=STATE,
         reason=STATE,
         title=f"wake-bridge: {harmless(trouble, _REMEDY)}",
-        body="To do: look at the state directory and its disk; `wake-bridge doctor` says more. Wakes wait meanwhile",
+        body="To do: look at the state directory and its disk; `wake-bridge doctor` says more. Wakes wait until then",
         since=since,
     )
 

@@ -63,14 +63,14 @@ RULES: Final[Mapping[str, Rule]] = {
     "list": Rule("shows the subscriptions"),
     "update": Rule("changes a subscription"),
     "unsubscribe": Rule("removes a subscription"),
-    "resync": Rule("has a subscription matched again"),
+    "resync": Rule("replays a subscription"),
     "inbox": Rule("shows the mail", READ_INBOX),
     "inbox --consume": Rule("marks mail read", instead=f"{READ_INBOX} allows `inbox` without --consume; "),
     "read": Rule("marks mail read", instead=f"{READ_INBOX} allows `read --keep`; "),
     "read --keep": Rule("shows the mail", READ_INBOX),
     "ack": Rule("acknowledges a wake"),
     "send": Rule("sends in the name"),
-    "wake": Rule("sends in the name", instead="say who you are with --from; "),
+    "wake": Rule("sends in the name", instead="name yourself with --from; "),
     "task": Rule("moves a task in the name"),
     "grant": Rule("gives a right in the name"),
 }
@@ -103,5 +103,5 @@ def require_own(
         f"`{command}` {rule.does} of {identity}, and an agent manages only its own",
         f"{invoker.told}{told}",
         hint=f"{rule.instead}{ask if rule.with_permission and me else ''}"
-        "a person can do it in a shell of their own, outside any agent",
+        "a person can do this in their own shell, outside any agent",
     )

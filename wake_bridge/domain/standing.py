@@ -49,8 +49,8 @@ def _under_way(ride: Ride, teller: Teller, holds: Sequence[Hold]) -> Verdict:
         due = f"due in {span(delivery.due_at - teller.now)}, and held then" if delivery.due_at > teller.now else "held"
         return Verdict(f"{due}: {because}{along}", holds[0].remedy(delivery.identity))
     if delivery.due_at > teller.now:
-        due = f"due in {span(delivery.due_at - teller.now)}: its window gathers what else comes{along}"
-        return Verdict(due, f"{NOTHING}: it comes by itself")
+        due = f"due in {span(delivery.due_at - teller.now)}: its window collects further events{along}"
+        return Verdict(due, f"{NOTHING}: the wake comes by itself")
     return Verdict(
         f"due since {teller.ago(delivery.due_at)}{along}", "wait a moment; if it stays so: `wake-bridge logs`"
     )
@@ -98,7 +98,7 @@ def _failed(ride: Ride, teller: Teller) -> Verdict:
     return Verdict(
         f"{ENDED[Outcome.FAILED]} {teller.clock(delivery.settled_at or EPOCH_START)} after {tries}"
         + (f": {why}" if why else ""),
-        f"mend what failed, then `wake-bridge deliveries retry {delivery.id}`",
+        f"fix what failed, then run `wake-bridge deliveries retry {delivery.id}`",
     )
 
 

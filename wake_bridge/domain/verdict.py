@@ -16,8 +16,8 @@ def judge(case: Case, teller: Teller) -> Verdict:
         return _of_event(case, case.event, teller)
     if case.unreadable:
         return Verdict(
-            f"not announced: its log row was set aside, for it could not be read ({case.unreadable})",
-            "mend it in the graph: the mended row is a new one and is matched",
+            f"not announced: its log row could not be read and was set aside ({case.unreadable})",
+            "fix it in the graph: the fixed row is a new row and is matched",
         )
     if not case.is_addressed:
         return Verdict(f"not announced: it is not addressed to {case.identity}", NOTHING)
@@ -30,7 +30,7 @@ def judge(case: Case, teller: Teller) -> Verdict:
 
 def _not_seen_yet(case: Case) -> Verdict:
     if case.sighting is Sighting.NEVER:
-        return Verdict("not announced: no daemon has ever looked into this graph", START)
+        return Verdict("not announced: no daemon has read this graph yet", START)
     rows = f"row {case.row} is still ahead of the daemon, which is {case.behind} rows behind"
     if case.is_running:
         return Verdict(f"not announced yet: {rows}", "wait a moment; if it stays so: `wake-bridge doctor`")
@@ -47,17 +47,17 @@ def _unmatched(case: Case) -> Verdict:
         )
     if not heard:
         return _unheard(case)
-    resync = f"`wake-bridge resync {heard[0].id} --since {max(0, case.row - 1)}` matches it again"
+    resync = f"`wake-bridge resync {heard[0].id} --since {max(0, case.row - 1)}` replays it"
     if all(one.is_younger for one in heard):
-        return Verdict("not announced: the subscription was added after it", resync)
+        return Verdict("not announced: the subscription is newer than the event", resync)
     if case.sighting is Sighting.BEFORE:
         because = f" ({case.epoch_reason})" if case.epoch_reason else ""
-        return Verdict(f"not announced: it came before the daemon's present beginning{because}", resync)
+        return Verdict(f"not announced: it is older than the point where the daemon began to read{because}", resync)
     wanting = [one for one in heard if one.refusal is None]
     if not wanting and heard[0].refusal is not None:
         return _refused(case, heard[0].refusal, heard[0].id)
     if any(one.is_changed for one in wanting):
-        return Verdict("not announced: the subscription was changed after it, and did not want it then", resync)
+        return Verdict("not announced: the subscription was changed later and did not match it then", resync)
     return Verdict("not announced: the ledger has no record of it (any more)", resync)
 
 
@@ -131,7 +131,7 @@ def _loose(case: Case, event: WakeEvent, teller: Teller) -> Verdict:
             why = f"its harnessTarget is {heartbeat_only[0].harness_target}: stored, and left to the heartbeat"
         return Verdict(
             f"waits for the next turn of {case.identity}: {why}",
-            f"nothing to do: it rides along in the next wake, or `wake-bridge inbox {case.identity}`",
+            f"nothing to do: it joins the next wake, or run `wake-bridge inbox {case.identity}`",
         )
     matched = f"matched {teller.ago(event.matched_at)} ago, in no delivery yet"
     return (

@@ -96,7 +96,7 @@ def write_record(state_dir: Path, record: SetupRecord) -> None:
         raise LedgerUnwritable(
             f"the record of `setup` cannot be written ({refusal.strerror})",
             str(file),
-            hint="let this user write the state directory",
+            hint="give this user write access to the state directory",
         ) from refusal
 
 

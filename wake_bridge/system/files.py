@@ -106,7 +106,7 @@ def make_private_directory(directory: Path) -> None:
         raise OperationFailed(
             f"the directory cannot be created ({refusal.strerror})",
             str(directory),
-            hint="choose another place, or let this user write there",
+            hint="choose another place, or give this user write access there",
         ) from refusal
 
 

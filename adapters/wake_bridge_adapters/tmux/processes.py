@@ -1,4 +1,4 @@
-"""The fence: what must still be the same for a pane to be the pane it was.
+"""The fence: what must still be the same for a pane to be the pane it was (docs/design.md §6.2).
 
 Pane ids restart with the server, names match by prefix, and an agent that quits to its shell leaves `pane_pid` as it
 was. So the fence holds the server, the pane, its process and the agent's, each with its start time. A pane that is moved

@@ -1,4 +1,4 @@
-"""From an address to exactly one pane, or to none: never a guess."""
+"""From an address to exactly one pane, or to none: never a guess (docs/design.md §6.1)."""
 
 from __future__ import annotations
 

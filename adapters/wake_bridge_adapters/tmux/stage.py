@@ -1,4 +1,4 @@
-"""Compare and paste, then see the text land."""
+"""Compare and paste, then see the text land (docs/design.md §6.4)."""
 
 from __future__ import annotations
 

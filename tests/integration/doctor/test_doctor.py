@@ -392,7 +392,7 @@ def a_budget_that_is_spent(setup: Setup) -> None:
 
 
 TABLE: Sequence[Broken] = (
-    Broken("configuration", a_mistake_in_the_configuration, "retention_days", "correct what is listed"),
+    Broken("configuration", a_mistake_in_the_configuration, "retention_days", "fix what is listed"),
     Broken("locale", a_locale_without_utf_8, "LC_ALL=C is no UTF-8 locale", "C.UTF-8"),
     Broken("locale", no_locale, "none is set", "C.UTF-8", ok=None),
     Broken("graph", no_graph, "/nowhere/graph.sqlite", "init"),
@@ -430,7 +430,9 @@ TABLE: Sequence[Broken] = (
     Broken("service", no_service, "not installed", "service install", ok=None),
     Broken("service", a_service_that_failed, "it failed: exit-code, exit status 3", "logs"),
     Broken("service", a_service_that_is_disabled, "not started at login", "service install"),
-    Broken("service", a_unit_of_another_version, "not what this version would install", "service install", ok=None),
+    Broken(
+        "service", a_unit_of_another_version, "differs from what this version would install", "service install", ok=None
+    ),
     Broken("linger", no_lingering, "ends with your last session", "loginctl enable-linger"),
     Broken("clock", a_clock_that_was_set_back, "the ledger has records of", "see that the time is right"),
     Broken("clock", a_clock_that_was_set_while_the_daemon_ran, "set forward by 10800 s", "restart the daemon"),

@@ -1,4 +1,4 @@
-"""A delivery found LOCKED: what its journal says may have reached the pane decides how it goes on."""
+"""A delivery found LOCKED: what its journal says may have reached the pane decides how it goes on (docs/design.md §3)."""
 
 from __future__ import annotations
 

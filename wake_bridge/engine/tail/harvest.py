@@ -183,7 +183,7 @@ class Harvester:
         self._log.warning(
             "no_active_routes",
             subscriptions=len(self.book.all()),
-            hint="nobody will be woken: `wake-bridge subscribe` adds a route, `wake-bridge list` says what is wrong",
+            hint="no identity will be woken: add a route with `wake-bridge subscribe`; `wake-bridge list` shows what is wrong",
         )
 
     # -- facts ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Where the tail begins, and where a page takes it. Pure."""
+"""Where the tail begins, and where a page takes it. Pure (docs/design.md §2)."""
 
 from __future__ import annotations
 

@@ -60,10 +60,10 @@ def in_json(path: Path, content: bytes, act: Callable[[str], Found]) -> Found:
     try:
         return act(content.decode())
     except UnicodeDecodeError as broken:
-        raise OperationFailed("the file is not UTF-8", str(path), hint="mend it; nothing was changed") from broken
+        raise OperationFailed("the file is not UTF-8", str(path), hint="fix it; nothing was changed") from broken
     except (NotJson, WrongShape, RecursionError) as broken:
         raise OperationFailed(
-            f"the file cannot be changed ({broken})", str(path), hint="mend it; nothing was changed"
+            f"the file cannot be changed ({broken})", str(path), hint="fix it; nothing was changed"
         ) from broken
 
 

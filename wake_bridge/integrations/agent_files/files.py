@@ -76,7 +76,7 @@ def real_place(path: Path) -> tuple[Path, Path | None]:
     except (OSError, RuntimeError) as circle:
         raise OperationFailed("the links go round in a circle", str(path), hint=_NO_CHANGE) from circle
     if path.is_symlink() and not real.exists():
-        raise OperationFailed("a link that leads to nothing", str(path), hint=f"remove or mend it; {_NO_CHANGE}")
+        raise OperationFailed("a link that leads to nothing", str(path), hint=f"remove or fix it; {_NO_CHANGE}")
     if real.suffix != path.suffix:
         raise RefusedForSafety(
             "a link leads to a file of another kind", f"{path} → {real}", hint=f"remove the link; {_NO_CHANGE}"
@@ -99,7 +99,9 @@ def content_of(path: Path) -> bytes | None:
         return None
     except OSError as refusal:
         raise OperationFailed(
-            f"the file cannot be read ({refusal.strerror})", str(path), hint=f"let this user read it; {_NO_CHANGE}"
+            f"the file cannot be read ({refusal.strerror})",
+            str(path),
+            hint=f"give this user read access to it; {_NO_CHANGE}",
         ) from refusal
     if content is None:
         raise OperationFailed("it is no regular file, or far too long", str(path), hint=_NO_CHANGE)
@@ -137,7 +139,7 @@ def replace_content(path: Path, content: bytes, new_mode: int = _NEW_FILE) -> No
     except OSError as refusal:
         draft.unlink(missing_ok=True)
         raise OperationFailed(
-            f"the file cannot be written ({refusal.strerror})", str(path), hint="let this user write there"
+            f"the file cannot be written ({refusal.strerror})", str(path), hint="give this user write access there"
         ) from refusal
 
 

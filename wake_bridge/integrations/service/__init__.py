@@ -34,5 +34,5 @@ def service_manager(environment: Mapping[str, str], *, platform: str = sys.platf
     raise OperationFailed(
         "wake-bridge knows no service manager of this platform",
         platform,
-        hint="start `wake-bridge run` by whatever starts your programs at login",
+        hint="start `wake-bridge run` with whatever starts your programs at login",
     )

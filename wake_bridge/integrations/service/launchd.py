@@ -83,7 +83,7 @@ class Launchd:
         if trouble := self._trouble():
             raise OperationFailed(
                 trouble,
-                hint="log in at the machine itself; elsewhere, start `wake-bridge run` by whatever starts your programs",
+                hint="log in at the machine itself; otherwise start `wake-bridge run` with whatever starts your programs",
             )
         make_private_directory(launch.state_dir)  # launchd makes no directory for what the daemon complains of
         is_changed = replace_ours(self.file, self.text(launch), SIGNATURE, force=force)

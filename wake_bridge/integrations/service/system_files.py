@@ -135,11 +135,11 @@ def _require_ours(content: str, signature: str, file: Path) -> None:
         raise RefusedForSafety(
             "the service file was not written by `wake-bridge service install`",
             str(file),
-            hint="move it away, or say --force",
+            hint="move it away, or use --force",
         )
 
 
 def _refused(what: str, refusal: OSError, file: Path) -> OperationFailed:
     return OperationFailed(
-        f"the service file cannot be {what} ({refusal.strerror})", str(file), hint="let this user write there"
+        f"the service file cannot be {what} ({refusal.strerror})", str(file), hint="give this user write access there"
     )

@@ -60,7 +60,7 @@ def _word(text: str) -> str:
 
 
 UNIT: Final = "wake-bridge.service"
-LINGER: Final = "it ends with your last session; `loginctl enable-linger` lets it go on"
+LINGER: Final = "it ends with your last session; `loginctl enable-linger` keeps it running"
 
 
 class Systemd:

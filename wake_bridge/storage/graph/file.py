@@ -96,7 +96,7 @@ class GraphFile:
             ) from missing
         except OSError as refusal:
             raise SourceUnavailable(
-                f"the graph cannot be reached ({refusal.strerror})", str(path), hint="let this user read it"
+                f"the graph cannot be reached ({refusal.strerror})", str(path), hint="give this user read access to it"
             ) from refusal
         if is_pipe:
             # SQLite would wait at it for ever, through every signal

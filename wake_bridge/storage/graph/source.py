@@ -220,7 +220,9 @@ class SqliteSource:
             ) from missing
         except OSError as refusal:
             raise SourceUnavailable(
-                f"the graph cannot be reached ({refusal.strerror})", str(self.path), hint="let this user read it"
+                f"the graph cannot be reached ({refusal.strerror})",
+                str(self.path),
+                hint="give this user read access to it",
             ) from refusal
         if not stat.S_ISREG(found.st_mode):
             raise SourceNotAGraph("this is not a file", str(self.path), hint=_NOT_OURS)

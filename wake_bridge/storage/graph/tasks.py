@@ -86,7 +86,7 @@ def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now:
         if moved and graph.has_events:
             _append_typed_row(graph, task, new_state, assignee, now)
     if not moved:
-        raise OperationFailed("somebody moved the task first", task_id, hint="look at it again and decide anew")
+        raise OperationFailed("somebody moved the task first", task_id, hint="look at it again, then decide")
     # the services write the node once more after the guarded move: two rows for one move
     graph.run(_REWRITE, (task_id,))
     return Move(task_id, task.state, new_state)

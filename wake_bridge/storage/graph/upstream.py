@@ -72,7 +72,7 @@ class LastSyncId:
             raise LedgerUnwritable(
                 f"the cursor cannot be published ({refusal.strerror})",
                 str(self._path),
-                hint="let this user write the state directory",
+                hint="give this user write access to the state directory",
             ) from refusal
 
 

@@ -38,9 +38,18 @@ _UNWRITABLE: Final = {
     sqlite3.SQLITE_BUSY: ("the ledger is busy", "another process keeps it locked: try again in a moment"),
     sqlite3.SQLITE_LOCKED: ("the ledger is busy", "another process keeps it locked: try again in a moment"),
     sqlite3.SQLITE_IOERR: ("the ledger cannot be written", "look at the disk: nothing that was recorded is lost"),
-    sqlite3.SQLITE_READONLY: ("the ledger cannot be written", "let this user write there, or set `daemon.state_dir`"),
-    sqlite3.SQLITE_CANTOPEN: ("the ledger cannot be opened", "let this user write there, or set `daemon.state_dir`"),
-    sqlite3.SQLITE_PERM: ("the ledger cannot be opened", "let this user write there, or set `daemon.state_dir`"),
+    sqlite3.SQLITE_READONLY: (
+        "the ledger cannot be written",
+        "give this user write access there, or set `daemon.state_dir`",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "the ledger cannot be opened",
+        "give this user write access there, or set `daemon.state_dir`",
+    ),
+    sqlite3.SQLITE_PERM: (
+        "the ledger cannot be opened",
+        "give this user write access there, or set `daemon.state_dir`",
+    ),
 }
 
 
@@ -93,7 +102,7 @@ def disk_full(directory: Path) -> DiskFull:
     try:
         free = f"{shutil.disk_usage(directory).free // 1024} KiB free"
     except OSError:
-        free = "nobody can tell how much is free"
+        free = "free space unknown"
     return DiskFull(
         f"the disk is full ({free})", str(directory), hint="free some space: nothing that was recorded is lost"
     )

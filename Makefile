@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 # the stamp is newer than the files that decide what is installed
 STAMP  := $(VENV)/.installed
 
+# without cached bytecode every worker would compile every test
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test quick torture mutants harnesses test-harness bench lint fmt types floors package clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -16,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before your eyes
 	$(BIN)/wake-bridge demo
 
-test: $(STAMP)        ## unit, contract, integration, end to end; most of it waits for panes, so four at a time
-	$(BIN)/pytest -n 4 --dist loadfile
+test: $(STAMP)        ## unit, contract, integration, end to end; spread as tests/spread.py says
+	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder
 
 quick: $(STAMP)       ## the inner loop: what waits for no pane
 	$(BIN)/pytest -q -n 3 --dist worksteal tests/unit

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-from tests.nursery import born_command
-from wake_bridge.demo.sandbox import Sandbox
+from tests.nursery import born_command, born_daemon
+from tests.spread import Spread, begins
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.tmux_programs import TmuxProgram, tmux_programs
@@ -19,7 +21,28 @@ TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
 """Every test that asks for tmux runs on each; the only one has no name of its own in a test's."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling | None:
+    """`--dist loadscope` spreads tests as `tests.spread` says."""
+    return Spread(config) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first; those of a kind stay in the order that the seed gave them."""
+    items.sort(key=begins)
+
+
 Sandbox.processes = staticmethod(born_command)
+Sandbox.daemon_processes = staticmethod(born_daemon)  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="module")
+def executed_daemons() -> Iterator[None]:
+    """For these tests a daemon is a new interpreter, as a person starts it, and not born in the nursery."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sandbox, "daemon_processes", staticmethod(DaemonProcess))
+        yield
 
 
 @pytest.fixture(scope="session")

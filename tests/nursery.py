@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -22,30 +24,42 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from wake_bridge.cli.app import COMMANDS
+from wake_bridge_adapters.screens.profile import load_profiles
+
+import wake_bridge
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.integrations.adapters import load_catalogue
+from wake_bridge.testing import crash_points, set_clock, stuck_tail
 
-IMPORTED: Final = (
-    "wake_bridge.daemon",
-    "wake_bridge.testing.crash_points",
-    "apscheduler.schedulers.asyncio",
-    "watchfiles",
-)
-"""Beside every command and every adapter."""
+IMPORTED: Final = ("apscheduler.schedulers.asyncio", "importlib.readers", "plistlib", "watchfiles")
+"""What the program loads only where it needs it; beside all of its own modules and every adapter."""
 
 PROGRAM: Final = Path(sys.executable).with_name("wake-bridge")
 """The installed console script."""
 
-_OURS: Final = ((str(PROGRAM),), (sys.executable, "-m", "wake_bridge"))
-"""What starts a command that can be born here."""
+_OURS: Final = {
+    (str(PROGRAM),): "",
+    (sys.executable, "-m", "wake_bridge"): "",
+    **{(sys.executable, *one.COMMAND): one.__name__ for one in (crash_points, set_clock, stuck_tail)},
+}
+"""What starts a command that can be born here, and the module whose `run` it begins with, if not the program itself."""
 
-_AT_START: Final = frozenset({"LC_CTYPE", "PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "LD_PRELOAD", "TZ"})
-"""What only a new interpreter looks at."""
+_AT_START: Final = {
+    name: os.environ.get(name)
+    for name in ("LC_CTYPE", "PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "LD_PRELOAD", "TZ")
+}
+"""What only a new interpreter looks at, as the nursery has it."""
+
+_ROOM: Final = "WAKE_BRIDGE_NURSERY_ROOM"
+_ROOM_SIZE: Final = 1 << 16
+"""Bytes of the nursery's environment that are kept for that of a child."""
+
+_ENVIRONMENT_AT: Final = slice(47, 49)
+"""Where `/proc/PID/stat` has begin and end of a process's environment, counted behind its name."""
 
 _POLL: Final = 0.02
 _opening: Final = threading.Lock()
@@ -89,23 +103,53 @@ class Born:
 class BornDaemon(DaemonProcess):
     """A daemon from the nursery."""
 
-    def __init__(self, module: str, arguments: list[str], environment: Mapping[str, str], sandbox: Sandbox) -> None:
+    def __init__(self, birth: Mapping[str, Any], environment: Mapping[str, str], sandbox: Sandbox) -> None:
         self._output = sandbox.home / f"daemon-{time.time_ns()}.log"
-        order = {"module": module, "arguments": arguments, "environment": dict(environment), "home": str(sandbox.home)}
         with self._output.open("wb") as stream:
-            place = nursery()
-            self.process = Born(place, _ask(place, order, stream.fileno())["pid"])  # type: ignore[assignment]
+            self.process = _born(birth, environment, sandbox.home, stream.fileno())  # type: ignore[assignment]
 
 
 class NurserySandbox(Sandbox):
-    """A sandbox whose daemons come from the nursery; its commands are processes as ever."""
+    """A sandbox whose daemons come from the nursery, wherever it is used."""
 
-    def daemon_under_way(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
-        """See `Sandbox.daemon_under_way`."""
-        *_, module = self.command
-        daemon = BornDaemon(module, ["run", *options], {**self.environment, **(environment or {})}, self)
-        self.daemons.append(daemon)
-        return daemon
+    @staticmethod
+    def daemon_processes(command: Sequence[str], environment: Mapping[str, str], sandbox: Sandbox) -> DaemonProcess:
+        """See `Sandbox.daemon_processes`."""
+        return born_daemon(command, environment, sandbox)
+
+
+def born_daemon(command: Sequence[str], environment: Mapping[str, str], sandbox: Sandbox) -> DaemonProcess:
+    """What `DaemonProcess` does for `Sandbox.daemon`; what is not the installed program itself is left to it."""
+    birth = _birth(command, environment)
+    if birth is None:
+        return DaemonProcess(command, environment, sandbox)
+    return BornDaemon(birth, environment, sandbox)
+
+
+def _birth(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
+    """What is to be born for a command; None for what needs a new interpreter."""
+    if any(environment.get(name) != value for name, value in _AT_START.items()):
+        return None
+    for words, module in _OURS.items():
+        if tuple(command[: len(words)]) == words:
+            return {"module": module, "arguments": [*command[len(words) :]]}
+    return None
+
+
+def _born(birth: Mapping[str, Any], environment: Mapping[str, str], home: Path, *descriptors: int) -> Born:
+    order = {**birth, "environment": dict(environment), "home": str(home), "umask": _umask()}
+    place = nursery()
+    return Born(place, _ask(place, order, *descriptors)["pid"])
+
+
+def _umask() -> int:
+    """That of this process, which a child of its own would have."""
+    with contextlib.suppress(OSError):
+        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        return int(fields["Umask"], 8)
+    with _opening:
+        os.umask(found := os.umask(0))
+        return found
 
 
 def born_command(
@@ -122,17 +166,15 @@ def born_command(
     Raises:
         subprocess.TimeoutExpired: it ran for longer, and was killed.
     """
-    arguments = next((command[len(one) :] for one in _OURS if [*command[: len(one)]] == [*one]), None)
-    if arguments is None or env.keys() & _AT_START:
+    birth = _birth(command, env)
+    if birth is None:
         return subprocess.run(command, input=input, env=env, cwd=cwd, timeout=timeout, **rest)  # noqa: PLW1510
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         given.write((input or "").encode())
         given.seek(0)
         runs, ends = os.pipe()
         try:
-            order = {"command": arguments, "environment": dict(env), "home": str(cwd)}
-            place = nursery()
-            child = Born(place, _ask(place, order, given.fileno(), out.fileno(), errors.fileno(), ends)["pid"])
+            child = _born(birth, env, cwd, given.fileno(), out.fileno(), errors.fileno(), ends)
         except BaseException:
             os.close(runs)
             raise
@@ -161,8 +203,12 @@ def nursery() -> str:
 def _opened() -> str:
     directory = tempfile.TemporaryDirectory(prefix="wbn-")
     place = str(Path(directory.name) / "socket")
+    kept = {name: value for name, value in os.environ.items() if name not in _AT_START}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.nursery", place], stdin=subprocess.PIPE, cwd=Path(__file__).parents[1]
+        [sys.executable, "-m", "tests.nursery", place],
+        stdin=subprocess.PIPE,
+        cwd=Path(__file__).parents[1],
+        env=kept | {name: value for name, value in _AT_START.items() if value is not None} | {_ROOM: "x" * _ROOM_SIZE},
     )
     deadline = time.monotonic() + 120
     while not Path(place).exists():
@@ -193,10 +239,11 @@ def _ask(place: str, order: Mapping[str, Any], *descriptors: int) -> dict[str, A
 
 def serve(place: str) -> None:
     """Answer orders until whoever opened it has ended, however: births, and questions for those who were born."""
-    commands = {f"wake_bridge.cli.{one.module}" for section in COMMANDS.values() for one in section.values()}
-    for module in (*IMPORTED, *sorted(commands)):
+    for module in (*IMPORTED, *_modules()):
         importlib.import_module(module)
     load_catalogue()
+    # their patterns stay compiled
+    load_profiles()
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
@@ -229,6 +276,13 @@ def serve(place: str) -> None:
         os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still theirs
 
 
+def _modules() -> Iterator[str]:
+    """All of the program, without what begins to run as soon as it is imported, and what is for tests."""
+    for one in pkgutil.walk_packages(wake_bridge.__path__, "wake_bridge."):
+        if not one.name.endswith(".__main__") and not one.name.startswith("wake_bridge.testing."):
+            yield one.name
+
+
 def _code_of(pid: int) -> int | None:
     found, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if found else None
@@ -237,25 +291,60 @@ def _code_of(pid: int) -> int | None:
 def _live(order: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
     """What a new interpreter would do, from here on."""
     os.chdir(order["home"])
+    os.umask(order["umask"])
     os.environ.clear()
     os.environ.update(order["environment"])
-    if "command" in order:
-        given, output, errors, _ = descriptors  # the last one stays open until this process has ended
-        _takes(given, output, errors)
-        sys.argv = [str(PROGRAM), *order["command"]]
-    else:
+    _show_environment(order["environment"])
+    if len(descriptors) == 1:
+        # a daemon: it reads nothing, and says everything in one place
         (output,) = descriptors
         nothing = os.open(os.devnull, os.O_RDONLY)
         _takes(nothing, output, output)
         os.close(nothing)
-        sys.argv = ["wake-bridge", *order["arguments"]]
-        module = importlib.import_module(order["module"])
-        if hasattr(module, "run"):
-            module.run()
+    else:
+        given, output, errors, _ = descriptors  # the last one stays open until this process has ended
+        _takes(given, output, errors)
     for one in descriptors[:3]:
         os.close(one)
-    importlib.import_module("wake_bridge.cli.start").main()
-    sys.exit(0)
+    sys.argv = [str(PROGRAM), *order["arguments"]]
+    code: object = None
+    try:
+        if order["module"]:
+            importlib.import_module(order["module"]).run()
+        else:
+            importlib.import_module("wake_bridge.cli.start").main()
+    except SystemExit as end:
+        code = end.code
+    _end(code)
+
+
+def _end(code: object) -> NoReturn:
+    """What an interpreter does at its end, but for taking everything apart: that would copy the nursery page by page."""
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = 120
+    os._exit(code or 0)
+
+
+def _show_environment(environment: Mapping[str, str]) -> None:
+    """Have the system tell others of this environment and not of the nursery's, where that can be done."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return
+    start, end = (int(one) for one in fields[_ENVIRONMENT_AT])
+    block = b"".join(os.fsencode(f"{name}={value}\0") for name, value in environment.items())
+    assert len(block) < end - start, "the nursery has too little room"
+    # nothing points there any more: what is in force was copied from the order
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, block, len(block))
 
 
 def _takes(given: int, output: int, errors: int) -> None:
@@ -264,7 +353,7 @@ def _takes(given: int, output: int, errors: int) -> None:
         os.dup2(source, target)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ from tests.benchmarks.record import Run, keep
 from wake_bridge.demo.tmux_server import PrivateTmux
 
 
+@pytest.fixture(scope="module", autouse=True)
+def as_a_person_starts_it(executed_daemons: None) -> None:
+    """What is measured is what a person starts."""
+
+
 @pytest.fixture
 def office(tmp_path: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> Iterator[Office]:
     """A set-up without agents; all it starts is ended afterwards."""

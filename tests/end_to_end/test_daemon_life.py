@@ -15,6 +15,8 @@ from wake_bridge.testing import stuck_tail
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.service_manager import NotifyListener
 
+pytestmark = pytest.mark.usefixtures("executed_daemons")
+
 STOPS_WITHIN = 5.0
 """Seconds within which SIGTERM ends `run`."""
 

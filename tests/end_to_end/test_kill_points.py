@@ -29,6 +29,7 @@ def test_after_a_kill_the_wake_is_submitted_once_or_known_to_be_unknown(table: T
     assert table.rows[str(kill)] == {kill.expected: 1}
 
 
+@pytest.mark.usefixtures("executed_daemons")
 def test_kills_at_random_moments_under_load_lose_nothing(
     tmux: PrivateTmux, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -13,6 +13,11 @@ from tests.harness.table import ROWS, SKIP, Results, table, version_of
 from tests.harness.tenancy import Tenancy
 
 
+@pytest.fixture(scope="module", autouse=True)
+def as_a_person_starts_it(executed_daemons: None) -> None:
+    """What meets the real programs is what a person starts."""
+
+
 @pytest.fixture(scope="session")
 def results() -> Iterator[Results]:
     """The table: printed at the end; the columns that are whole go into the page."""

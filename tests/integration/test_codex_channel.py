@@ -265,6 +265,7 @@ def _comes_back(server: FakeAppServer) -> None:
     server.waits_for_its_end()
     server.starts()
     server.thread(THREAD)
+    server.waits_for_terminals()
 
 
 def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line) -> None:

@@ -63,11 +63,20 @@ def test_hooks_and_the_screen_race_and_each_message_arrives_once(playground: Pla
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    """A daemon that can be made to die at a step."""
-    with Sandbox(tmp_path, "no-such-server", (sys.executable, *COMMAND)) as made:
+    """An agent who is reached by its hooks alone."""
+    with Sandbox(tmp_path, "no-such-server") as made:
         made.configure(QUICK)
         made.run("init")
         made.enlist("@agent", "nowhere")
+        yield made
+
+
+@pytest.fixture
+def watched(sandbox: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
+    """The same, with daemons that can be made to die at a step; its hooks would load all that those need."""
+    with Sandbox(tmp_path, "no-such-server", (sys.executable, *COMMAND)) as made:
+        made.configure(QUICK)
+        assert made.graph == sandbox.graph
         yield made
 
 
@@ -85,17 +94,19 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     ],
 )
 def test_a_daemon_that_dies_while_a_hook_calls_loses_and_doubles_nothing(
-    sandbox: Sandbox, point: str, prints_first: bool, ends: str
+    sandbox: Sandbox, watched: Sandbox, point: str, prints_first: bool, ends: str
 ) -> None:
     """The journal tells what can have happened; what cannot be decided is unknown and never handed again."""
-    dying = sandbox.daemon(environment={CRASH: point})
+    dying = watched.daemon(environment={CRASH: point})
     hook = HookCaller(sandbox)
     sandbox.send("@agent", "hello")
     sandbox.waits_for_delivery(state="DISPATCHED")
     if prints_first:
         assert hook.waits_for_block("PostToolUse")
     else:
-        assert hook.prints("PostToolUse") == ""
+        # on a busy machine one may give up before it has asked: the next tool calls again
+        while dying.process.poll() is None:
+            assert hook.prints("PostToolUse") == ""
     assert dying.process.wait(HUNG) != 0
     sandbox.daemon()
     again = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +13,15 @@ from typing import Final
 
 import psutil
 
-from tests.nursery import NurserySandbox
+from tests.nursery import BornDaemon, NurserySandbox
+from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.testing import HUNG
+
+
+class ExecutedSandbox(Sandbox):
+    """One whose daemons are new interpreters."""
+
+    daemon_processes = staticmethod(DaemonProcess)
 
 
 def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: Path) -> None:
@@ -31,6 +40,42 @@ def test_a_daemon_from_the_nursery_starts_stops_and_dies_as_any_other(tmp_path: 
         killed.kill()
         assert killed.process.returncode == -signal.SIGKILL
 
+
+def test_what_the_system_says_of_a_born_daemon_is_its_own(tmp_path: Path) -> None:
+    """A daemon from the nursery has the environment, umask, signals, session, files and threads that an executed one has."""
+    born, executed = (_told_of(kind, tmp_path / kind.__name__) for kind in (NurserySandbox, ExecutedSandbox))
+
+    assert born == executed
+
+
+def _told_of(kind: type[Sandbox], directory: Path) -> dict[str, object]:
+    """What the system says of a daemon, with the names of its own places taken out."""
+    with kind(directory) as sandbox:
+        sandbox.configure("[adapters.tmux]\nenabled = false\n")
+        sandbox.run("init")
+        before = os.umask(0o027)
+        try:
+            daemon = sandbox.daemon(environment={"ONLY": "here"})
+        finally:
+            os.umask(before)
+        assert isinstance(daemon, BornDaemon) == (kind is NurserySandbox)
+        process = psutil.Process(daemon.pid)
+        status = Path(f"/proc/{daemon.pid}/status")
+        return {
+            "environment": {name: value.replace(str(directory), "~") for name, value in process.environ().items()},
+            "status": _KEPT.findall(status.read_text() if status.exists() else ""),
+            "session": os.getsid(daemon.pid),
+            "group": os.getpgid(daemon.pid),
+            "directory": Path(process.cwd()).relative_to(directory),
+            "files": sorted(
+                re.sub(r"[0-9a-f-]{6,}", "N", one.path.removeprefix(str(directory))) for one in process.open_files()
+            ),
+            "descriptors": process.num_fds(),
+            "threads": process.num_threads(),
+        }
+
+
+_KEPT: Final = re.compile(r"^((?:Umask|SigBlk|SigIgn|SigCgt):.*)$", re.MULTILINE)
 
 _OPENS: Final = """
 import sys, time

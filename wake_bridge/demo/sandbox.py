@@ -123,6 +123,11 @@ class Sandbox:
     processes: ClassVar[Callable[..., subprocess.CompletedProcess[str]]] = staticmethod(subprocess.run)
     """How a command becomes a process; tests put a cheaper birth here."""
 
+    @staticmethod
+    def daemon_processes(command: Sequence[str], environment: Mapping[str, str], sandbox: Sandbox) -> DaemonProcess:
+        """How `wake-bridge run` does; tests put a cheaper birth here."""
+        return DaemonProcess(command, environment, sandbox)
+
     def __init__(
         self,
         directory: Path,
@@ -225,7 +230,8 @@ class Sandbox:
 
     def daemon_under_way(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
         """Start `wake-bridge run` with options, and wait for nothing."""
-        daemon = DaemonProcess([*self.command, "run", *options], {**self.environment, **(environment or {})}, self)
+        command = [*self.command, "run", *options]
+        daemon = self.daemon_processes(command, {**self.environment, **(environment or {})}, self)
         self.daemons.append(daemon)
         return daemon
 

@@ -33,13 +33,17 @@ class FakeTerminal:
         program.symlink_to(Path(sys.executable).resolve())
         command = [str(program), "-S", terminal.__file__, os.path.realpath(home / SOCKET)]
         self._process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
-        if self._process.stdout is None or self._process.stdout.readline().strip() != "connected":
-            raise RuntimeError("the fake terminal did not connect")
+        self.waits_until_connected()
 
     @property
     def pid(self) -> int:
         """The process's id."""
         return self._process.pid
+
+    def waits_until_connected(self) -> None:
+        """Return once it is a client, after its own start or after the server's."""
+        if self._process.stdout is None or self._process.stdout.readline().strip() != "connected":
+            raise RuntimeError("the fake terminal did not connect")
 
     def opens(self, thread_id: str, at: float | None = None) -> None:
         """Note, as the real one does, that it has opened a thread, now or at another time in seconds since 1970."""
@@ -138,6 +142,11 @@ class FakeAppServer:
         for thread_id in shown:
             made.opens(thread_id)
         return made
+
+    def waits_for_terminals(self) -> None:
+        """Return once every terminal is a client again, after a start that followed an end."""
+        for one in self._terminals:
+            one.waits_until_connected()
 
     def changes_asked_for(self) -> list[str]:
         """The methods of all requests of this process's life that were more than questions."""

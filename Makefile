@@ -40,12 +40,13 @@ test-harness: $(STAMP) ## the real programs, offline, in every state; ONLY=codex
 bench: $(STAMP)       ## figures, as ratios and counts, into docs/performance.md; AGAINST='…' times another waker beside ours
 	$(BIN)/pytest -m benchmark -s -p no:randomly tests/benchmarks --against "$$AGAINST"
 
-lint: $(STAMP)        ## ruff, mypy, floors, dependencies
+lint: $(STAMP)        ## ruff, mypy, floors, dependencies, dead code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	$(BIN)/vulture
 
 fmt: $(STAMP)
 	$(BIN)/ruff format .

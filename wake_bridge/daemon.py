@@ -29,6 +29,7 @@ from wake_bridge.control.server import ControlServer
 from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Instant
 from wake_bridge.engine.supervise import Supervisor
@@ -161,7 +162,8 @@ class Daemon:
     ) -> None:
         self._locks = locks
         self._is_dry_run = locks is None
-        self._upstream = self._told_rival = self._told_loss = self._refused = ""
+        self._upstream: OtherDriver | None = None
+        self._told_rival = self._told_loss = self._refused = ""
         ledger = LedgerStore.open(directory)
         try:
             self.parts = wire(settings, ledger, directory, other_driver=self._rival, dry_run=self._is_dry_run)
@@ -346,14 +348,15 @@ class Daemon:
         if self._locks is not None:
             self._locks.graph.stay()
         self._upstream = find_other_driver(self._settings.state_dir)
-        rival = self._rival()
+        driver = self._rival()
+        rival = driver.told if driver else ""
         if rival and not self._told_rival:
             self._log.warning("other_driver", holder=rival)
         self._told_rival = rival
 
-    def _rival(self) -> str:
-        """What else drives the same graph or directory now, empty if nothing."""
-        return (self._locks.graph.rival() if self._locks is not None else "") or self._upstream
+    def _rival(self) -> OtherDriver | None:
+        """What else drives the same graph or directory now, None if nothing does."""
+        return (self._locks.graph.rival() if self._locks is not None else None) or self._upstream
 
     async def _keep_place(self, control: ControlServer) -> None:
         """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""

@@ -13,6 +13,7 @@ from wake_bridge.config.file import changed_lines, read_block
 from wake_bridge.config.settings import Settings
 from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import reload_command
+from wake_bridge.domain.causes import Cause, cause_written
 from wake_bridge.domain.errors import NotRunning, OperationFailed, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState, fuse
@@ -103,6 +104,7 @@ class Glance:
     state: PresenceState
     why: str
     looks: int = 1
+    cause: Cause = Cause.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +162,12 @@ def _watched(settings: Settings) -> dict[tuple[str, str], Glance]:
     """What a daemon that runs has seen, by adapter and the place's key."""
     with suppress(NotRunning, OperationFailed):
         told = ask(settings.state_dir, "panes", timeout=PATIENCE)["panes"]
-        return {
-            (one["adapter"], one["key"]): Glance(PresenceState(one["state"]), one["why"], one["looks"]) for one in told
-        }
+        return {(one["adapter"], one["key"]): _glance(one) for one in told}
     return {}
+
+
+def _glance(one: Mapping[str, Any]) -> Glance:
+    return Glance(PresenceState(one["state"]), one["why"], one["looks"], cause_written(one.get("cause")))
 
 
 async def _dwellers(view: Viewpoint) -> Mapping[str, tuple[Identity, ...]]:
@@ -180,7 +184,10 @@ async def _look_at_all(view: Viewpoint, name: str, sights: Sequence[Sight]) -> d
     adapter: HarnessAdapter = view.bench.adapters[name]
     seen = await asyncio.gather(*(adapter.observe(one.place, Address(Identity(""))) for one in sights))
     found = [fuse(one, None, one.at, view.current.settings.fresh_for) for one in seen]
-    return {(name, sight.place.key): Glance(one.state, one.detail) for sight, one in zip(sights, found, strict=True)}
+    return {
+        (name, sight.place.key): Glance(one.state, one.detail, cause=one.cause)
+        for sight, one in zip(sights, found, strict=True)
+    }
 
 
 def pane_record(report: PaneReport) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import LOOKS_IDLE, Evidence, Presence, PresenceState
+from wake_bridge.domain.presence import Evidence, Presence, PresenceState
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.route_table import TABLE, Verdict
 from wake_bridge.domain.routing import Authority, Inject, Prospect, Start, Steer, hold_because_of
@@ -65,6 +66,7 @@ def _decision(identity: Identity, verdict: Verdict) -> dict[str, Any]:
         "route": verdict.route.adapter if verdict.route is not None else None,
         "turnId": decision.turn_id if isinstance(decision, Steer) else None,
         "holdReason": hold.reason if hold else None,
+        "cause": hold.cause if hold else None,
         "why": hold.detail if hold else None,
         "where": (hold.where or None) if hold else None,
         "remedy": hold.told(identity) if hold else None,
@@ -88,7 +90,7 @@ def _route(prospect: Prospect, row: str | None, degraded: Mapping[str, str]) -> 
     }
 
 
-Record = Mapping[str, Any]
+_OF_HOLD: Final = ("id", "target", "pane", "hold_reason", "cause", "hold_detail", "remedy", "next_look")
 
 
 def time_or_none(instant: Instant | None) -> str | None:
@@ -109,6 +111,7 @@ def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str
         "outcome": delivery.outcome,
         "proof": int(delivery.proof),
         "hold_reason": waits.reason if waits else None,
+        "cause": waits.cause if waits else None,
         "hold_detail": waits.detail if waits else None,
         "remedy": waits.told(delivery.identity) if waits else None,
         "next_look": time_or_none(waits.next_look_at) if waits else None,
@@ -125,7 +128,7 @@ def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str
 def hold_record(delivery: Delivery) -> dict[str, Any]:
     """What `status` says of a delivery that waits."""
     full = delivery_record(delivery, ())
-    return {key: full[key] for key in ("id", "target", "pane", "hold_reason", "hold_detail", "remedy", "next_look")}
+    return {key: full[key] for key in _OF_HOLD}
 
 
 def journal_record(entry: JournalEntry) -> dict[str, Any]:
@@ -144,6 +147,7 @@ def overview_record(row: Row) -> dict[str, Any]:
         "where": (row.sighted.where if row.sighted else "") or (row.hold.where if row.hold else "") or None,
         "waiting": row.waiting,
         "holdReason": row.hold.reason if row.hold else None,
+        "cause": row.hold.cause if row.hold else None,
         "heldFor": held_because(row.hold, row.identity) if row.hold else None,
         "heldSince": time_or_none(row.held_since),
         "nextLook": time_or_none(row.next_look),
@@ -172,6 +176,7 @@ def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
         "where": presence.where or None,
         "why": presence.detail,
         "holdReason": presence.hold,
+        "cause": presence.cause if held else None,
         "remedy": hold_because_of(presence).told(identity) if held else None,
         "evidence": [
             *(piece for other in seen.others for piece in _pieces_of(other)),
@@ -182,12 +187,15 @@ def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
 
 def glance_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
     """What the daemon tells `panes` of one place. Idle, or moving, takes two looks to know."""
-    is_of_two = presence.state is PresenceState.IDLE or (presence.wants_second_look and presence.detail != LOOKS_IDLE)
+    is_of_two = presence.state is PresenceState.IDLE or (
+        presence.wants_second_look and presence.cause is not Cause.ONE_LOOK
+    )
     return {
         "adapter": adapter,
         "key": key,
         "state": presence.state,
         "why": presence.detail,
+        "cause": presence.cause,
         "looks": 2 if is_of_two else 1,
     }
 
@@ -197,7 +205,9 @@ def _pieces_of(prospect: Prospect) -> list[dict[str, Any]]:
     adapter = prospect.route.adapter
     if prospect.nowhere is not None:
         hold = prospect.nowhere
-        gone = Evidence(hold.reason, PresenceState.UNKNOWN, saw=hold.detail, region="target", weighs=False)
+        gone = Evidence(
+            hold.reason, PresenceState.UNKNOWN, hold.detail, "target", hold=hold.reason, weighs=False, cause=hold.cause
+        )
         return [_piece(gone, adapter, decides=False)]
     return [_piece(one, adapter, decides=False) for one in (prospect.presence.evidence if prospect.presence else ())]
 
@@ -210,6 +220,7 @@ def _piece(one: Evidence, adapter: str, *, decides: bool) -> dict[str, Any]:
         "region": one.region,
         "saw": one.saw,
         "vote": one.vote,
+        "cause": one.why if one.vote is not PresenceState.IDLE else None,
         "weighs": one.weighs,
         "decides": decides,
     }

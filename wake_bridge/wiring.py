@@ -21,6 +21,7 @@ from wake_bridge.config.settings import (
 from wake_bridge.control.graph_lock import GraphName
 from wake_bridge.control.instance_lock import lived_until
 from wake_bridge.domain.errors import ConfigurationInvalid, LedgerError, SourceUnavailable
+from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
@@ -160,7 +161,7 @@ def wire(
     ledger: LedgerStore,
     cursor_directory: Path,
     *,
-    other_driver: Callable[[], str],
+    other_driver: Callable[[], OtherDriver | None],
     dry_run: bool,
 ) -> Parts:
     """Build the daemon. The state directory's lock is the caller's business.
@@ -169,7 +170,7 @@ def wire(
         settings: what is configured.
         ledger: the ledger to work on; for a dry run a copy.
         cursor_directory: where `lastSyncId` is published.
-        other_driver: names what else drives the directory, empty if nothing.
+        other_driver: what else drives the directory, None if nothing does.
         dry_run: decide and log, type nothing.
 
     Raises:

@@ -20,7 +20,8 @@ import pytest
 
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.sandbox import QUICK
-from wake_bridge.domain.delivery import Hold, HoldReason, Step
+from wake_bridge.domain.causes import Cause, HoldReason, cause_written
+from wake_bridge.domain.delivery import Hold, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCore
@@ -174,10 +175,9 @@ def _has_a_twin(room: Room, agent: AgentPane) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """What stands in the way of one agent's mail, by reason and how the detail begins, and how its remedy is taken."""
+    """What stands in the way of one agent's mail, the cause that is met then, and how its remedy is taken."""
 
-    reason: HoldReason
-    detail: str
+    cause: Cause
     put: Put
     take: Take
     options: tuple[str, ...] = ()
@@ -186,39 +186,37 @@ class Row:
     pane: str | None = None
 
 
-R = HoldReason
+C = Cause
 ROWS: Final[Mapping[str, Row]] = {
-    "dialog": Row(R.WAITING_ON_APPROVAL, "", _shows("approval"), _presses("n")),
-    "draft": Row(R.USER_TYPING, "", _shows("draft", "half a thought"), _presses("Enter")),
-    "typist": Row(R.USER_TYPING, "client-key", _is_typed_at, _nothing),
-    "bang": Row(R.USER_TYPING, "shell-mode", _shows("shell"), _presses("Escape")),
-    "menu": Row(R.UNKNOWN, "no-composer", _shows("menu"), _presses("Escape")),
-    "copymode": Row(R.COPY_MODE, "", _tmux("copy-mode", "-t", "{pane}"), _presses("q")),
-    "dead": Row(R.PANE_DEAD, "", _dies, _runs_it),
-    "deaf": Row(R.INPUT_OFF, "", _tmux("select-pane", "-d", "-t", "{pane}"), _runs_it),
-    "chorus": Row(R.UNKNOWN, "synchronized", _in_chorus, _runs_it),
-    "shell": Row(R.NO_AGENT, "", _leaves_to_its_shell, _starts_it, under_shell=True),
+    "dialog": Row(C.WAITING_ON_APPROVAL, _shows("approval"), _presses("n")),
+    "draft": Row(C.USER_TYPING, _shows("draft", "half a thought"), _presses("Enter")),
+    "typist": Row(C.CLIENT_KEY, _is_typed_at, _nothing),
+    "bang": Row(C.SHELL_MODE, _shows("shell"), _presses("Escape")),
+    "menu": Row(C.NO_COMPOSER, _shows("menu"), _presses("Escape")),
+    "copymode": Row(C.COPY_MODE, _tmux("copy-mode", "-t", "{pane}"), _presses("q")),
+    "dead": Row(C.PANE_DEAD, _dies, _runs_it),
+    "deaf": Row(C.INPUT_OFF, _tmux("select-pane", "-d", "-t", "{pane}"), _runs_it),
+    "chorus": Row(C.SYNCHRONIZED, _in_chorus, _runs_it),
+    "shell": Row(C.NO_AGENT, _leaves_to_its_shell, _starts_it, under_shell=True),
     "misnamed": Row(
-        R.NO_AGENT,
-        "no-profile",
+        C.NO_PROFILE,
         _nothing,
         lambda room, *_: room.reconfigure('harness = "nonesuch"', 'harness = "fake"'),
     ),
-    "gone": Row(R.UNREACHABLE, "", _tmux("kill-pane", "-t", "{pane}"), _runs_it_elsewhere),
-    "unsaid": Row(R.UNREACHABLE, "nothing says", _nothing, _runs_it_there, pane=""),
-    "twins": Row(R.AMBIGUOUS, "", _nothing, _runs_it_there),
-    "staged": Row(R.STAGED, "", _nothing, _sends_it, options=("--swallow-enter", "5")),
+    "gone": Row(C.NO_SUCH_PANE, _tmux("kill-pane", "-t", "{pane}"), _runs_it_elsewhere),
+    "unsaid": Row(C.NO_PLACE, _nothing, _runs_it_there, pane=""),
+    "twins": Row(C.AMBIGUOUS, _nothing, _runs_it_there),
+    "staged": Row(C.STAGED, _nothing, _sends_it, options=("--swallow-enter", "5")),
     "unserved": Row(
-        R.NO_ADAPTER, "", _nothing, lambda room, *_: room.reconfigure('adapter = "claude"', 'adapter = "tmux"')
+        C.NO_ADAPTER, _nothing, lambda room, *_: room.reconfigure('adapter = "claude"', 'adapter = "tmux"')
     ),
-    "spent": Row(R.BUDGET, "", _nothing, _runs_it, mails=2),
+    "spent": Row(C.BUDGET, _nothing, _runs_it, mails=2),
     "fenced": Row(
-        R.OTHER_DRIVER,
-        "the pane's option",
+        C.DRIVER_OPTION,
         _tmux("set-option", "-p", "-t", "{pane}", "@wake_bridge_driver", "somebody"),
         _runs_it,
     ),
-    "hung": Row(R.ACTIVE, "unread-input", _has_unread_keys, _starts_another),
+    "hung": Row(C.UNREAD_INPUT, _has_unread_keys, _starts_another),
 }
 
 
@@ -293,12 +291,15 @@ def _held(room: Room, name: str, seen: Seen) -> bool:
         steps = [step for one in deliveries for step in ledger.journal_of(one.id) if step.step is Step.HELD]
         now = [one.hold for one in deliveries if one.hold is not None]
     row = ROWS[name]
-    past = [Hold(R(one.detail["reason"]), one.detail.get("detail", ""), one.detail.get("where", "")) for one in steps]
-    for hold in (*now, *past):
-        if hold.reason is row.reason and hold.detail.startswith(row.detail):
+    for hold in (*now, *(_told_by(one.detail) for one in steps)):
+        if hold.cause is row.cause:
             seen.hold, seen.remedy = hold, hold.remedy(Identity(f"@{name}"))
             return True
     return False
+
+
+def _told_by(line: Mapping[str, str]) -> Hold:
+    return Hold(HoldReason(line["reason"]), line["detail"], line["where"], cause=cause_written(line["cause"]))
 
 
 def _ended(room: Room, name: str, seen: Seen) -> bool:
@@ -308,12 +309,12 @@ def _ended(room: Room, name: str, seen: Seen) -> bool:
     return all(one.state.is_terminal for one in deliveries)
 
 
-PAUSES: Final[Mapping[str, tuple[str, ...]]] = {
-    "": ("pause @ada",),
-    "everybody is": ("pause --all",),
-    "by itself": ("pause @ada", "pause --all --for 1h"),
+PAUSES: Final[Mapping[Cause, tuple[str, ...]]] = {
+    Cause.PAUSED: ("pause @ada",),
+    Cause.ALL_PAUSED: ("pause --all",),
+    Cause.BOTH_PAUSED: ("pause @ada", "pause --all --for 1h"),
 }
-"""By how the detail begins: what a person has paused."""
+"""What a person has paused, by the cause that is met then."""
 
 
 @pytest.fixture(scope="module")
@@ -331,15 +332,15 @@ def paused(
             yield Room(world, core)
 
 
-@pytest.mark.parametrize("detail", PAUSES)
-def test_the_remedy_of_a_pause_follows_whose_pause_it_is(paused: Room, detail: str) -> None:
+@pytest.mark.parametrize("cause", list(PAUSES))
+def test_the_remedy_of_a_pause_follows_whose_pause_it_is(paused: Room, cause: Cause) -> None:
     """After `pause --all` a `resume @x` changes nothing."""
     sandbox = paused.world.sandbox
-    for command in PAUSES[detail]:
+    for command in PAUSES[cause]:
         sandbox.run(*command.split())
     sandbox.send("@ada", "mail")
     held = sandbox.waits_for_delivery(hold_reason="paused")
-    assert held["hold_detail"].startswith(detail)
+    assert held["cause"] == cause
 
     for command in re.findall(r"`([^`]+)`", held["remedy"]):
         paused.shell(command)
@@ -353,6 +354,6 @@ def test_a_remedy_that_is_taken_literally_ends_the_hold(seen: dict[str, Seen], n
     """A remedy that cannot help is a kind of fault of its own."""
     one, row = seen[name], ROWS[name]
 
-    assert one.hold is not None, f"never held by {row.reason}: {one.ended}"
+    assert one.hold is not None, f"never held by {row.cause}: {one.ended}"
     assert one.ended == ["submitted"] * row.mails, (one.hold, one.remedy)
     assert one.submits >= row.mails

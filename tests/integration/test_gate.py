@@ -82,7 +82,7 @@ class Rig:
             self.way_back,
             self.current,
             self.clock,
-            other_driver=str,
+            other_driver=lambda: None,
             dry_run=dry_run,
         )
 

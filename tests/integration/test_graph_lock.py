@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, GraphLock, daemon_of, graph_key
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedForSafety
 
 HOLDER = """
@@ -134,7 +135,7 @@ def test_a_replaced_graph_is_locked_again_and_the_old_one_given_up(graph: Path, 
         shutil.copy(graph, graph.with_name("new.sqlite"))
         graph.with_name("new.sqlite").replace(graph)
         assert daemon_of(graph, locks) is None
-        assert lock.rival() == ""
+        assert lock.rival() is None
         assert daemon_of(graph, locks) is not None
         assert [one.name for one in locks.iterdir()] == [f"{graph_key(graph)}.lock"]
 
@@ -145,8 +146,11 @@ def test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends(graph:
         shutil.copy(graph, graph.with_name("new.sqlite"))
         graph.with_name("new.sqlite").replace(graph)
         with another_daemon(graph, locks) as process:
-            assert lock.rival().startswith(f"another wake-bridge: pid {process.pid} ")
-        assert lock.rival() == ""
+            rival = lock.rival()
+            assert rival is not None
+            assert rival.told.startswith(f"another wake-bridge: pid {process.pid} ")
+            assert rival.cause is Cause.ANOTHER_WAKE_BRIDGE
+        assert lock.rival() is None
 
 
 def test_whoever_was_refused_is_told_so_again_without_waiting(
@@ -159,7 +163,7 @@ def test_whoever_was_refused_is_told_so_again_without_waiting(
         with monkeypatch.context() as patch:
             patch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
             assert lock.rival()
-    assert lock.rival() == ""
+    assert lock.rival() is None
     lock.release()
 
 
@@ -169,7 +173,7 @@ def test_a_lock_that_was_cleaned_away_is_taken_again(graph: Path, locks: Path) -
         lock.stay()
         shutil.rmtree(locks)
         assert daemon_of(graph, locks) is None
-        assert lock.rival() == ""
+        assert lock.rival() is None
         assert daemon_of(graph, locks) is not None
 
 
@@ -177,9 +181,9 @@ def test_a_graph_that_comes_later_is_locked_when_it_does(tmp_path: Path, locks: 
     """What is not there cannot be locked, and need not be."""
     graph = tmp_path / "later.sqlite"
     with GraphLock(graph, Path("/srv/first"), locks) as lock:
-        assert lock.rival() == ""
+        assert lock.rival() is None
         graph.write_bytes(b"")
-        assert lock.rival() == ""
+        assert lock.rival() is None
         assert daemon_of(graph, locks) is not None
 
 
@@ -230,9 +234,12 @@ def test_where_nothing_can_be_locked_it_says_so(graph: Path, locks: Path, monkey
         with pytest.raises(OperationFailed, match=r"cannot be locked \(No locks available\)") as told:
             lock.acquire()
         assert "/tmp is a local directory" in told.value.hint
-        assert lock.rival().startswith("the graph cannot be locked: ")
+        rival = lock.rival()
+        assert rival is not None
+        assert rival.told.startswith("the graph cannot be locked: ")
+        assert rival.cause is Cause.GRAPH_NOT_LOCKED
     lock.acquire()
-    assert lock.rival() == ""
+    assert lock.rival() is None
     lock.release()
 
 
@@ -247,7 +254,9 @@ def test_a_lock_that_cannot_be_signed_is_no_lock(graph: Path, locks: Path, monke
         patch.setattr("wake_bridge.control.graph_lock.write_holder", no_room)
         with pytest.raises(OperationFailed, match=r"cannot be locked \(No space left on device\)"):
             lock.acquire()
-        assert "No space left" in lock.rival()
+        rival = lock.rival()
+        assert rival is not None
+        assert "No space left" in rival.told
     assert daemon_of(graph, locks) is None
-    assert lock.rival() == ""
+    assert lock.rival() is None
     lock.release()

@@ -113,7 +113,7 @@ def test_what_was_written_is_there_after_opening_again(tmp_path: Path) -> None:
         assert ledger.position() == Position(Epoch(1), LogId(3))
         (delivery,) = ledger.unsettled()
         assert [event.log_id for event in ledger.events_of(delivery.id)] == [1, 2, 3]
-        assert not ledger.was_corrupt
+        assert ledger.set_aside is None
 
 
 def test_processes_that_open_a_new_ledger_at_the_same_moment_all_succeed(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_processes_that_open_a_new_ledger_at_the_same_moment_all_succeed(tmp_pat
 
         with closing(LedgerStore.open(directory)) as ledger:
             assert len(ledger.pauses(Instant(2))) == len(processes)
-            assert not ledger.was_corrupt
+            assert ledger.set_aside is None
 
 
 # -- versions and damage -------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_damaged_ledger_is_set_aside_and_a_new_one_begun(tmp_path: Path, damag
     damaged = path.read_bytes()
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
-        assert ledger.was_corrupt
+        assert ledger.set_aside is not None
         assert ledger.set_aside is not None
         assert ledger.set_aside.name.startswith("state.sqlite.corrupt-2")
         assert ledger.set_aside.read_bytes() == damaged
@@ -204,7 +204,7 @@ def test_a_damaged_ledger_is_set_aside_and_a_new_one_begun(tmp_path: Path, damag
         ledger.begin_epoch(Position(Epoch(1), LogId(7)), [], "corrupt", START)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
-        assert not ledger.was_corrupt
+        assert ledger.set_aside is None
         assert ledger.position() == Position(Epoch(1), LogId(7))
 
 
@@ -267,7 +267,7 @@ def test_a_damaged_ledger_that_another_process_has_open_stays_where_it_is(tmp_pa
         holder.communicate("go\n", timeout=60)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
-        assert ledger.was_corrupt
+        assert ledger.set_aside is not None
 
 
 # -- a directory or a disk that refuses ----------------------------------------------------------------------------
@@ -416,7 +416,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_pa
             position = ledger.position()
             assert position is not None
             assert position.cursor == int(reached)
-            assert not ledger.was_corrupt
+            assert ledger.set_aside is None
             assert len(ledger.find_events(log_id=position.cursor)) == (2 if position.cursor > 10 else 1)
             assert ledger.find_events(log_id=LogId(position.cursor + 1)) == []
 

@@ -70,7 +70,7 @@ def reports_until_killed(directory: Path, after: int) -> list[list[str]]:
 def check(directory: Path, reports: list[list[str]]) -> int:
     """Open the ledger anew, hold it against the reports and against its own promises; answers the cursor."""
     with closing(LedgerStore.open(directory)) as ledger:
-        assert not ledger.was_corrupt
+        assert ledger.set_aside is None
         position = ledger.position()
         assert position is not None
         rows = ledger._db.rows("SELECT log_id, COUNT(*) AS events FROM wake_event GROUP BY log_id ORDER BY log_id")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
@@ -159,7 +160,7 @@ def test_a_ledger_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
     restored(tmp_path, 1)
 
     with closing(LedgerStore.open(tmp_path)) as ledger:
-        assert not ledger.was_corrupt
+        assert ledger.set_aside is None
         assert ledger.position() == Position(Epoch(1), LogId(20))
         assert ledger.tally().holds == {"active": 1, "staged": 1}
         by_identity = {one.identity: one for one in ledger.deliveries(state=None, identity=None, limit=50)}
@@ -278,6 +279,19 @@ def test_a_ledger_of_version_4_opens_with_where_each_identity_was_found(tmp_path
         found = RememberedPane("agents:0.0", "", FENCE, Instant(START), Instant(START + 60_000))
         assert ledger.remembered(Identity("@agent")) == found
         assert [one.until for one in ledger.claims()] == [None, START]
+
+
+@pytest.mark.parametrize(("version", "cause"), [(4, Cause.ACTIVE), (5, Cause.MOVING)])
+def test_a_hold_of_an_earlier_version_has_the_general_cause_of_its_reason(
+    tmp_path: Path, version: int, cause: Cause
+) -> None:
+    """What was held before there were causes goes on, and is advised by its reason."""
+    restored(tmp_path, version)
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        held = next(one.hold for one in ledger.unsettled() if one.identity == "@held")
+        assert held is not None
+        assert (held.reason, held.detail, held.cause) == (HoldReason.ACTIVE, "spinner", cause)
 
 
 def test_a_subscription_that_is_written_is_no_failure_because_the_ledger_cannot_be_read(

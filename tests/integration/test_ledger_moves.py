@@ -196,8 +196,8 @@ def test_a_hold_is_journalled_when_its_reason_changes_and_not_at_every_look(ledg
     assert (delivery.attempts, delivery.owner_lease) == (0, 0)
     held = [line.detail for line in ledger.journal_of(delivery.id) if line.step is Step.HELD]
     assert held == [
-        {"reason": "active", "detail": "spinner", "where": "agents:1.0"},
-        {"reason": "userTyping", "detail": "draft", "where": "agents:1.0"},
+        {"reason": "active", "cause": "active", "detail": "spinner", "where": "agents:1.0"},
+        {"reason": "userTyping", "cause": "userTyping", "detail": "draft", "where": "agents:1.0"},
     ]
 
 

@@ -615,7 +615,7 @@ def test_of_two_drivers_that_race_for_one_delivery_one_delivers(tmp_path: Path) 
             office.way_back,
             office.current,
             office.clock,
-            other_driver=str,
+            other_driver=lambda: None,
         )
         for number in range(10):
             desk.send(f"race {number}")
@@ -648,7 +648,7 @@ def test_a_dry_run_tries_no_route(tmp_path: Path) -> None:
             office.way_back,
             office.current,
             office.clock,
-            other_driver=str,
+            other_driver=lambda: None,
             dry_run=True,
         )
         desk.send()

@@ -181,7 +181,7 @@ async def test_a_poke_is_as_good_as_a_hint(path: Path, tmp_path: Path) -> None:
     with MemoryCoreProcess(path) as core:
         core.do("subscribe", "@a")
         async with TailRig(path, tmp_path / "state", hints=False, poll_interval=30) as rig:
-            await rig.until(lambda: rig.tail.lag == 0)
+            await rig.until(rig.is_at_the_tip)
             core.do("send", "@b", "@a", "mail")
             rig.tail.poke()
             await rig.until(lambda: bool(rig.woken), within=5)

@@ -187,7 +187,7 @@ async def test_a_log_pruned_to_nothing_is_no_new_epoch(core: MemoryCore, tmp_pat
     core.noise(20)
     core.prune(core.tip())
     async with rig_on(tmp_path) as rig:
-        await rig.until(lambda: rig.tail.lag == 0)
+        await rig.until(rig.is_at_the_tip)
         core.send(B, A, "the log goes on")
         await rig.until(lambda: woken(rig) == ["the log goes on"])
         assert rig.tail.epoch == 1

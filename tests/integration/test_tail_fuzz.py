@@ -74,7 +74,7 @@ async def test_every_kind_of_bad_row_is_one_quarantined_entry(tmp_path: Path) ->
     with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core, capture_logs() as logs:
         core.subscribe(A)
         async with TailRig(tmp_path / "graph.sqlite", tmp_path / "state") as rig:
-            await rig.until(lambda: rig.tail.lag == 0)
+            await rig.until(rig.is_at_the_tip)
             for name, data in BAD_JSON.items():
                 store(core, f"MESSAGE:{name}", data)
                 core.touch(f"MESSAGE:{name}")
@@ -93,7 +93,7 @@ async def test_what_is_odd_but_says_who_wrote_is_told(tmp_path: Path) -> None:
     with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core:
         core.subscribe(A)
         async with TailRig(tmp_path / "graph.sqlite", tmp_path / "state") as rig:
-            await rig.until(lambda: rig.tail.lag == 0)
+            await rig.until(rig.is_at_the_tip)
             for name, properties in ODD_BUT_USABLE.items():
                 store(core, f"MESSAGE:{name}", whole(f"MESSAGE:{name}", **properties))
             await rig.reaches(core.tip())
@@ -113,7 +113,7 @@ async def test_a_thousand_bad_rows_among_ten_thousand_hide_nothing(
     with MemoryCore.create(tmp_path / "graph.sqlite", [A, B]) as core:
         core.subscribe(A)
         async with TailRig(tmp_path / "graph.sqlite", tmp_path / "state") as rig:
-            await rig.until(lambda: rig.tail.lag == 0)
+            await rig.until(rig.is_at_the_tip)
             core.sql("BEGIN IMMEDIATE")
             for number in range(1000):
                 store(core, f"MESSAGE:bad {number}", dice.choice(bad))

@@ -330,5 +330,5 @@ def test_the_graph_is_left_as_it_was(graph: Path, tmp_path: Path) -> None:
 
 async def follow_for_a_while(graph: Path, tmp_path: Path) -> None:
     async with TailRig(graph, tmp_path / "state") as rig:
-        await rig.until(lambda: rig.tail.lag == 0)
+        await rig.until(rig.is_at_the_tip)
         await asyncio.sleep(0.3)

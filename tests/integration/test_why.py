@@ -75,7 +75,7 @@ class World:
                 ledger,
                 self.rules,
                 current,
-                Switchboard(ledger, current, SteadyClock(), str),
+                Switchboard(ledger, current, SteadyClock(), lambda: None),
                 is_running=running,
                 teller=Teller(self.now, lambda instant: f"at {instant}"),
             ).about(str(asked), Identity(identity) if identity else None)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from wake_bridge.domain.causes import TABLE
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 TESTS = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
 TRAP_TABLE = (ROOT / "tests" / "integration" / "tmux" / "trap_table.py").read_text(encoding="utf-8")
 LINK = re.compile(r"`(test_\w+\.py)::(\w+)`")
+HOLDS = "## What a person is told of a hold"
 TRAP = re.compile(r'trap "([^"]+)"')
 
 
 def _rows() -> list[str]:
-    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    lines = [line for line in PAGE.partition(HOLDS)[0].splitlines() if line.startswith("| ")]
     return [line for line in lines if not line.startswith("| kind of fault")]
 
 
@@ -37,3 +40,17 @@ def test_every_test_the_page_names_exists() -> None:
 
     assert missing == []
     assert untabled == []
+
+
+def table_of_holds() -> str:
+    """The table of causes as the page shows it."""
+    lines = ["| reason | cause | what is told | a person is told of it unasked |", "|---|---|---|---|"]
+    for cause, row in TABLE.items():
+        told = row.with_reason.replace("{", "").replace("}", "")
+        lines.append(f"| `{row.reason}` | `{cause}` | {told} | {row.tell} |")
+    return "\n".join(lines)
+
+
+def test_the_page_shows_the_table_by_which_holds_are_told() -> None:
+    """What `why`, `status`, `deliveries`, `presence` and notices say of a hold is one table, and the page has it."""
+    assert table_of_holds() in PAGE, f"docs/faults.md has another table than the code:\n{table_of_holds()}"

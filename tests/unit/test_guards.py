@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.guards import (
@@ -15,6 +16,7 @@ from wake_bridge.domain.guards import (
     Go,
     Limits,
     Nothing,
+    OtherDriver,
     PastWake,
     QuietHours,
     Switches,
@@ -134,7 +136,10 @@ def test_next_turn_events_alone_wake_nobody() -> None:
 
 NIGHT = QuietHours.parse("22:00-07:00")
 EVERYTHING_OFF = Switches(
-    is_paused=True, participation="operator_benched", other_driver="pid 7 runs neo's daemon", quiet_hours=NIGHT
+    is_paused=True,
+    participation="operator_benched",
+    other_driver=OtherDriver("pid 7 runs neo's daemon"),
+    quiet_hours=NIGHT,
 )
 
 
@@ -145,7 +150,11 @@ EVERYTHING_OFF = Switches(
         (replace(EVERYTHING_OFF, paused_until=Instant(NOW + 5)), HoldReason.PAUSED, 5),
         (replace(EVERYTHING_OFF, paused_until=NOW), HoldReason.BENCHED, LOOK_AGAIN),
         (replace(EVERYTHING_OFF, is_paused=False), HoldReason.BENCHED, LOOK_AGAIN),
-        (Switches(other_driver="pid 7", quiet_hours=NIGHT), HoldReason.OTHER_DRIVER, LOOK_AGAIN),
+        (
+            Switches(other_driver=OtherDriver("pid 7", Cause.ANOTHER_WAKE_BRIDGE), quiet_hours=NIGHT),
+            HoldReason.OTHER_DRIVER,
+            LOOK_AGAIN,
+        ),
         (Switches(quiet_hours=NIGHT), HoldReason.QUIET_HOURS, 4 * HOUR + 30 * 60 * SECOND),
     ],
 )
@@ -160,9 +169,9 @@ def test_every_switch_says_what_it_is() -> None:
     benched = judge(mail(), switches=Switches(participation="out\x1b[2J\nsick"))
     assert isinstance(benched, Hold)
     assert benched.detail == "participationStatus is out sick"
-    other = judge(mail(), switches=Switches(other_driver="pid 7"))
+    other = judge(mail(), switches=Switches(other_driver=OtherDriver("pid 7", Cause.ANOTHER_WAKE_BRIDGE)))
     assert isinstance(other, Hold)
-    assert other.detail == "pid 7"
+    assert (other.detail, other.cause) == ("pid 7", Cause.ANOTHER_WAKE_BRIDGE)
 
 
 @pytest.mark.parametrize(

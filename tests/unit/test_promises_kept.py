@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-from wake_bridge.domain.delivery import REMEDIES, HoldReason
+from wake_bridge.domain.causes import FAMILIES, TABLE, Cause, HoldReason
 from wake_bridge.storage.logs import EVENTS
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +22,25 @@ def test_every_logged_event_name_is_on_the_closed_list_and_every_listed_one_is_l
     assert logged | BY_VARIABLE == EVENTS
 
 
-def test_every_hold_reason_has_a_remedy() -> None:
+def test_every_hold_reason_and_every_cause_has_a_remedy() -> None:
     """A hold has a reason and a remedy."""
-    assert set(REMEDIES) == set(HoldReason)
+    assert set(FAMILIES) == set(HoldReason)
+    assert set(TABLE) == set(Cause)
+    assert all(row.remedy and row.sentence for row in TABLE.values())
+
+
+def test_only_a_route_that_says_it_is_idempotent_gives_a_wake_back_that_may_have_been_sent() -> None:
+    """`release(idempotent=…)` skips the check of the journal: what it is given is the word of the route itself."""
+    given = {
+        ast.unparse(keyword.value)
+        for path in SOURCES
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "release"
+        for keyword in call.keywords
+        if keyword.arg in {"idempotent", None}
+    }
+
+    assert given <= {"route.capabilities.idempotent"}
 
 
 def test_the_product_speaks_of_itself_alone() -> None:

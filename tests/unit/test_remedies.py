@@ -3,12 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.screens.profile import load_profiles
 
 from tests.end_to_end.test_remedies_in_a_room import PAUSES, ROWS
 from tests.integration.test_remedies_by_waiting import WAITED
-from wake_bridge.domain.delivery import EXACT_REMEDIES, REMEDIES, WITH_REASON, Hold, HoldReason
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.causes import FAMILIES, TABLE, Cause, HoldReason, cause_of, cause_written
+from wake_bridge.domain.delivery import Hold, JournalEntry, Step
+from wake_bridge.domain.names import EPOCH_START, Identity
 from wake_bridge.domain.presence import Evidence, PresenceState
+from wake_bridge.engine.deliver.attempt import still_out
 
 ROOT = Path(__file__).parents[2]
 ME = Identity("@me")
@@ -18,15 +21,19 @@ SOURCES = "\n".join(
     for package in ("wake_bridge", "adapters")
     for kind in ("*.py", "*.toml")
     for path in (ROOT / package).rglob(kind)
-    if path.name != "delivery.py" or path.parent.name != "domain"
+    if path.name != "causes.py"
 )
 
 
+def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
+    return Hold(TABLE[cause].reason, detail, where, cause=cause)
+
+
 @pytest.mark.parametrize(
-    ("reason", "detail", "told"),
+    ("cause", "detail", "told"),
     [
         (
-            HoldReason.USER_TYPING,
+            Cause.USER_TYPING,
             "draft in composer: half",
             (
                 "unsent text in the composer of agents:1.2: send it or clear it there; if nobody typed it:"
@@ -34,38 +41,42 @@ SOURCES = "\n".join(
             ),
         ),
         (
-            HoldReason.USER_TYPING,
+            Cause.CLIENT_KEY,
             "client-key in client: a key 3 s ago",
             "somebody is typing in agents:1.2: leave its keyboard alone for a moment",
         ),
         (
-            HoldReason.WAITING_ON_APPROVAL,
+            Cause.WAITING_ON_APPROVAL,
             "approval in bottom: Allow?",
             "approval waiting in agents:1.2: answer the dialog there",
         ),
         (
-            HoldReason.UNKNOWN,
+            Cause.SCROLLED,
             "scrolled in pill: Jump to bottom",
             (
                 "the view in agents:1.2 is scrolled up: go back to its end there (Ctrl-End in Claude Code, Esc in Codex,"
                 " Ctrl-Alt-G in OpenCode and Kilo, End in Copilot, Shift-Down in Vibe)"
             ),
         ),
-        (HoldReason.COPY_MODE, "copy-mode in pane: copy-mode", "agents:1.2 is in copy mode: press q there"),
+        (Cause.COPY_MODE, "copy-mode in pane: copy-mode", "agents:1.2 is in copy mode: press q there"),
         (
-            HoldReason.NO_AGENT,
+            Cause.SUSPENDED,
             "suspended in process: x is stopped",
             "the agent in agents:1.2 is suspended: bring it back there with `fg`",
         ),
-        (HoldReason.ACTIVE, "moving in pane", "nothing to do: agents:1.2 still moves and is looked at again soon"),
-        (HoldReason.ACTIVE, "moving-row in above: 3 s", REMEDIES[HoldReason.ACTIVE].format(where=WHERE)),
+        (Cause.MOVING, "moving in pane", "nothing to do: agents:1.2 still moves and is looked at again soon"),
         (
-            HoldReason.UNREACHABLE,
+            Cause.ACTIVE,
+            "moving-row in above: 3 s",
+            "nothing to do: the agent in agents:1.2 is working and will be woken when its turn ends",
+        ),
+        (
+            Cause.NO_TMUX,
             "tmux is not on PATH",
             "install tmux 3.2 or later, or start wake-bridge with a PATH that has it",
         ),
         (
-            HoldReason.UNREACHABLE,
+            Cause.NO_SUCH_PANE,
             "no pane is called exactly 'x'",
             (
                 "open agents:1.2 again, or run `wake-bridge bind @me` inside the right pane, which binds it or says what to change in"
@@ -73,7 +84,7 @@ SOURCES = "\n".join(
             ),
         ),
         (
-            HoldReason.NO_ADAPTER,
+            Cause.NO_ADAPTER,
             "no adapter named 'x' is installed",
             (
                 "no adapter serves @me: name one that `wake-bridge adapters` lists in its [targets] entry or its subscription"
@@ -81,20 +92,20 @@ SOURCES = "\n".join(
             ),
         ),
         (
-            HoldReason.STORM,
+            Cause.STORM,
             "8 wakes within 240 s",
             "nothing to do: the pane rests after many wakes (8 wakes within 240 s)",
         ),
         (
-            HoldReason.ADAPTER_FAILED,
+            Cause.ADAPTER_FAILED,
             "tmux exited with 1",
             "nothing to do: the attempt in agents:1.2 failed before anything was typed (tmux exited with 1) and is made again",
         ),
     ],
 )
-def test_a_remedy_says_what_is_the_matter_where_and_what_to_do(reason: HoldReason, detail: str, told: str) -> None:
+def test_a_remedy_says_what_is_the_matter_where_and_what_to_do(cause: Cause, detail: str, told: str) -> None:
     """A hold has a remedy; the words are those of a person who is to act on it."""
-    assert Hold(reason, detail, WHERE).told(ME) == told
+    assert of(cause, detail).told(ME) == told
 
 
 def test_a_remedy_beside_its_reason_is_the_deed_alone() -> None:
@@ -104,14 +115,71 @@ def test_a_remedy_beside_its_reason_is_the_deed_alone() -> None:
     assert all(Hold(reason).told(ME) for reason in HoldReason)
 
 
-@pytest.mark.parametrize(("reason", "start"), EXACT_REMEDIES)
-def test_an_exact_remedy_is_for_something_that_is_really_said(reason: HoldReason, start: str) -> None:
-    """A remedy whose beginning nobody says any more would never be shown."""
-    hold = Hold(reason, f"{start} in place: seen", WHERE)
+@pytest.mark.parametrize("cause", list(Cause))
+def test_the_words_of_an_emitter_do_not_change_what_is_advised(cause: Cause) -> None:
+    """The cause decides; the detail is only quoted."""
+    said, reworded = of(cause, "so it was put"), of(cause, "no-composer in composer: the screen is empty")
 
-    assert start.rpartition(": ")[2] in SOURCES
-    assert hold.remedy(ME) != Hold(reason, "something else", WHERE).remedy(ME)
-    assert "{" not in hold.remedy(ME)
+    assert said.cause is reworded.cause is cause
+    assert said.remedy(ME).replace("so it was put", "…") == reworded.remedy(ME).replace(reworded.detail, "…")
+    assert not set("{}") & set(said.remedy(ME) + said.told(ME))
+    needs_person = FAMILIES[said.reason].causes[cause].person
+    assert said.remedy(ME).startswith("nothing to do: ") is not needs_person
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_cause_is_emitted(cause: Cause) -> None:
+    """A cause that nothing says any more would never be told."""
+    row = TABLE[cause]
+    is_general = cause_of(row.reason) is cause
+    names = [f"Cause.{cause.name}", *(f'"{sign}"' for sign in row.signs)]
+
+    assert (
+        any(name in SOURCES for name in names)
+        or (is_general and f"HoldReason.{row.reason.name}" in SOURCES)
+        or any(one.left is cause for one in TABLE.values())
+    )
+
+
+@pytest.mark.parametrize("sign", [sign for row in TABLE.values() for sign in row.signs])
+def test_every_sign_in_the_table_is_the_name_of_a_rule(sign: str) -> None:
+    """A rule that was renamed takes its line of the table along."""
+    assert f'"{sign}"' in SOURCES
+
+
+def test_every_rule_of_our_own_screen_profiles_has_a_cause() -> None:
+    """What is not recognised is told by what it is; only other people's rules are `other`."""
+    profiles = load_profiles().values()
+    evidence = [Evidence(rule.name, rule.state) for profile in profiles for rule in profile.rules]
+    evidence += [Evidence(sign.name, PresenceState.UNKNOWN) for profile in profiles for sign in profile.idle]
+
+    assert {one.rule for one in evidence if one.why is Cause.OTHER} == set()
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "rule", "cause"),
+    [
+        (HoldReason.UNKNOWN, Cause.OTHER, "", Cause.OTHER),
+        (HoldReason.UNKNOWN, Cause.OTHER, "a-rule-of-my-own", Cause.OTHER),
+        (HoldReason.UNKNOWN, Cause.OTHER, "scrolled", Cause.SCROLLED),
+        (HoldReason.UNKNOWN, Cause.OVERLAY, "scrolled", Cause.OVERLAY),
+        (HoldReason.UNKNOWN, Cause.COPY_MODE, "", Cause.OTHER),
+        (HoldReason.USER_TYPING, Cause.OTHER, "scrolled", Cause.USER_TYPING),
+        (HoldReason.UNREACHABLE, Cause.OTHER, "", Cause.UNREACHABLE),
+    ],
+)
+def test_what_says_no_cause_of_its_reason_has_the_general_one(
+    reason: HoldReason, said: Cause, rule: str, cause: Cause
+) -> None:
+    """Adapters of third parties, a user's own profiles and older ledgers say a reason and free text."""
+    assert cause_of(reason, said, rule) is cause
+    assert Hold(reason, cause=said).cause is cause_of(reason, said)
+
+
+def test_a_cause_that_this_version_does_not_know_is_no_error() -> None:
+    """A daemon or a ledger of another version may name one."""
+    assert cause_written("scrolled") is Cause.SCROLLED
+    assert cause_written("from-a-later-version") is cause_written(None) is cause_written("") is Cause.OTHER
 
 
 def test_text_from_a_screen_never_chooses_or_breaks_a_remedy() -> None:
@@ -128,8 +196,8 @@ def test_text_from_a_screen_never_chooses_or_breaks_a_remedy() -> None:
     [
         (Hold(HoldReason.INPUT_OFF, "", "work:api.0"), "`tmux select-pane -e -t work:api.0`"),
         (Hold(HoldReason.INPUT_OFF, "", "work:a'; ls.0"), """`tmux select-pane -e -t 'work:a'"'"'; ls.0'`"""),
-        (Hold(HoldReason.UNKNOWN, "glyph-style", "my work:0.0"), "`wake-bridge screens trust 'my work:0.0'`"),
-        (Hold(HoldReason.UNKNOWN, "glyph-style"), "`wake-bridge screens trust PANE`"),
+        (of(Cause.GLYPH_STYLE, where="my work:0.0"), "`wake-bridge screens trust 'my work:0.0'`"),
+        (of(Cause.GLYPH_STYLE, where=""), "`wake-bridge screens trust PANE`"),
     ],
 )
 def test_a_command_to_be_copied_names_the_pane_as_a_shell_reads_it(hold: Hold, command: str) -> None:
@@ -137,112 +205,73 @@ def test_a_command_to_be_copied_names_the_pane_as_a_shell_reads_it(hold: Hold, c
     assert command in hold.remedy(Identity("@me"))
 
 
-ELSEWHERE: dict[tuple[HoldReason, str], str] = {
-    (
-        HoldReason.MOVED,
-        "",
-    ): "test_remembered_panes.py::test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up",
-    (
-        HoldReason.MOVED,
-        "the tmux server began anew",
-    ): "test_setup_rebind.py::test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end",
-    (
-        HoldReason.MOVED,
-        "[targets]",
-    ): "test_remembered_panes.py::test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected",
-    (
-        HoldReason.STAGED,
-        "unreachable: no pane is called exactly",
-    ): "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
-    (
-        HoldReason.STAGED,
-        "moved: [targets]",
-    ): "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
-    (
-        HoldReason.STAGED,
-        "moved",
-    ): "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
-    (
-        HoldReason.UNKNOWN,
-        "scrolled",
-    ): "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",
-    (
-        HoldReason.UNKNOWN,
-        "end-of-transcript",
-    ): "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",
-    (
-        HoldReason.BENCHED,
-        "",
-    ): "test_switched_off.py::test_quiet_hours_hold_everybody_and_a_benched_identity_waits_for_its_owner",
-    (HoldReason.OTHER_DRIVER, ""): "test_switched_off.py::test_another_driver_of_the_same_directory_holds_everything",
-    (
-        HoldReason.OTHER_DRIVER,
-        "another wake-bridge",
-    ): "test_graph_lock.py::test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends",
-    (
-        HoldReason.NO_ADAPTER,
-        "no adapter serves the harnessTarget",
-    ): "test_one_truth.py::test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_helps",
-    (HoldReason.LOOP, ""): "test_limits.py::test_resume_lets_one_of_them_go_on",
-    (HoldReason.GRAPH_AWAY, ""): "test_bad_input.py::test_a_locked_graph_is_waited_for",
-    (
-        HoldReason.DRY_RUN,
-        "",
-    ): "test_daemon_life.py::test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical",
-    (
-        HoldReason.NOT_LOADED,
-        "",
-    ): "test_native_routes.py::test_a_conversation_that_nobody_has_open_is_begun_only_with_authority",
-    (
-        HoldReason.NO_AGENT,
-        "suspended",
-    ): "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",
-    (
-        HoldReason.UNREACHABLE,
-        "tmux is not",
-    ): "test_no_surface.py::test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally",
-    (
-        HoldReason.UNREACHABLE,
-        "no tmux server",
-    ): "test_no_surface.py::test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally",
+@pytest.mark.parametrize(
+    ("why", "step", "cause"),
+    [
+        (Cause.NO_SUCH_PANE, Step.INTENT_STAGE, Cause.LEFT_IN_NO_PANE),
+        (Cause.MOVED, Step.INTENT_STAGE, Cause.LEFT_BY_MOVE),
+        (Cause.SERVER_BEGAN_ANEW, Step.INTENT_STAGE, Cause.LEFT_BY_MOVE),
+        (Cause.TARGET_MOVED, Step.INTENT_STAGE, Cause.LEFT_BY_TARGET),
+        (Cause.NOT_YET_SHOWN, Step.INTENT_STAGE, Cause.NOT_YET_SHOWN),
+        (Cause.TMUX_SILENT, Step.INTENT_STAGE, Cause.STAGED),
+        (Cause.NO_SUCH_PANE, Step.INTENT_SUBMIT, Cause.MAYBE_SENT),
+    ],
+)
+def test_a_text_that_stands_somewhere_takes_the_cause_along(why: Cause, step: Step, cause: Cause) -> None:
+    """What keeps a wake whose text was left in a pane says what becomes of that text."""
+    held = still_out([JournalEntry(EPOCH_START, step, 1, {})], of(why, "so it is"))
+
+    assert (held.cause, held.reason) == (cause, TABLE[cause].reason)
+
+
+ELSEWHERE: dict[Cause, str] = {
+    Cause.MOVED: "test_remembered_panes.py::test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up",
+    Cause.SERVER_BEGAN_ANEW: "test_setup_rebind.py::test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end",
+    Cause.TARGET_MOVED: "test_remembered_panes.py::test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected",
+    Cause.LEFT_IN_NO_PANE: "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
+    Cause.LEFT_BY_TARGET: "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
+    Cause.LEFT_BY_MOVE: "test_remembered_panes.py::test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_literally",
+    Cause.SCROLLED: "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",
+    Cause.BENCHED: "test_switched_off.py::test_quiet_hours_hold_everybody_and_a_benched_identity_waits_for_its_owner",
+    Cause.OTHER_DRIVER: "test_switched_off.py::test_another_driver_of_the_same_directory_holds_everything",
+    Cause.ANOTHER_WAKE_BRIDGE: "test_graph_lock.py::test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends",
+    Cause.NOBODY_PUSHES: "test_one_truth.py::test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_helps",
+    Cause.LOOP: "test_limits.py::test_resume_lets_one_of_them_go_on",
+    Cause.GRAPH_AWAY: "test_bad_input.py::test_a_locked_graph_is_waited_for",
+    Cause.DRY_RUN: "test_daemon_life.py::test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical",
+    Cause.NOT_LOADED: "test_native_routes.py::test_a_conversation_that_nobody_has_open_is_begun_only_with_authority",
+    Cause.SUSPENDED: "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",
+    Cause.NO_TMUX: "test_no_surface.py::test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally",
+    Cause.NO_TMUX_SERVER: "test_no_surface.py::test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally",
 }
 """Remedies that another test takes literally."""
 
-UNTAKEN: dict[tuple[HoldReason, str], str] = {
-    (HoldReason.UNKNOWN, "overlay"): "views of real programs alone; their screens are captured",
-    (HoldReason.UNKNOWN, "transcript-browser"): "views of real programs alone; their screens are captured",
-    (
-        HoldReason.OTHER_DRIVER,
-        "the graph cannot be locked",
-    ): "it says where to look: what is wrong there, the detail tells",
-    (HoldReason.UNKNOWN, ""): "whatever is open there: each kind of it has a row of its own",
-    (HoldReason.UNKNOWN, "cursor-elsewhere"): "no program that is at hand leaves its cursor elsewhere",
-    (HoldReason.UNKNOWN, "glyph-style"): "`screens trust` is taken in test_screen_trust.py, for another sign",
-    (HoldReason.UNKNOWN, "version"): "`screens trust` is taken in test_screen_trust.py, for another sign",
-    (HoldReason.UNKNOWN, "reconnecting"): "the real Codex alone shows it",
-    (HoldReason.UNKNOWN, "conversation-lost"): "the real Codex alone shows it",
-    (
-        HoldReason.USER_TYPING,
-        "session-touched",
-    ): "a tmux without `client_activity` alone says it; the deed is that of client-key",
-    (HoldReason.UNREACHABLE, "tmux did not"): "it says where to look, and the hold ends as tmux answers",
-    (HoldReason.UNREACHABLE, "it is only seen"): "a Claude Code without its monitor alone is only seen",
-    (
-        HoldReason.NO_ADAPTER,
-        "begun by",
-    ): "an adapter that is taken away between two starts, in the middle of an attempt",
+UNTAKEN: dict[Cause, str] = {
+    Cause.OVERLAY: "views of real programs alone; their screens are captured",
+    Cause.TRANSCRIPT: "views of real programs alone; their screens are captured",
+    Cause.GRAPH_NOT_LOCKED: "it says where to look: what is wrong there, the detail tells",
+    Cause.OTHER: "other people's rules",
+    Cause.UNREACHABLE: "the deed is that of no-such-pane",
+    Cause.NOT_AT_REST: "whatever is open there: each kind of it has a row of its own",
+    Cause.CURSOR_ELSEWHERE: "no program that is at hand leaves its cursor elsewhere",
+    Cause.GLYPH_STYLE: "`screens trust` is taken in test_screen_trust.py, for another sign",
+    Cause.VERSION: "`screens trust` is taken in test_screen_trust.py, for another sign",
+    Cause.RECONNECTING: "the real Codex alone shows it",
+    Cause.CONVERSATION_LOST: "the real Codex alone shows it",
+    Cause.SESSION_TOUCHED: "a tmux without `client_activity` alone says it; the deed is that of client-key",
+    Cause.TMUX_SILENT: "it says where to look, and the hold ends as tmux answers",
+    Cause.ONLY_SEEN: "a Claude Code without its monitor alone is only seen",
+    Cause.BEGUN_BY_ANOTHER: "an adapter that is taken away between two starts, in the middle of an attempt",
 }
 """Those that no test takes, and why: nothing is added here without a reason that holds."""
 
 
 def test_every_remedy_is_taken_literally_by_a_test() -> None:
     """A remedy that cannot help is a kind of fault; a new one needs a test that sees the hold end."""
-    told = {(reason, "") for reason in (*REMEDIES, *WITH_REASON)} | set(EXACT_REMEDIES)
-    taken = {(row.reason, row.detail) for row in ROWS.values()} | {(HoldReason.PAUSED, detail) for detail in PAUSES}
+    taken = {row.cause for row in ROWS.values()} | set(PAUSES)
     shown = taken | set(WAITED) | set(ELSEWHERE)
 
-    assert told - shown == set(UNTAKEN)
-    assert shown - told == set()
+    assert set(Cause) - shown == set(UNTAKEN)
     for test in ELSEWHERE.values():
         file, _, name = test.partition("::")
         (path,) = (ROOT / "tests").rglob(file)

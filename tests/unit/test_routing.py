@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
@@ -224,7 +225,9 @@ def test_an_old_look_proves_nothing(route: Route, state: PresenceState) -> None:
     """Older than `fresh_for` is not fresh: neither idle nor a reason to wait for; anything unknown holds."""
     verdict = choose(at(route, state, ago=FRESH_FOR + 1, turn="t1"), SCREEN_IDLE, authority=MAY_STEER)
     assert verdict.row == "stale"
-    assert verdict.decision == Hold(HoldReason.UNKNOWN, detail="the last look is too old", where="agents:1.0")
+    assert verdict.decision == Hold(
+        HoldReason.UNKNOWN, detail="the last look is too old", where="agents:1.0", cause=Cause.OLD_LOOK
+    )
     assert choose(at(route, IDLE, ago=FRESH_FOR)).row in {"native-idle", "screen-idle"}
 
 

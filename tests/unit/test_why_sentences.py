@@ -8,8 +8,8 @@ import pytest
 
 from wake_bridge.domain import errors
 from wake_bridge.domain.case import Case, Listener, Ride, Sighting, Teller, span
+from wake_bridge.domain.causes import FAMILIES
 from wake_bridge.domain.delivery import (
-    REMEDIES,
     Delivery,
     DeliveryState,
     Hold,
@@ -20,7 +20,7 @@ from wake_bridge.domain.delivery import (
     Step,
 )
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, HELD, REFUSED, UNHEARD, consequence_of, held_because
+from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, REFUSED, UNHEARD, consequence_of, held_because
 from wake_bridge.domain.refusals import Refusal, Unheard
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.domain.standing import held_since, standing_of
@@ -48,7 +48,7 @@ def delivery(state: DeliveryState, hold: Hold | None = None, **fields: object) -
 
 def test_every_reason_a_wake_can_be_kept_back_for_has_its_sentence() -> None:
     """Every hold reason, refusal and error class has a `why` sentence; nothing is listed in vain."""
-    assert set(HELD) == set(REMEDIES) == set(HoldReason)
+    assert set(FAMILIES) == set(HoldReason)
     assert set(REFUSED) == set(Refusal)
     assert set(UNHEARD) == set(Unheard)
     assert set(ENDED) == set(Outcome)

@@ -8,6 +8,7 @@ from typing import Any
 
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.watch.look import presence_of, reach_of
@@ -34,7 +35,7 @@ class Answers:
         parts: the running daemon.
         since: when it started, by the wall clock.
         reload: takes the configuration over again; answers what was wrong with it.
-        other_driver: what else drives the same directory, or an empty string.
+        other_driver: what else drives the same directory, None if nothing does.
         refused: why the settings that were read last were not taken over; empty if they were.
     """
 
@@ -43,7 +44,7 @@ class Answers:
         parts: Parts,
         since: Instant,
         reload: Callable[[], ConfigurationInvalid | None],
-        other_driver: Callable[[], str],
+        other_driver: Callable[[], OtherDriver | None],
         refused: Callable[[], str],
     ) -> None:
         self._parts = parts
@@ -91,7 +92,7 @@ class Answers:
             "graph_trouble": tail.away or None,
             "state_trouble": parts.ledger.trouble or None,
             "heals": tail.heals,
-            "other_driver": self._other_driver() or None,
+            "other_driver": driver.told if (driver := self._other_driver()) else None,
             "log": where_logs_go() or None,
             "version": program_version(),
             "settings_refused": self._refused() or None,

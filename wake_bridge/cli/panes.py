@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
-from wake_bridge.domain.presence import LOOKS_IDLE, PresenceState
+from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.presence import PresenceState
 
 if TYPE_CHECKING:
     from wake_bridge.panes import PaneReport
@@ -68,7 +69,7 @@ def _row(one: PaneReport) -> list[str]:
 def _stands(one: PaneReport) -> str:
     """The state, by how many looks; why, unless it is the rest that everything is about."""
     seen = one.seen
-    if seen.why == LOOKS_IDLE:
+    if seen.cause is Cause.ONE_LOOK:
         return "idle? (one look)"
     looks = "one look" if seen.looks == 1 else "two looks"
     return f"{seen.state} ({looks})" if seen.state == PresenceState.IDLE else f"{seen.state} ({looks}: {seen.why})"

@@ -61,7 +61,13 @@ def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
 
     who = Identity(identity)
     return [
-        {"guard": one.reason, "detail": one.detail, "why": held_because(one, who), "remedy": one.remedy(who)}
+        {
+            "guard": one.reason,
+            "cause": one.cause,
+            "detail": one.detail,
+            "why": held_because(one, who),
+            "remedy": one.remedy(who),
+        }
         for one in holds_of(run.settings, who)
     ]
 

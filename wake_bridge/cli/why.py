@@ -59,6 +59,7 @@ def _record(report: Report) -> dict[str, Any]:
             {
                 "agentIdentity": finding.case.identity,
                 "guard": hold.reason,
+                "cause": hold.cause,
                 "detail": hold.detail,
                 "remedy": hold.remedy(finding.case.identity),
                 "until": time_or_none(hold.next_look_at),

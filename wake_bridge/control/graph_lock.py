@@ -18,7 +18,9 @@ from typing import Final, Self
 
 from wake_bridge.control.client import SOCKET_NAME
 from wake_bridge.control.instance_lock import Holder, lies_at, read_holder, try_lock, write_holder
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedForSafety
+from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.system.files import PRIVATE_DIRECTORY, open_own_file
 
 LOCK_DIRECTORY: Final = Path(f"/tmp/wake-bridge-{os.geteuid()}")  # noqa: S108 - owner and mode are checked
@@ -123,13 +125,13 @@ class GraphLock:
                 hint="stop it first: both would wake the same agents for the same mail",
             )
 
-    def rival(self) -> str:
-        """Who else serves the graph as it is now, in a clause; empty while the lock is ours.
+    def rival(self) -> OtherDriver | None:
+        """Who else serves the graph as it is now; None while the lock is ours.
 
         The file may have been replaced, or our lock cleaned away: then it is locked again. Costs two `stat` while it is ours.
         """
         if self._is_held():
-            return ""
+            return None
         # it is asked before each wake, on the event loop: who was refused before does not wait again
         patience = 0.0 if self._is_refused else GLANCE
         self._is_refused = True
@@ -137,9 +139,9 @@ class GraphLock:
             _make_directory(self._directory)
             holder = self._taken(patience)
         except (RefusedForSafety, OperationFailed) as refusal:
-            return f"the graph cannot be locked: {refusal}"
+            return OtherDriver(f"the graph cannot be locked: {refusal}", Cause.GRAPH_NOT_LOCKED)
         self._is_refused = holder is not None
-        return f"another wake-bridge: {holder}" if holder else ""
+        return OtherDriver(f"another wake-bridge: {holder}", Cause.ANOTHER_WAKE_BRIDGE) if holder else None
 
     def stay(self) -> None:
         """Show that the lock is in use to whatever cleans old files away."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wake_bridge.config.settings import Settings
 from wake_bridge.control.client import ask
 from wake_bridge.doctor.finding import Finding, ill, untold, well
-from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.domain.guards import DAY, spent_budget
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.routing import Route
+from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.offline.inspection import Viewpoint
@@ -160,7 +161,7 @@ async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Pl
     if seen.hold not in NOBODY_THERE:
         return well(f"target {identity}", place.label)
     detail = f"{place.label}: {seen.detail}"
-    return ill(f"target {identity}", detail, Hold(seen.hold, seen.detail, place.label).remedy(identity))
+    return ill(f"target {identity}", detail, replace(hold_because_of(seen), where=place.label).remedy(identity))
 
 
 def _budget(view: Viewpoint, settings: Settings, identity: Identity, key: str) -> Finding:

@@ -198,7 +198,7 @@ def upstream_daemon(settings: Settings) -> Finding:
     found = find_other_driver(settings.state_dir)
     if found:
         hint = "stop it, or give wake-bridge its own daemon.state_dir"
-        return ill("upstream daemon", found, hint)
+        return ill("upstream daemon", found.told, hint)
     elsewhere = upstream_processes()
     if elsewhere:
         hint = "see that it serves no identity of yours: each would wake the same agents"

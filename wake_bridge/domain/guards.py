@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.text import harmless
@@ -24,8 +25,11 @@ _ID_LIMIT: Final = 64
 LOOK_AGAIN: Final = 30_000
 """Milliseconds to the next look where only somebody's act ends the hold; that act brings the look forward anyway."""
 
-EVERYBODY: Final = "everybody is"
-"""How the detail of a pause of all begins."""
+_PAUSES: Final = {
+    Cause.PAUSED: "",
+    Cause.ALL_PAUSED: "everybody is",
+    Cause.BOTH_PAUSED: "by itself, and everybody is",
+}
 
 _SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
@@ -92,11 +96,19 @@ class QuietHours:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherDriver:
+    """What else drives the same agents, in a clause, or why nobody can tell."""
+
+    told: str
+    cause: Cause = Cause.OTHER_DRIVER
+
+
+@dataclass(frozen=True, slots=True)
 class Switches:
     """What people have switched off. `participation` is the identity's own `participationStatus`.
 
     `paused_until` None means until resumed; `all_are_paused` is the pause of everybody, beside the identity's own.
-    `other_driver` names what else drives the same agents, empty if nothing.
+    `other_driver` is what else drives the same agents, None if nothing does.
     """
 
     is_paused: bool = False
@@ -105,7 +117,7 @@ class Switches:
     all_paused_until: Instant | None = None
     participation: str = "active"
     quiet_hours: QuietHours | None = None
-    other_driver: str = ""
+    other_driver: OtherDriver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +241,8 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
         detail = f"participationStatus is {harmless(switches.participation, _ID_LIMIT)}"
         yield Hold(HoldReason.BENCHED, detail, next_look_at=by_hand)
     if switches.other_driver:
-        yield Hold(HoldReason.OTHER_DRIVER, switches.other_driver, next_look_at=by_hand)
+        other = switches.other_driver
+        yield Hold(HoldReason.OTHER_DRIVER, other.told, next_look_at=by_hand, cause=other.cause)
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
         ends_at = Instant(now - now % _MINUTE + left * _MINUTE)
@@ -239,17 +252,18 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
 def _pauses(switches: Switches, now: Instant) -> Iterator[Hold]:
     """One hold for the identity's own pause and that of everybody: the longer one says when it ends by itself."""
     both = [
-        ("", switches.is_paused, switches.paused_until),
-        (EVERYBODY, switches.all_are_paused, switches.all_paused_until),
+        (Cause.PAUSED, switches.is_paused, switches.paused_until),
+        (Cause.ALL_PAUSED, switches.all_are_paused, switches.all_paused_until),
     ]
-    lasting = [(whose, until) for whose, is_on, until in both if is_on and (until is None or until > now)]
+    lasting = [(cause, until) for cause, is_on, until in both if is_on and (until is None or until > now)]
     if not lasting:
         return
     ends = [until for _, until in lasting if until is not None]
     is_by_hand = len(ends) < len(lasting)
-    whose = lasting[0][0] if len(lasting) == 1 else f"by itself, and {EVERYBODY}"
-    detail = ", ".join(filter(None, (whose, "until resumed" if is_by_hand else "")))
-    yield Hold(HoldReason.PAUSED, detail, next_look_at=Instant(now + LOOK_AGAIN) if is_by_hand else max(ends))
+    cause = lasting[0][0] if len(lasting) == 1 else Cause.BOTH_PAUSED
+    detail = ", ".join(filter(None, (_PAUSES[cause], "until resumed" if is_by_hand else "")))
+    look_at = Instant(now + LOOK_AGAIN) if is_by_hand else max(ends)
+    yield Hold(HoldReason.PAUSED, detail, next_look_at=look_at, cause=cause)
 
 
 def _limits_reached(

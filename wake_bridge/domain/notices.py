@@ -9,38 +9,13 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, JournalEntry, Outcome, Step
+from wake_bridge.domain.causes import HoldReason, Tell
+from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Step
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.phrases import grouped, phrase
 from wake_bridge.domain.text import harmless, name
-from wake_bridge.domain.whereabouts import SERVER_BEGAN_ANEW
-
-AT_ONCE: Final = frozenset({HoldReason.BUDGET, HoldReason.LOOP})
-"""Holds that a person hears of as soon as they begin."""
-
-WHEN_IT_LASTS: Final = frozenset(
-    {
-        HoldReason.WAITING_ON_APPROVAL,
-        HoldReason.USER_TYPING,
-        HoldReason.UNKNOWN,
-        HoldReason.COPY_MODE,
-        HoldReason.PANE_DEAD,
-        HoldReason.INPUT_OFF,
-        HoldReason.NO_AGENT,
-        HoldReason.NOT_LOADED,
-        HoldReason.UNREACHABLE,
-        HoldReason.AMBIGUOUS,
-        HoldReason.MOVED,
-        HoldReason.STAGED,
-        HoldReason.OTHER_DRIVER,
-        HoldReason.NO_ADAPTER,
-        HoldReason.ADAPTER_FAILED,
-        HoldReason.GRAPH_AWAY,
-    }
-)
-"""Holds that end only when somebody does something."""
 
 NO_ROUTES: Final = "no_active_routes"
 """The subject, and the reason, of the notice that nobody can be woken."""
@@ -90,7 +65,8 @@ def held_since(journal: Sequence[JournalEntry]) -> Instant | None:
 
 def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after: int) -> bool:
     """Whether a hold that began at `since` is worth a notice now; `notice_after` is in milliseconds."""
-    return hold.reason in AT_ONCE or (hold.reason in WHEN_IT_LASTS and now - since >= notice_after)
+    tell = hold.row.tell
+    return tell is Tell.AT_ONCE or (tell is not Tell.NEVER and now - since >= notice_after)
 
 
 def about_hold(
@@ -159,7 +135,7 @@ def about_state(trouble: str, since: Instant) -> Notice:
 
 def is_one_question(hold: Hold) -> bool:
     """Whether one answer ends the hold for everybody who waits so, and one notice is enough for them all."""
-    return hold.reason is HoldReason.MOVED and hold.detail.startswith(SERVER_BEGAN_ANEW)
+    return hold.row.tell is Tell.ONCE_FOR_ALL
 
 
 def about_moved(waiting: Sequence[Delivery], hold: Hold, since: Instant, now: Instant) -> Notice:

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason, cause_of
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import Instant
 
 SAMPLES_APART: Final = 1500
 """Milliseconds between two agreeing samples before they prove idle (a streaming Codex can look idle for a second)."""
-
-
-LOOKS_IDLE: Final = "looks idle; a second look must agree"
-"""Why it is not known after one look that speaks for idle."""
 
 
 class PresenceState(StrEnum):
@@ -47,13 +43,20 @@ class PresenceSource(StrEnum):
     HARNESS_HOOK = "harness-hook"
 
 
+_REASONS: Final = {
+    PresenceState.ACTIVE: HoldReason.ACTIVE,
+    PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
+    PresenceState.USER_TYPING: HoldReason.USER_TYPING,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One thing that was seen, and which state it speaks for.
 
     `rule` names the profile rule or process fact, `region` where it was seen, `saw` the bytes or words themselves
-    (shortened), `hold` the more exact reason when the state alone would say too little. What does not weigh is only
-    said: it neither proves nor vetoes.
+    (shortened), `hold` the more exact reason when the state alone would say too little, `cause` what exactly it is where
+    the rule's name does not tell. What does not weigh is only said: it neither proves nor vetoes.
     """
 
     rule: str
@@ -63,6 +66,17 @@ class Evidence:
     source: PresenceSource = PresenceSource.BRIDGE_DAEMON
     hold: HoldReason | None = None
     weighs: bool = True
+    cause: Cause = Cause.OTHER
+
+    @property
+    def reason(self) -> HoldReason:
+        """The hold that it asks for."""
+        return self.hold or _REASONS.get(self.vote, HoldReason.UNKNOWN)
+
+    @property
+    def why(self) -> Cause:
+        """The cause of that hold."""
+        return cause_of(self.reason, self.cause, self.rule)
 
     @property
     def told(self) -> str:
@@ -108,6 +122,16 @@ class Presence:
     active_turn_id: str | None = None
     wants_second_look: bool = False
     decided_by: Evidence | None = None
+
+    @property
+    def reason(self) -> HoldReason:
+        """The hold that it asks for: the more exact one where the evidence has it."""
+        return self.hold or _REASONS.get(self.state, HoldReason.UNKNOWN)
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of that hold."""
+        return cause_of(self.reason, self.decided_by.why if self.decided_by else Cause.OTHER)
 
     def is_fresh(self, now: Instant, fresh_for: int) -> bool:
         """Whether it is at most `fresh_for` milliseconds old."""
@@ -182,20 +206,22 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
     detail = verdict.told
     if now - latest.at > fresh_for:
         return presence(
-            PresenceState.UNKNOWN, Evidence("stale", PresenceState.UNKNOWN, saw=detail), "the last look is too old"
+            PresenceState.UNKNOWN,
+            Evidence("stale", PresenceState.UNKNOWN, saw=detail, cause=Cause.OLD_LOOK),
+            "the last look is too old",
         )
     if verdict.vote is not PresenceState.IDLE:
         return presence(verdict.vote, verdict, detail)
     if latest.is_proof:
         return presence(PresenceState.IDLE, verdict, detail)
     if earlier is not None and (not latest.fingerprint or latest.fingerprint != earlier.fingerprint):
-        moving = Evidence("still-moving", PresenceState.ACTIVE)
+        moving = Evidence("still-moving", PresenceState.ACTIVE, cause=Cause.MOVING)
         return presence(PresenceState.ACTIVE, moving, "something moved between two looks", again=True)
     if (
         earlier is None
         or latest.at - earlier.at < SAMPLES_APART
         or single_vote(earlier.evidence).vote is not PresenceState.IDLE
     ):
-        once = Evidence("one-look", PresenceState.UNKNOWN)
-        return presence(PresenceState.UNKNOWN, once, LOOKS_IDLE, again=True)
+        once = Evidence("one-look", PresenceState.UNKNOWN, cause=Cause.ONE_LOOK)
+        return presence(PresenceState.UNKNOWN, once, "looks idle; a second look must agree", again=True)
     return presence(PresenceState.IDLE, verdict, detail)

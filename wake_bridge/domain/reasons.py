@@ -1,6 +1,6 @@
 """What `why` says of everything that can keep a wake from its agent: one clause each, and what to do.
 
-The clauses follow "not announced: …" or "held 6 h: …". Every hold reason, refusal and error class has one.
+The clauses follow "not announced: …" or "held 6 h: …". Every refusal and error class has one here, and every hold in `causes`.
 """
 
 from __future__ import annotations
@@ -8,39 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from wake_bridge.domain import errors
-from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.refusals import Refusal, Unheard
-
-HELD: Final[dict[HoldReason, str]] = {
-    HoldReason.ACTIVE: "the agent in {where} is working",
-    HoldReason.WAITING_ON_APPROVAL: "approval waiting in {where}",
-    HoldReason.USER_TYPING: "somebody is typing in {where}",
-    HoldReason.UNKNOWN: "what {where} shows could not be recognised as idle{detail}",
-    HoldReason.COPY_MODE: "{where} is in copy mode",
-    HoldReason.PANE_DEAD: "the program in {where} has ended",
-    HoldReason.INPUT_OFF: "input to {where} is switched off",
-    HoldReason.NO_AGENT: "no agent has the terminal of {where}{detail}",
-    HoldReason.NOT_LOADED: "no harness has the conversation of {identity} open{detail}",
-    HoldReason.UNREACHABLE: "{identity} cannot be found now{detail}",
-    HoldReason.AMBIGUOUS: "more than one pane could be {identity}{detail}",
-    HoldReason.MOVED: "the pane of {identity} is gone, and its name may mean another agent{detail}",
-    HoldReason.STAGED: "its text stands unsent in {where}{detail}",
-    HoldReason.WINDOW: "its window is open and gathers what else comes",
-    HoldReason.BUSY_PANE: "another writer holds {where}",
-    HoldReason.REFRACTORY: "{where} rests after its last wake{detail}",
-    HoldReason.STORM: "{where} was woken too often{detail}",
-    HoldReason.BUDGET: "the budget is spent{detail}",
-    HoldReason.LOOP: "agents wake each other without a person{detail}",
-    HoldReason.QUIET_HOURS: "quiet hours{detail}",
-    HoldReason.PAUSED: "{identity} is paused{detail}",
-    HoldReason.BENCHED: "{identity} is benched{detail}",
-    HoldReason.OTHER_DRIVER: "another wake daemon drives the same agents{detail}",
-    HoldReason.NO_ADAPTER: "no adapter serves {identity}{detail}",
-    HoldReason.ADAPTER_FAILED: "the last attempt failed{detail}",
-    HoldReason.GRAPH_AWAY: "the graph could not be read{detail}",
-    HoldReason.DRY_RUN: "a dry run decided and typed nothing",
-}
 
 REFUSED: Final[dict[Refusal, tuple[str, str]]] = {
     Refusal.PRIVATE: (
@@ -131,9 +101,8 @@ CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
 
 def held_because(hold: Hold, identity: Identity) -> str:
     """Why a delivery waits, one clause."""
-    template = HELD[hold.reason]
     detail = f" ({hold.detail})" if hold.detail else ""
-    return template.format(identity=identity, where=hold.where or "its pane", detail=detail)
+    return hold.row.sentence.format(identity=identity, where=hold.where or "its pane", detail=detail)
 
 
 def ended_with(delivery: Delivery) -> str:

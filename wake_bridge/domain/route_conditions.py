@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Instant, WakePolicy
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Authority, Prospect, hold_because_of
@@ -151,13 +152,14 @@ def why_not(moment: Moment, here: Prospect) -> Hold:
     known = here.refused or here.nowhere
     if known is None and here.presence is not None and here.presence.state is PresenceState.IDLE:
         detail = f"it is only seen by {here.route.adapter}, which has no way to wake it"
-        return Hold(HoldReason.UNREACHABLE, detail, here.presence.where)
+        return Hold(HoldReason.UNREACHABLE, detail, here.presence.where, cause=Cause.ONLY_SEEN)
     return known or as_seen(moment, here)
 
 
 def too_old(_: Moment, here: Prospect) -> Hold:
     """For a look that proves nothing any more."""
-    return Hold(HoldReason.UNKNOWN, "the last look is too old", here.presence.where if here.presence else "")
+    where = here.presence.where if here.presence else ""
+    return Hold(HoldReason.UNKNOWN, "the last look is too old", where, cause=Cause.OLD_LOOK)
 
 
 def no_adapter(*_: object) -> Hold:
@@ -168,7 +170,8 @@ def no_adapter(*_: object) -> Hold:
 def all_set_aside(moment: Moment, _: Prospect) -> Hold:
     """For an identity whose every route failed."""
     names = ", ".join(one.route.adapter for one in moment.prospects)
-    return Hold(HoldReason.NO_ADAPTER, f"every route of this identity is degraded ({names}): see `doctor`")
+    detail = f"every route of this identity is degraded ({names}): see `doctor`"
+    return Hold(HoldReason.NO_ADAPTER, detail, cause=Cause.ALL_DEGRADED)
 
 
 def why_unloaded(moment: Moment, _: Prospect) -> Hold:

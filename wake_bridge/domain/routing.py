@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Presence, PresenceState
+from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.sessions import Session
 
 
@@ -18,6 +17,8 @@ class Capabilities:
 
     What is not `watchable` is looked at only while a wake waits for it: a look disturbs, or costs.
     `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does.
+
+    Deprecated: nothing decides by `guard` and `ack_kind`. They are accepted, and told by `routes`, for one more release.
     """
 
     composer_independent: bool = False
@@ -216,15 +217,6 @@ class Authority:
     may_start_thread: bool = False
 
 
-_HOLD_OF: Final = {
-    PresenceState.ACTIVE: HoldReason.ACTIVE,
-    PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
-    PresenceState.USER_TYPING: HoldReason.USER_TYPING,
-    PresenceState.UNKNOWN: HoldReason.UNKNOWN,
-}
-
-
 def hold_because_of(presence: Presence) -> Hold:
-    """A hold with the reason the presence gives; the more exact one where the evidence has it."""
-    reason = presence.hold or _HOLD_OF.get(presence.state, HoldReason.UNKNOWN)
-    return Hold(reason, detail=presence.detail, where=presence.where)
+    """The hold that a presence asks for."""
+    return Hold(presence.reason, detail=presence.detail, where=presence.where, cause=presence.cause)

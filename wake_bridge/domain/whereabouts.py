@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
-
-SERVER_BEGAN_ANEW: Final = "the tmux server began anew"
-"""How a reason begins that is one for all: no remembered pane outlives its server."""
-
-NO_SUCH_NAME: Final = "no pane is called exactly"
-"""How a reason begins where panes are seen, and none has the name."""
 
 TOGETHER: Final = 10_000
 """Milliseconds in which two who live in one pane are both seen there: who left earlier did not lose it with the other."""
@@ -117,6 +112,7 @@ class Row:
     applies: Callable[[Case], bool]
     move: Move
     why: Callable[[Case], str] = lambda _: ""
+    cause: Cause = Cause.MOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +121,7 @@ class Verdict:
 
     move: Move
     why: str = ""
+    cause: Cause = Cause.MOVED
 
 
 TABLE: Final = (
@@ -141,7 +138,9 @@ TABLE: Final = (
     Row(
         lambda case: case.home is Home.SERVER_ENDED and case.may_be_confused and not case.is_own,
         Move.HOLD,
-        lambda case: f"{SERVER_BEGAN_ANEW}, and {case.memory.name!r} may mean another agent now",
+        # one answer for all: no remembered pane outlives its server
+        lambda case: f"the tmux server began anew, and {case.memory.name!r} may mean another agent now",
+        Cause.SERVER_BEGAN_ANEW,
     ),
     Row(lambda case: bool(case.owners), Move.HOLD, lambda case: f"{_leads(case)}, which is {case.owners[0]}'s"),
     Row(lambda case: case.is_own, Move.GO),
@@ -159,7 +158,7 @@ TABLE: Final = (
 def whereabouts(case: Case) -> Verdict:
     """Decide by the table."""
     row = next(row for row in TABLE if row.applies(case))
-    return Verdict(row.move, row.why(case))
+    return Verdict(row.move, row.why(case), row.cause)
 
 
 def already_lives_there(

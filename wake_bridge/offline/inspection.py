@@ -14,7 +14,8 @@ from wake_bridge.config.file import changed_lines
 from wake_bridge.config.settings import Settings, engine_settings, installed_adapters, matching_rules
 from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import lived_until, liveness, reload_command
-from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason, cause_written
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, RefusedForSafety, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId, did_you_mean
@@ -22,7 +23,7 @@ from wake_bridge.domain.routing import Address, Binding, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.domain.whereabouts import NO_SUCH_NAME, who_lives_in
+from wake_bridge.domain.whereabouts import who_lives_in
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.resync import Resync, resync
 from wake_bridge.engine.tail.takeover import TakenOver, take_over
@@ -198,7 +199,7 @@ class Viewpoint:
         found = await asked.resolve(Address(Identity(""), suggested=name, suggested_written=self.clock.wall()))
         if isinstance(found, Place):
             return found
-        if not found.detail.startswith(NO_SUCH_NAME):
+        if found.cause is not Cause.NO_SUCH_PANE:
             return None
         sights = (await asked.list_panes()).seen if isinstance(asked, PaneLister) else ()
         names = [text for one in sights for text in (one.name, one.pane_id) if text]
@@ -211,7 +212,8 @@ def _reach_told(record: Mapping[str, Any]) -> Reach:
     """A `Reach` as the daemon answered it."""
     hold = record["hold"]
     if hold is not None:
-        hold = Hold(HoldReason(hold["reason"]), str(hold["detail"]), str(hold["where"]))
+        cause = cause_written(hold.get("cause"))
+        hold = Hold(HoldReason(hold["reason"]), str(hold["detail"]), str(hold["where"]), cause=cause)
     return Reach(**{**record, "hold": hold})
 
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
-from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold, Progress, Proof, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation
 from wake_bridge.domain.routing import Address, Binding, Capabilities
@@ -51,11 +52,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Nowhere:
-    """The address resolves to no place, or to several."""
+    """The address resolves to no place, or to several. `cause` is the exact one of the reason's, where it is known."""
 
     reason: HoldReason
     detail: str
     where: str = ""
+    cause: Cause = Cause.OTHER
+
+    @property
+    def hold(self) -> Hold:
+        """The hold of a wake that has no other place to go."""
+        return Hold(self.reason, self.detail, self.where, cause=self.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +107,15 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing more was typed; the moment was not safe. Whether text is staged, the journal tells."""
+    """Nothing more was typed; the moment was not safe. Whether text is staged, the journal tells.
+
+    `cause` is the exact one of the reason's, where it is known: it decides what a person is advised.
+    """
 
     reason: HoldReason
     detail: str
     where: str = ""
+    cause: Cause = Cause.OTHER
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class Office:
             self.way_back,
             self.current,
             self.clock,
-            other_driver=str,
+            other_driver=lambda: None,
         )
         self.unknowns = Unknowns(
             self.ledger, self.inquiry, self.routes, self.current, self.clock, new_ulid, poke=lambda: None

@@ -129,6 +129,10 @@ class TailRig:
         """New refused events, in order."""
         return [event for event in self.ledger.recorded if event.status is EventStatus.REFUSED]
 
+    def is_at_the_tip(self) -> bool:
+        """Whether all rows of the last look were read."""
+        return self.tail.cursor >= self.tail.tip
+
     async def until(self, holds: Callable[[], bool], within: float = PATIENCE) -> None:
         """Wait until something holds; raises `TimeoutError`."""
         async with asyncio.timeout(within):

@@ -122,12 +122,12 @@ class ClaudeCodeAdapter:
             return await bell.look_for(wake, fence, journal, place.label)
         found = choose(address, await self._live.all(), self._known)
         if isinstance(found, Nowhere):
-            return Refused(found.reason, found.detail, place.label)
+            return Refused(found.reason, found.detail, place.label, found.cause)
         if self._place(found, address).key != place.key:
             return Refused(HoldReason.NO_AGENT, "another session is there now", place.label)
         said, listening = _said_by(found), self._listening(found, address)
         if said.vote is not PresenceState.IDLE:
-            return Refused(_HOLDS.get(said.vote, said.hold or HoldReason.UNKNOWN), said.told, place.label)
+            return Refused(said.reason, said.told, place.label, said.why)
         if not listening:
             return Refused(HoldReason.UNREACHABLE, "no monitor waits in it", place.label)
         return await bell.ring(found, listening, wake, journal, place.label)
@@ -194,12 +194,6 @@ def directory_of(environment: Mapping[str, str]) -> Path:
     """Where Claude Code keeps records and transcripts."""
     named = environment.get("CLAUDE_CONFIG_DIR")
     return Path(named) if named else Path(environment.get("HOME") or Path.home()) / ".claude"
-
-
-_HOLDS: Final = {
-    PresenceState.ACTIVE: HoldReason.ACTIVE,
-    PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
-}
 
 
 def _said_by(session: LiveSession) -> Evidence:

@@ -64,7 +64,6 @@ class SessionRecord:
 
     pid: int
     started: str
-    began_at: int
     session_id: str
     directory: str
     status: str
@@ -122,7 +121,6 @@ def _understood(said: Mapping[str, Any], name: str) -> SessionRecord | None:
     return SessionRecord(
         pid=pid,
         started=_text(said, "procStart"),
-        began_at=_number(said, "startedAt"),
         session_id=session_id,
         directory=_text(said, "cwd"),
         status=str(said["status"]),
@@ -142,11 +140,6 @@ def _is_known_version(said: Mapping[str, Any]) -> bool:
 def _text(said: Mapping[str, Any], name: str) -> str:
     value = said.get(name)
     return value if isinstance(value, str) else ""
-
-
-def _number(said: Mapping[str, Any], name: str) -> int:
-    value = said.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 _STATE: Final = 0
@@ -172,12 +165,6 @@ class Life(Enum):
 def life_of(pid: int, started: str) -> Life:
     """How the process stands that has this id and, in the harness's words, this start."""
     return _from_proc(pid, started) if platform.system() == "Linux" else _from_psutil(pid, started)
-
-
-def start_of(pid: int) -> str:
-    """The start of a process as the harness writes it on Linux; empty where the process is gone, or elsewhere."""
-    fields = _stat_fields(pid)
-    return fields[_STARTED] if fields else ""
 
 
 def monitors_below(pid: int) -> int | None:

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wake_bridge.domain.delivery import HoldReason, Progress
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Progress
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
@@ -26,7 +27,7 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge.ports.sessions import Sessions
 from wake_bridge_adapters.codex.attempt import Attempt, QueueCommand, fence_of, peer_in
-from wake_bridge_adapters.codex.find import HOLDS, Finder
+from wake_bridge_adapters.codex.find import Finder
 from wake_bridge_adapters.codex.search import Search, Sent, trace
 from wake_bridge_adapters.codex.server import (
     NOT_INSTALLED,
@@ -135,7 +136,7 @@ class CodexAdapter:
             connection = await self._server.connection()
             found = await self._finder.find(connection, address)
             if isinstance(found, Nowhere):
-                return self._observation(place, _unseen(found.detail, found.reason))
+                return self._observation(place, _unseen(found.detail, found.reason, found.cause))
             thread = found.thread
             if thread.id != _thread_of(place):
                 return self._observation(place, _unseen("another conversation is shown by now"))
@@ -187,13 +188,13 @@ class CodexAdapter:
         except (NotThere, Lost, Declined) as gone:
             return Refused(HoldReason.UNREACHABLE, str(gone), place.label)
         if isinstance(found, Nowhere):
-            return Refused(found.reason, found.detail, place.label)
+            return Refused(found.reason, found.detail, place.label, found.cause)
         if found.thread.id != _thread_of(place):
             return Refused(HoldReason.UNREACHABLE, "another conversation is shown by now", place.label)
         if not found.is_shown:
             return None if may_start_thread else Refused(HoldReason.NOT_LOADED, _LEFT, place.label)
         seen = await self._finder.in_the_way(found, address)
-        return Refused(HOLDS.get(seen.vote, HoldReason.UNKNOWN), seen.told, place.label) if seen else None
+        return Refused(seen.reason, seen.told, place.label, seen.why) if seen else None
 
     def _place(self, connection: Connection, thread_id: str) -> Place:
         home = str(self._server.home)
@@ -216,7 +217,7 @@ def _thread_of(place: Place) -> str:
     return place.key.rpartition(":")[2]
 
 
-def _unseen(why: str, hold: HoldReason = HoldReason.UNREACHABLE) -> Evidence:
+def _unseen(why: str, hold: HoldReason = HoldReason.UNREACHABLE, cause: Cause = Cause.OTHER) -> Evidence:
     return Evidence(
         "no-answer",
         PresenceState.UNKNOWN,
@@ -224,6 +225,7 @@ def _unseen(why: str, hold: HoldReason = HoldReason.UNREACHABLE) -> Evidence:
         region="app-server",
         source=PresenceSource.CODEX_APP_SERVER,
         hold=hold,
+        cause=cause,
     )
 
 

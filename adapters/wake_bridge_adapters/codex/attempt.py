@@ -79,7 +79,8 @@ class Attempt:
             return await self._start(connection)
         if self.wake.turn_id and not thread.is_at_rest and not thread.waits:
             return await self._steer(connection, self.wake.turn_id)
-        return self._refused(reason_of(thread), f"the app-server says: {thread.evidence.saw}")
+        seen = thread.evidence
+        return Refused(reason_of(thread), f"the app-server says: {seen.saw}", self.place.label, seen.why)
 
     async def _start(self, connection: Connection) -> AttemptOutcome:
         """Begin a turn. If one began meanwhile the server adds to it instead, and the record will show it."""

@@ -21,7 +21,7 @@ from typing import Final
 
 import psutil
 
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Address
@@ -239,12 +239,8 @@ def may_be_shown(
     return [one for one in loaded if may_have_opened(one)]
 
 
-HOLDS: Final = {
-    PresenceState.ACTIVE: HoldReason.ACTIVE,
-    PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
-    PresenceState.UNKNOWN: HoldReason.UNKNOWN,
-}
-"""What a screen may show that keeps a wake from going past it, and why."""
+_IN_THE_WAY: Final = {PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL, PresenceState.UNKNOWN}
+"""What a screen may show that keeps a wake from going past it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +276,7 @@ class Finder:
         """The thread that the identity's program shows; else a known one that no program is known to show."""
         names, directory = named_threads(address), own_directory(address)
         if not names and not directory:
-            return Nowhere(HoldReason.UNREACHABLE, "nothing says which thread of Codex it is")
+            return Nowhere(HoldReason.UNREACHABLE, "nothing says which thread of Codex it is", cause=Cause.NO_PLACE)
         try:
             socket = where_it_leads(control_socket(self._home))
             clients = await asyncio.to_thread(Clients, connection.server.peer.pid, socket)
@@ -363,7 +359,7 @@ class Finder:
         if found.screen is None or not found.thread.is_at_rest:
             return None
         seen = await found.screen.adapter.observe(found.screen.place, address)
-        told = tuple(one for one in seen.evidence if one.weighs and one.hold is None and one.vote in HOLDS)
+        told = tuple(one for one in seen.evidence if one.weighs and one.hold is None and one.vote in _IN_THE_WAY)
         return single_vote(told) if told else None
 
     def _may_be_its(self, thread: Thread, address: Address, directory: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from ulid import ULID
 
-from wake_bridge.domain.delivery import HoldReason, Proof, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown
 from wake_bridge.ports.clock import Clock
 from wake_bridge_adapters.codex.server import AppServer, Connection, Declined, Lost, NotThere, Peer, Server
@@ -295,7 +296,7 @@ class Search:
     async def _absent(self, why: str) -> Refused:
         await self._journal(Step.ABSENT, {"why": why})
         self._since.pop(self._mark, None)
-        return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self._where)
+        return Refused(HoldReason.UNKNOWN, f"taken up again: {why}", self._where, Cause.TAKEN_UP_AGAIN)
 
     def _undecided(self, look: _Look | str) -> AttemptOutcome:
         if _runs(look):

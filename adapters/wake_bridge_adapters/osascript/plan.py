@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Address
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Refused, Unknown
@@ -243,7 +244,8 @@ def _resume(
             Unknown({"why": "our text is gone from the composer, and nothing shows whether it was sent"})
         ), standing
     if task.staged_ago is not None and task.staged_ago < APPEARS_WITHIN:
-        return End(Refused(HoldReason.STAGED, "pasted, but not seen in the composer yet", task.where)), standing
+        why = "pasted, but not seen in the composer yet"
+        return End(Refused(HoldReason.STAGED, why, task.where, Cause.NOT_YET_SHOWN)), standing
     return End(Unknown({"why": "our text may have been pasted, and never showed"})), standing
 
 
@@ -314,12 +316,6 @@ _SAID: Final = {
     "clipboard": "the clipboard holds what could not be put back",
 }
 
-_HOLD_OF: Final = {
-    PresenceState.ACTIVE: HoldReason.ACTIVE,
-    PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
-    PresenceState.USER_TYPING: HoldReason.USER_TYPING,
-}
-
 
 def _still_there(task: Task) -> Refused:
     """A second Return is never pressed: the first may only be taken late."""
@@ -327,9 +323,8 @@ def _still_there(task: Task) -> Refused:
 
 
 def _held(task: Task, verdict: Evidence) -> Refused:
-    reason = verdict.hold or _HOLD_OF.get(verdict.vote, HoldReason.UNKNOWN)
     detail = f"{verdict.rule}: {verdict.saw}" if verdict.saw else verdict.rule
-    return Refused(reason, detail, task.where)
+    return Refused(verdict.reason, detail, task.where, verdict.why)
 
 
 def _lost(why: str) -> Unknown:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge_adapters.screens.composer import Composer, find_composer, glyph_styles, text_styles
 from wake_bridge_adapters.screens.profile import Profile, Region, Sign, StyleCondition
@@ -239,7 +239,8 @@ def _composer_evidence(screen: Screen, composer: Composer | None, holds: Compose
     if composer is None:
         last_row = _shortened(screen.row(screen.last_text_row).text)
         saw = f"the last row says {last_row!r}" if last_row else "the screen is empty"
-        yield Evidence("no-composer", PresenceState.UNKNOWN, saw=saw, region="composer")
+        cause = Cause.NO_COMPOSER if last_row else Cause.EMPTY_SCREEN
+        yield Evidence("no-composer", PresenceState.UNKNOWN, saw=saw, region="composer", cause=cause)
     elif composer.is_shell:
         yield Evidence("shell-mode", PresenceState.USER_TYPING, saw=composer.glyph, region="glyph")
     elif composer.is_blank and not composer.cursor_is_inside:

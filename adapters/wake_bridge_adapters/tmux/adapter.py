@@ -10,7 +10,8 @@ from typing import ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from wake_bridge.domain.delivery import HoldReason, Proof, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
@@ -158,7 +159,7 @@ class TmuxAdapter:
         view = await self._observer(key.socket).view(key.pane_id, address.harness)
         now = self._context.clock.now()
         if isinstance(view, NoPane):
-            return Observation(now, (_gone(view.why),), where=place.label)
+            return Observation(now, (_gone(view.why, view.cause),), where=place.label)
         if view.fence.server_pid != key.server_pid:
             return Observation(now, (_gone("the tmux server is another one"),), where=place.label)
         self._last_looks[place.key] = _LastLook(now, view.fingerprint)
@@ -362,8 +363,8 @@ async def _nothing_to_write(step: Step, evidence: Mapping[str, str]) -> None:
     """The journal of a look, which takes no step."""
 
 
-def _gone(why: str) -> Evidence:
-    return Evidence("pane-gone", PresenceState.UNKNOWN, saw=why, region="pane", hold=HoldReason.UNREACHABLE)
+def _gone(why: str, cause: Cause = Cause.UNREACHABLE) -> Evidence:
+    return Evidence("pane-gone", PresenceState.UNKNOWN, why, "pane", hold=HoldReason.UNREACHABLE, cause=cause)
 
 
 def _harness_of(view: View) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from wake_bridge.domain.delivery import HoldReason, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import Evidence
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
@@ -30,7 +31,11 @@ _ENTRY: Final = re.compile(r"(?P<graph>[0-9a-f-]{0,40})/(?P<pid>[0-9]{1,10})/(?P
 
 
 class DrivenElsewhere(Exception):
-    """Another daemon that lives drives the pane for the same graph, or nobody can tell."""
+    """Another daemon that lives drives the pane for the same graph, or nobody can tell; `cause` says which."""
+
+    def __init__(self, why: str, cause: Cause) -> None:
+        super().__init__(why)
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ def claim(seen: str, us: Driver) -> Claim:
         if (entry.pid, entry.started) == (us.pid, us.started) or not entry.is_alive:
             continue
         if entry.graph == us.graph:
-            raise DrivenElsewhere(f"another wake-bridge: pid {entry.pid} drives this pane for the same graph")
+            why = f"another wake-bridge: pid {entry.pid} drives this pane for the same graph"
+            raise DrivenElsewhere(why, Cause.ANOTHER_WAKE_BRIDGE)
         kept.append(str(entry))
     return Claim(seen, " ".join([*kept, str(us)]))
 
@@ -101,7 +107,8 @@ def _entries(text: str) -> list[Driver]:
     for word in text.split(" ") if text else []:
         entry = _ENTRY.fullmatch(word)
         if entry is None:
-            raise DrivenElsewhere(f"the pane's option {DRIVER_OPTION} holds what no daemon wrote")
+            why = f"the pane's option {DRIVER_OPTION} holds what no daemon wrote"
+            raise DrivenElsewhere(why, Cause.DRIVER_OPTION)
         found.append(Driver(entry["graph"], int(entry["pid"]), entry["started"]))
     return found
 
@@ -161,23 +168,18 @@ class Attempt:
             return "the agent was started after the pane had been looked up"
         return breach(self.fence, view.fence)
 
-    def refused(self, reason: HoldReason, detail: str) -> Refused:
+    def refused(self, reason: HoldReason, detail: str, cause: Cause = Cause.OTHER) -> Refused:
         """Nothing more is typed now."""
-        return Refused(reason, detail, self.label)
+        return Refused(reason, detail, self.label, cause)
 
     def refused_by(self, evidence: Evidence) -> Refused:
         """Nothing more is typed because of what was seen."""
-        return self.refused(reason_of(evidence), evidence.told)
+        return self.refused(evidence.reason, evidence.told, evidence.why)
 
-    def staged(self, detail: str) -> Refused:
+    def staged(self, detail: str, cause: Cause = Cause.STAGED) -> Refused:
         """Our text may stand in the composer, and it is not safe to press Enter."""
-        return self.refused(HoldReason.STAGED, detail)
+        return self.refused(HoldReason.STAGED, detail, cause)
 
     def unknown(self, why: str, **seen: str) -> Unknown:
         """No look can tell any more."""
         return Unknown({"why": why, "where": self.label, "pane": self.pane_id, **seen})
-
-
-def reason_of(evidence: Evidence) -> HoldReason:
-    """The hold that a piece of evidence against typing asks for."""
-    return evidence.hold or HoldReason(evidence.vote.value)

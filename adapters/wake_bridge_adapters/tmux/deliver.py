@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Unknown
 from wake_bridge_adapters.tmux.attempt import Attempt, DrivenElsewhere
@@ -80,7 +81,7 @@ async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
 
 def _nothing_to_see(attempt: Attempt, nothing: NoPane) -> Refused | Unknown:
     if nothing.timed_out:
-        return attempt.refused(HoldReason.UNREACHABLE, f"before Enter: {nothing.why}")
+        return attempt.refused(HoldReason.UNREACHABLE, f"before Enter: {nothing.why}", nothing.cause)
     return attempt.unknown(f"before Enter: {nothing.why}")
 
 
@@ -117,7 +118,7 @@ async def _from_the_start(attempt: Attempt, first: View, last_fingerprint: str) 
     if first.verdict.vote is not PresenceState.IDLE:
         return attempt.refused_by(first.verdict)
     if last_fingerprint and last_fingerprint != first.fingerprint:
-        return attempt.refused(HoldReason.ACTIVE, "the pane moved since the look that proved it idle")
+        return attempt.refused(HoldReason.ACTIVE, "the pane moved since the look that proved it idle", Cause.MOVING)
     return await _stage_and_submit(attempt, first)
 
 
@@ -148,9 +149,9 @@ def _gone(attempt: Attempt, view: View) -> Refused | Unknown:
     wake = attempt.wake
     if wake.progress is Progress.MAYBE_STAGED:
         if unread := next((one for one in view.evidence if one.rule == UNREAD_INPUT), None):
-            return attempt.staged(f"pasted, but not seen in the composer yet: {unread.told}")
+            return attempt.staged(f"pasted, but not seen in the composer yet: {unread.told}", Cause.NOT_YET_SHOWN)
         if wake.staged_ago is not None and wake.staged_ago < APPEARS_WITHIN:
-            return attempt.staged("pasted, but not seen in the composer yet")
+            return attempt.staged("pasted, but not seen in the composer yet", Cause.NOT_YET_SHOWN)
     return nowhere(attempt, _GONE[wake.progress], view)
 
 
@@ -170,7 +171,7 @@ async def _rest(view: View) -> None:
 
 def _no_pane(attempt: Attempt, nothing: NoPane) -> AttemptOutcome:
     if attempt.wake.progress is Progress.UNTOUCHED or nothing.timed_out:
-        return attempt.refused(HoldReason.UNREACHABLE, nothing.why)
+        return attempt.refused(HoldReason.UNREACHABLE, nothing.why, nothing.cause)
     return attempt.unknown(f"where it was typed there is {nothing.why}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge_adapters.bounded_call import Answer
-from wake_bridge_adapters.tmux.command import Separators, TmuxServer
+from wake_bridge_adapters.tmux.command import NOT_FOUND, Separators, TmuxServer, why_not_ours
 
 FENCED_NAMES: Final = (
     "pane_id",
@@ -173,6 +175,23 @@ class NoPane:
 
     why: str
     timed_out: bool = False
+    cause: Cause = Cause.UNREACHABLE
+
+    @classmethod
+    def of(cls, answer: Answer, pane_id: str = "") -> Self:
+        """What a call that did not go well says of the pane it was about, or of all."""
+        if answer.timed_out:
+            return cls(answer.complaint, timed_out=True, cause=Cause.TMUX_SILENT)
+        if answer.returncode == NOT_FOUND:
+            return cls(answer.complaint, cause=Cause.NO_TMUX)
+        return cls(f"no pane {pane_id}" if pane_id and "can't find pane" in answer.stderr else answer.complaint)
+
+
+def nothing_behind(path: str) -> NoPane | None:
+    """That no panes can be seen behind a socket which may not be used; None where it may."""
+    why = why_not_ours(path)
+    is_there = os.path.exists(path)  # noqa: PTH110 - a directory that may not be read is no reason to raise
+    return NoPane(why, cause=Cause.UNREACHABLE if is_there else Cause.NO_TMUX_SERVER) if why else None
 
 
 async def look_at(server: TmuxServer, pane_id: str) -> Look | NoPane:
@@ -187,7 +206,7 @@ async def look_at(server: TmuxServer, pane_id: str) -> Look | NoPane:
     )
     parts = answer.stdout.split(screen)
     if not answer.is_well or len(parts) != 3:  # noqa: PLR2004 - before, screen, after
-        return NoPane(_why_nothing(answer, pane_id), answer.timed_out)
+        return NoPane.of(answer, pane_id)
     first, end, attached = parts[0].partition(pane.between_records)
     before = pane.records(first + end, (*_SEEN_NAMES, _SERVER_TIME))
     after = pane.records(parts[2], _SEEN_NAMES)
@@ -206,7 +225,7 @@ async def look_at(server: TmuxServer, pane_id: str) -> Look | NoPane:
 async def scrollback_of(server: TmuxServer, pane_id: str) -> str | NoPane:
     """All lines of the pane, history included, wrapped rows joined."""
     answer = await server.ask(["capture-pane", "-p", "-J", "-S", "-", "-t", pane_id])
-    return answer.stdout if answer.is_well else NoPane(_why_nothing(answer, pane_id), answer.timed_out)
+    return answer.stdout if answer.is_well else NoPane.of(answer, pane_id)
 
 
 def _client(record: Mapping[str, str]) -> Client:
@@ -216,7 +235,3 @@ def _client(record: Mapping[str, str]) -> Client:
         pane_id=record["pane_id"],
         flags=frozenset(record["client_flags"].split(",")),
     )
-
-
-def _why_nothing(answer: Answer, pane_id: str) -> str:
-    return f"no pane {pane_id}" if "can't find pane" in answer.stderr else answer.complaint

@@ -127,7 +127,7 @@ async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:
     separators, names = Separators(), (*also, *_NAMES)
     answer = await server.ask(["list-panes", "-a", "-F", separators.template(names)])
     if not answer.is_well:
-        return NoPane(answer.complaint, answer.timed_out)
+        return NoPane.of(answer)
     records = separators.records(answer.stdout, names)
     if why := await _without_inherited_marks(server, records):
         return why
@@ -157,7 +157,7 @@ async def _without_inherited_marks(server: TmuxServer, records: Sequence[dict[st
         ]
         answer = await server.ask(*commands)
         if not answer.is_well:
-            return NoPane(answer.complaint, answer.timed_out)
+            return NoPane.of(answer)
         own |= {
             mark
             for mark, value in zip(unsure, answer.stdout.split(separators.between_records), strict=False)

@@ -11,7 +11,7 @@ from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown
-from wake_bridge_adapters.tmux.attempt import POLL, Attempt, reason_of
+from wake_bridge_adapters.tmux.attempt import POLL, Attempt
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.occupants import Agent
 from wake_bridge_adapters.tmux.processes import NO_PROCESS, started_at
@@ -78,7 +78,8 @@ async def judged(attempt: Attempt, view: View, *, if_gone: Refused | Unknown) ->
         case Whereabouts.SENT:
             return await delivered(attempt, "the mark stands in the transcript")
         case Whereabouts.UNCLEAR:
-            return attempt.refused(reason_of(view.verdict), f"our text may stand there: {view.verdict.told}")
+            verdict = view.verdict
+            return attempt.refused(verdict.reason, f"our text may stand there: {verdict.told}", verdict.why)
         case Whereabouts.GONE:
             return await _looked_for_in_scrollback(attempt, if_gone)
 
@@ -87,7 +88,7 @@ async def _looked_for_in_scrollback(attempt: Attempt, if_gone: Refused | Unknown
     """Read what has scrolled away, and the screen with it: a text that has just landed in the composer is no proof."""
     text = await attempt.scrollback()
     if isinstance(text, NoPane):
-        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {text.why}")
+        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {text.why}", text.cause)
     if not is_in_text(text, attempt.wake):
         return if_gone
     view = await attempt.look()

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.delivery import HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
 from wake_bridge.domain.whereabouts import (
-    NO_SUCH_NAME,
-    SERVER_BEGAN_ANEW,
     Candidate,
     Case,
     Home,
@@ -23,8 +21,8 @@ from wake_bridge.domain.whereabouts import (
     whereabouts,
 )
 from wake_bridge.ports.adapter import Nowhere, Paper, Place
-from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer, why_not_ours
-from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
+from wake_bridge_adapters.tmux.facts import NoPane, nothing_behind
 from wake_bridge_adapters.tmux.occupants import Agent, Occupants
 from wake_bridge_adapters.tmux.panes import (
     Listing,
@@ -131,9 +129,9 @@ class Resolver:
     async def _panes(self, socket: str) -> list[Pane] | NoPane:
         server = self._server_of(socket)
         if server.program is None:
-            return NoPane(NOT_ON_PATH)
-        if why := why_not_ours(socket):
-            return NoPane(why)
+            return NoPane(NOT_ON_PATH, cause=Cause.NO_TMUX)
+        if nobody := nothing_behind(socket):
+            return nobody
         return await self.listing.of(server)
 
     def _choose(self, address: Address, usual: str, seen: _Seen) -> tuple[Place | Nowhere, _Home | None]:
@@ -156,7 +154,8 @@ class Resolver:
             return _outlived(address.suggested, address.suggested_written, seen[usual]) or self._named(
                 address.suggested, usual, seen[usual], address.harness
             ), home
-        nothing = Nowhere(HoldReason.UNREACHABLE, f"nothing says in which pane {address.identity} is")
+        why = f"nothing says in which pane {address.identity} is"
+        nothing = Nowhere(HoldReason.UNREACHABLE, why, cause=Cause.NO_PLACE)
         return bound or nothing, home
 
     def _marked(self, address: Address, seen: _Seen) -> Place | Nowhere | None:
@@ -213,7 +212,9 @@ class Resolver:
         if owner is None:
             return found
         why = f"{address.name!r} leads to {found.label} now, which is {owner}'s"
-        return Nowhere(HoldReason.MOVED, f"[targets] {why}" if address.pane else why, found.label)
+        if address.pane:
+            return Nowhere(HoldReason.MOVED, f"[targets] {why}", found.label, Cause.TARGET_MOVED)
+        return Nowhere(HoldReason.MOVED, why, found.label)
 
     def _judged(
         self,
@@ -238,9 +239,10 @@ class Resolver:
             )
         )
         if verdict.move is Move.HOLD:
-            is_configured = bool(address.pane) and not verdict.why.startswith(SERVER_BEGAN_ANEW)
             label = place.label if isinstance(place, Place) else ""
-            return Nowhere(HoldReason.MOVED, f"[targets] {verdict.why}" if is_configured else verdict.why, label)
+            if address.pane and verdict.cause is not Cause.SERVER_BEGAN_ANEW:
+                return Nowhere(HoldReason.MOVED, f"[targets] {verdict.why}", label, Cause.TARGET_MOVED)
+            return Nowhere(HoldReason.MOVED, verdict.why, label, verdict.cause)
         return home.place if verdict.move is Move.STAY and home.place is not None else place
 
     def _of_conversation(self, address: Address, seen: _Seen) -> Place | None:
@@ -364,10 +366,11 @@ class Resolver:
         expected: Expected = ANYBODY,
     ) -> Place | Nowhere:
         if isinstance(panes, NoPane):
-            return Nowhere(HoldReason.UNREACHABLE, panes.why, target)
+            return Nowhere(HoldReason.UNREACHABLE, panes.why, target, panes.cause)
         found = [_Located(socket, panes, pane) for pane in panes_named(panes, target)]
         if not found:
-            return Nowhere(HoldReason.UNREACHABLE, f"{NO_SUCH_NAME} {target!r}{_meant(target, panes)}", target)
+            why = f"no pane is called exactly {target!r}{_meant(target, panes)}"
+            return Nowhere(HoldReason.UNREACHABLE, why, target, Cause.NO_SUCH_PANE)
         whys = [self._stranger(one, harness, expected) for one in found]
         if all(whys):
             return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {whys[0]}", target)
@@ -397,7 +400,7 @@ class Resolver:
         """The pane of the binding while its fence is intact."""
         panes = seen[binding.socket]
         if isinstance(panes, NoPane):
-            return Nowhere(HoldReason.UNREACHABLE, panes.why, binding.pane_id)
+            return Nowhere(HoldReason.UNREACHABLE, panes.why, binding.pane_id, panes.cause)
         pane = next(iter(panes_named(panes, binding.pane_id)), None)
         if pane is None:
             return Nowhere(HoldReason.UNREACHABLE, f"the bound pane {binding.pane_id} is gone", binding.pane_id)

@@ -8,7 +8,8 @@ import time
 import unicodedata
 from typing import Final
 
-from wake_bridge.domain.delivery import HoldReason, Step
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Failed, Refused, Unknown
 from wake_bridge_adapters.tmux.attempt import POLL, Attempt, Claim, DrivenElsewhere
@@ -50,9 +51,9 @@ async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unkn
         claim = attempt.claim(first)
         guard = condition(first.look, first.look, placeholder_of(first), driver=claim.ours)
     except DrivenElsewhere as elsewhere:
-        return attempt.refused(HoldReason.OTHER_DRIVER, str(elsewhere))
+        return attempt.refused(HoldReason.OTHER_DRIVER, str(elsewhere), elsewhere.cause)
     except NotExpressible as problem:
-        return attempt.refused(HoldReason.UNKNOWN, str(problem))
+        return attempt.refused(HoldReason.UNKNOWN, str(problem), Cause.NOT_AT_REST)
     await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=spelled(first.fence))
     await attempt.write(Step.INTENT_STAGE)
     pasted = await _compare_and_paste(attempt, guard, claim)
@@ -102,9 +103,10 @@ async def _compare_and_paste(attempt: Attempt, guard: str, claim: Claim) -> Guar
 async def _what_came_in_between(attempt: Attempt) -> Refused:
     view = await attempt.look(anew=True)
     if isinstance(view, NoPane):
-        return attempt.refused(HoldReason.UNREACHABLE, view.why)
+        return attempt.refused(HoldReason.UNREACHABLE, view.why, view.cause)
     if view.verdict.vote is PresenceState.IDLE:
-        return attempt.refused(HoldReason.ACTIVE, "something moved between the look and the paste; nothing was pasted")
+        why = "something moved between the look and the paste; nothing was pasted"
+        return attempt.refused(HoldReason.ACTIVE, why, Cause.MOVING)
     return attempt.refused_by(view.verdict)
 
 
@@ -114,12 +116,12 @@ async def _never_landed(attempt: Attempt, view: View) -> Refused:
         return attempt.staged("our text stands in the composer, but not alone")
     if view.obstacles:
         return attempt.staged(f"pasted, then {view.obstacles[0].told}")
-    return attempt.staged("pasted, but not seen in the composer yet")
+    return attempt.staged("pasted, but not seen in the composer yet", Cause.NOT_YET_SHOWN)
 
 
 def _nothing_to_see(attempt: Attempt, nothing: NoPane) -> Refused | Unknown:
     if nothing.timed_out:
-        return attempt.refused(HoldReason.UNREACHABLE, f"after the paste {nothing.why}")
+        return attempt.refused(HoldReason.UNREACHABLE, f"after the paste {nothing.why}", nothing.cause)
     return attempt.unknown(f"after the paste: {nothing.why}")
 
 

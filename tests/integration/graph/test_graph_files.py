@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.graph.mail import unread_mail_of
 from wake_bridge.domain.errors import (
     OperationFailed,
     RefusedForSafety,
@@ -22,7 +23,7 @@ from wake_bridge.domain.errors import (
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import file as graph_file
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.mailbox import Draft, send, unread_mail_of
+from wake_bridge.storage.graph.mailbox import Draft, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.storage.graph.schema import APPLICATION_ID, create_embedded_graph
 from wake_bridge.storage.graph.tasks import grant, move_task

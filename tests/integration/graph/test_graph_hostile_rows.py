@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.integration.graph.mail import unread_mail_of
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.storage.graph.bounds import LARGEST_VALUE
@@ -26,7 +27,6 @@ from wake_bridge.storage.graph.mailbox import (
     mark_read,
     require_mail,
     send,
-    unread_mail_of,
 )
 from wake_bridge.storage.graph.nodes import (
     Wish,

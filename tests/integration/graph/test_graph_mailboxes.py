@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.graph.mail import unread_mail_of
 from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import bounds
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send, unread_mail_of
+from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.testing.memory_core import GraphEye

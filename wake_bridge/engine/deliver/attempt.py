@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import (
     Delivery,
     Hold,
-    HoldReason,
     JournalEntry,
     Outcome,
     Progress,
@@ -46,8 +46,9 @@ def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
     """The hold of a delivery whose text stands staged; where nothing was staged, it may have been sent."""
     seen = f"{why.reason}: {why.detail}" if why.detail else why.reason
     if any(entry.step is Step.INTENT_STAGE for entry in journal):
-        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at)
-    return Hold(HoldReason.UNKNOWN, f"it may have been sent, and is looked for ({seen})", why.where, why.next_look_at)
+        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at, why.row.left or Cause.STAGED)
+    seen = f"it may have been sent, and is looked for ({seen})"
+    return Hold(HoldReason.UNKNOWN, seen, why.where, why.next_look_at, Cause.MAYBE_SENT)
 
 
 class Attempt:
@@ -115,8 +116,8 @@ class Attempt:
                 return self._settle(delivery, Outcome.SUBMITTED, proof, evidence)
             case Unknown(evidence):
                 return self._settle(delivery, Outcome.UNKNOWN, Proof.NONE, evidence)
-            case Refused(reason, detail, where):
-                return self._wait(delivery, Hold(reason, detail, where or delivery.where, self._later()))
+            case Refused(reason, detail, where, cause):
+                return self._wait(delivery, Hold(reason, detail, where or delivery.where, self._later(), cause))
             case Failed(retryable, reason):
                 return self._failed(route, delivery, reason, retryable=retryable)
 

@@ -9,18 +9,18 @@ from typing import Final
 
 import structlog
 
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import (
     Delivery,
     DeliveryState,
     Hold,
-    HoldReason,
     Outcome,
     Proof,
 )
 from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import Candidate, Go, Nothing, Verdict, before_lock
+from wake_bridge.domain.guards import Candidate, Go, Nothing, OtherDriver, Verdict, before_lock
 from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import Instant, WakePolicy
 from wake_bridge.domain.route_table import Verdict as RouteVerdict
@@ -52,7 +52,7 @@ class Gate:
     """Takes one due delivery as far as it goes now.
 
     Args:
-        other_driver: what else drives the same directory, or an empty string.
+        other_driver: what else drives the same directory, None if nothing does.
         dry_run: decide and log, type nothing.
     """
 
@@ -66,7 +66,7 @@ class Gate:
         current: Current,
         clock: Clock,
         *,
-        other_driver: Callable[[], str],
+        other_driver: Callable[[], OtherDriver | None],
         dry_run: bool = False,
     ) -> None:
         self._ledger = ledger
@@ -133,7 +133,7 @@ class Gate:
             )
             if not prospects.all:
                 missing = self._routes.missing(delivery.identity)
-                return self._hold(delivery, Hold(HoldReason.NO_ADAPTER, missing, "", self._relook(delivery)))
+                return self._hold(delivery, replace(missing, next_look_at=self._relook(delivery)))
             tried, delivery = await self._choose(delivery, news, prospects)
             given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
             if tried is None or given_back is None or self._dry_run:
@@ -176,7 +176,8 @@ class Gate:
         if doubt is None:
             return self._settle_quietly(delivery, Outcome.EMPTY)
         why = f"it may have been sent, and is looked for ({doubt.told})"
-        return self._hold(delivery, Hold(HoldReason.UNKNOWN, why, doubt.where, self._relook(delivery)))
+        hold = Hold(HoldReason.UNKNOWN, why, doubt.where, self._relook(delivery), Cause.MAYBE_SENT)
+        return self._hold(delivery, hold)
 
     def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery:
         if isinstance(guarded, Nothing):
@@ -292,6 +293,7 @@ class Gate:
                 "delivery_held",
                 agent=delivery.identity,
                 reason=hold.reason,
+                cause=hold.cause,
                 detail=hold.detail,
                 where=hold.where,
                 remedy=hold.remedy(delivery.identity),
@@ -307,7 +309,7 @@ class Gate:
         soon = seen is not None and seen.wants_second_look
         look_at = self._watch.second_look_at(route) if route is not None and soon else self._relook(delivery)
         hold = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)
-        return Hold(hold.reason, hold.detail, hold.where, look_at)
+        return replace(hold, next_look_at=look_at)
 
     def _relook(self, delivery: Delivery) -> Instant:
         settings = self._current.settings

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.sessions import HOOK
@@ -60,7 +62,7 @@ class Resume:
         delivery = self._ledger.renew(delivery, self._lease_end(), delivery.hold, now)
         progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
         if progress is Progress.UNTOUCHED:
-            again = Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now)
+            again = Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now, Cause.TAKEN_UP_AGAIN)
             return self._ledger.release(delivery, again, now, is_attempt=False)
         if progress is Progress.SUBMITTED:
             seen = {"proof": "seen before the stop"}
@@ -76,11 +78,12 @@ class Resume:
             return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
         off = self._switchboard.off(delivery.identity)
         if off is not None and progress in TEXT_STANDS:
-            return self._stay(delivery, off.reason, off.detail, delivery.where, off.next_look_at)
+            return self._stay(delivery, replace(off, where=delivery.where))
         # where another adapter might find no trace of it and send it again
         route = self._routes.by(delivery.identity, delivery.adapter)
         if route is None:
-            gone = Nowhere(HoldReason.NO_ADAPTER, f"begun by {delivery.adapter}, and no adapter can look for it")
+            why = f"begun by {delivery.adapter}, and no adapter can look for it"
+            gone = Nowhere(HoldReason.NO_ADAPTER, why, cause=Cause.BEGUN_BY_ANOTHER)
             return self._without_a_place(delivery, progress, gone)
         place = await self._watch.locate(route)
         if isinstance(place, Nowhere):
@@ -126,11 +129,11 @@ class Resume:
                 "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail
             )
             return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, {"why": nowhere.detail}, now)
-        return self._stay(delivery, nowhere.reason, nowhere.detail, nowhere.where, self._relook(delivery))
+        return self._stay(delivery, replace(nowhere.hold, next_look_at=self._relook(delivery)))
 
-    def _stay(self, delivery: Delivery, reason: HoldReason, detail: str, where: str, look_at: Instant) -> Delivery:
+    def _stay(self, delivery: Delivery, why: Hold) -> Delivery:
         """Stay LOCKED, the text where it is."""
-        hold = still_out(self._ledger.journal_of(delivery.id), Hold(reason, detail, where, look_at))
+        hold = still_out(self._ledger.journal_of(delivery.id), why)
         return self._ledger.renew(delivery, self._lease_end(), hold, self._clock.now())
 
     def _lease_end(self) -> Instant:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import DAY, Candidate, Limits, Switches, every_hold, switched_off
+from wake_bridge.domain.guards import DAY, Candidate, Limits, OtherDriver, Switches, every_hold, switched_off
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.archive import Archive
@@ -60,10 +60,12 @@ class Switchboard:
     """Reads the switches of one identity.
 
     Args:
-        other_driver: what else drives the same directory, or an empty string.
+        other_driver: what else drives the same directory, None if nothing does.
     """
 
-    def __init__(self, ledger: Ledger, current: Current, clock: Clock, other_driver: Callable[[], str]) -> None:
+    def __init__(
+        self, ledger: Ledger, current: Current, clock: Clock, other_driver: Callable[[], OtherDriver | None]
+    ) -> None:
         self._ledger = ledger
         self._current = current
         self._clock = clock

@@ -103,11 +103,6 @@ class Tail:
         return self._bookmark.epoch
 
     @property
-    def lag(self) -> int:
-        """Rows between cursor and tip, as of the last look."""
-        return max(0, self.tip - self.cursor)
-
-    @property
     def active_routes(self) -> int:
         """Subscriptions that can wake somebody."""
         return self._harvester.book.active_routes

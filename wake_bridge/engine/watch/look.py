@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities, Prospect, Route
@@ -50,12 +51,12 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
     """The place that answers for an identity: its pane where it has one, else a channel by which it can be woken."""
     natively: Reach | None = None
     names = routes.names(identity)
-    hold = Hold(HoldReason.NO_ADAPTER, routes.missing(identity))
+    hold = routes.missing(identity)
     for route in routes.of(identity):
         found = await watch.locate(route)
         if isinstance(found, Nowhere):
             # a channel that nobody named has no better reason than that the one which is named is not there
-            hold = Hold(found.reason, found.detail, found.where) if names[-1] == route.adapter else hold
+            hold = found.hold if names[-1] == route.adapter else hold
         elif not route.capabilities.composer_independent:
             # the pane is what a person looks for, also where another door is tried first
             overruled = await _overruled(routes, route, found)
@@ -63,9 +64,8 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
         elif not found.only_seen:
             natively = natively or Reach(found.label, found.key, route.adapter)
         elif names[-1] == route.adapter:
-            hold = Hold(
-                HoldReason.UNREACHABLE, f"it is only seen by {route.adapter}, which has no way to wake it", found.label
-            )
+            why = f"it is only seen by {route.adapter}, which has no way to wake it"
+            hold = Hold(HoldReason.UNREACHABLE, why, found.label, cause=Cause.ONLY_SEEN)
     return natively or Reach(hold=hold)
 
 
@@ -100,7 +100,7 @@ async def presence_of(identity: Identity, routes: Routes, watch: Watch, current:
     """
     prospects = Prospects(identity, routes, watch, current, clock, patient=True)
     if not prospects.all:
-        return Seen(_unknown(Hold(HoldReason.NO_ADAPTER, routes.missing(identity)), clock))
+        return Seen(_unknown(routes.missing(identity), clock))
     verdict = await prospects.look_on()
     asked = [one for one in prospects.all if one.presence is not None or one.nowhere is not None]
     deciding = prospects.at(verdict.route) if verdict.route is not None else None
@@ -118,7 +118,7 @@ async def presence_of(identity: Identity, routes: Routes, watch: Watch, current:
 
 
 def _unknown(why: Hold, clock: Clock) -> Presence:
-    seen = Evidence(rule=why.reason, vote=PresenceState.UNKNOWN, saw=why.detail, region="target", hold=why.reason)
+    seen = Evidence(why.reason, PresenceState.UNKNOWN, why.detail, "target", hold=why.reason, cause=why.cause)
     return Presence(
         PresenceState.UNKNOWN,
         PresenceSource.UNKNOWN,

@@ -51,15 +51,14 @@ class Prospects:
         verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for)
         if not self.all and isinstance(verdict.decision, Hold):
             # the table knows that there is no route; which one is missing, those who make them
-            missing = self._routes.missing(self._identity)
-            return replace(verdict, decision=replace(verdict.decision, detail=missing))
+            return replace(verdict, decision=self._routes.missing(self._identity))
         return verdict
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route now; one that leads nowhere need not be looked at."""
         found = await self._watch.locate(route)
         if isinstance(found, Nowhere):
-            self._note(route, replace(self.at(route), nowhere=Hold(found.reason, found.detail, found.where)))
+            self._note(route, replace(self.at(route), nowhere=found.hold))
         return found
 
     async def look(self, route: Route, place: Place) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import (
@@ -132,14 +134,15 @@ class Routes:
         """Whether what that adapter sent can be looked for later."""
         return isinstance(self._adapters.get(adapter), Tracer)
 
-    def missing(self, identity: Identity) -> str:
+    def missing(self, identity: Identity) -> Hold:
         """Why `of` is empty, in words a person can act on."""
         if unserved := self._unserved(identity):
-            return unserved
+            return Hold(HoldReason.NO_ADAPTER, unserved, cause=Cause.NOBODY_PUSHES)
         installed = ", ".join(sorted(self._adapters)) or "none"
-        return (
+        return Hold(
+            HoldReason.NO_ADAPTER,
             f"no adapter named {self._adapter_name(identity)!r} is installed and enabled (there are: {installed}):"
-            " correct the subscription or [targets]"
+            " correct the subscription or [targets]",
         )
 
     def speaks_for(self, identity: Identity) -> Subscription | None:

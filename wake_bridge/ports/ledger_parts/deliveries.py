@@ -86,7 +86,7 @@ class Deliveries(Protocol):
 
         `is_attempt` counts it against `max_attempts` (an adapter's own failure; never a hold or a refused paste).
         Raises `IllegalTransition` when the journal shows that text may have been staged, unless the route is
-        `idempotent`: there, sending it again does no harm.
+        `idempotent` by its own `Capabilities`, and nothing else says so: there, sending it again does no harm.
         """
 
     def settle(

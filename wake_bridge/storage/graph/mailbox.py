@@ -156,11 +156,6 @@ def mailbox_of(graph: GraphFile, identity: str) -> Iterator[Mail | SetAside]:
             yield one
 
 
-def unread_mail_of(graph: GraphFile, identity: str) -> list[Mail]:
-    """The same, of what can be read."""
-    return [one for one in mailbox_of(graph, identity) if isinstance(one, Mail)]
-
-
 def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
     """One message in an identity's mailbox, read or not.
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import psutil
 
 from wake_bridge.domain.errors import LedgerUnwritable
+from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.messages import texts_of
 from wake_bridge.domain.names import Identity, Instant, LogId, is_identity
 from wake_bridge.engine.tail.takeover import Inheritance
@@ -124,15 +125,15 @@ PID_FILES: Final = ("wake-daemon.pid", "bridge-daemon.pid")
 SCRIPTS: Final = ("daemons/wake/daemon.mjs", "daemons/bridge/daemon.mjs", "scripts/bridge-daemon.mjs")
 
 
-def find_other_driver(directory: Path) -> str:
-    """Name the live upstream daemon whose pid file lies in `directory`; empty if there is none."""
+def find_other_driver(directory: Path) -> OtherDriver | None:
+    """The live upstream daemon whose pid file lies in `directory`; None if there is none."""
     for name in PID_FILES:
         process = _process_of(directory / name)
         if process is None:
             continue
         if _is_upstream(process):
-            return f"pid {process.pid} ({name})"
-    return ""
+            return OtherDriver(f"pid {process.pid} ({name})")
+    return None
 
 
 def upstream_processes() -> list[str]:

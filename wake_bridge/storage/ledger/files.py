@@ -53,11 +53,17 @@ def bring_to_version_4(connection: sqlite3.Connection) -> None:
     _run_script(connection, "v4.sql")
 
 
+def bring_to_version_5(connection: sqlite3.Connection) -> None:
+    """To version 5: the cause of a hold."""
+    _run_script(connection, "v5.sql")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     create_first_schema,
     add_heartbeat_and_notices,
     add_sessions,
     bring_to_version_4,
+    bring_to_version_5,
 )
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 

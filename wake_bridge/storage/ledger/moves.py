@@ -134,7 +134,7 @@ class DeliveryMoves(Membership):
         with self._db.transaction():
             before = self._read(delivery.id)
             self._swap(
-                "UPDATE delivery SET hold_reason = :hold_reason, hold_detail = :hold_detail, hold_where = :hold_where,"
+                "UPDATE delivery SET hold_reason = :hold_reason, hold_cause = :hold_cause, hold_detail = :hold_detail, hold_where = :hold_where,"
                 " next_look_at = :next_look_at WHERE id = :id AND state = :state AND owner_lease = :lease",
                 delivery,
                 columns_of_hold(hold),
@@ -168,7 +168,7 @@ class DeliveryMoves(Membership):
             before = self._read(delivery.id)
             self._swap(
                 "UPDATE delivery SET owner_lease = owner_lease + (lease_until <= :now), lease_until = :until,"
-                " hold_reason = :hold_reason, hold_detail = :hold_detail, hold_where = :hold_where,"
+                " hold_reason = :hold_reason, hold_cause = :hold_cause, hold_detail = :hold_detail, hold_where = :hold_where,"
                 " next_look_at = :next_look_at WHERE id = :id AND state = :state AND owner_lease = :lease",
                 delivery,
                 {"until": until, "now": now, **columns_of_hold(hold)},
@@ -195,13 +195,15 @@ class DeliveryMoves(Membership):
             self._swap(
                 "UPDATE delivery SET state = 'DISPATCHED', owner_lease = owner_lease + 1, lease_until = NULL,"
                 " digest = '', attempts = attempts + :attempt, due_at = MIN(due_at, :due_at), hold_reason = :hold_reason,"
-                " hold_detail = :hold_detail, hold_where = :hold_where, next_look_at = :next_look_at"
+                " hold_cause = :hold_cause, hold_detail = :hold_detail, hold_where = :hold_where, next_look_at = :next_look_at"
                 " WHERE id = :id AND state = :state AND owner_lease = :lease",
                 delivery,
                 {"attempt": is_attempt, "due_at": due_at, **columns_of_hold(hold)},
             )
             self._let_riders_go(delivery.id, is_remembered=False)
-            self._write_line(delivery.id, Step.RELEASED, {"reason": hold.reason, "detail": hold.detail}, now)
+            self._write_line(
+                delivery.id, Step.RELEASED, {"reason": hold.reason, "cause": hold.cause, "detail": hold.detail}, now
+            )
             return self._read(delivery.id)
 
     def settle(
@@ -265,7 +267,7 @@ class DeliveryMoves(Membership):
         self._swap(
             "UPDATE delivery SET state = 'LOCKED', owner_lease = owner_lease + 1, lease_until = :until,"
             " digest = :digest, adapter = :adapter, place = :where, pane_key = :pane_key, fence = :fence,"
-            " hold_reason = NULL, hold_detail = '', hold_where = '', next_look_at = NULL"
+            " hold_reason = NULL, hold_cause = '', hold_detail = '', hold_where = '', next_look_at = NULL"
             " WHERE id = :id AND state = :state AND owner_lease = :lease",
             delivery,
             {
@@ -303,7 +305,7 @@ class DeliveryMoves(Membership):
         self._swap(
             "UPDATE delivery SET owner_lease = owner_lease + (state = 'LOCKED' AND lease_until <= :now),"
             " attempts = attempts + :attempt, state = :end, outcome = :outcome, proof = MAX(proof, :proof),"
-            " settled_at = :now, lease_until = NULL, hold_reason = NULL, hold_detail = '', hold_where = '',"
+            " settled_at = :now, lease_until = NULL, hold_reason = NULL, hold_cause = '', hold_detail = '', hold_where = '',"
             " next_look_at = NULL WHERE id = :id AND state = :state AND owner_lease = :lease",
             delivery,
             {
@@ -339,7 +341,7 @@ class DeliveryMoves(Membership):
 
     def _write_change_of_hold(self, before: Delivery, hold: Hold, now: Instant) -> None:
         if before.hold is None or (before.hold.reason, before.hold.detail) != (hold.reason, hold.detail):
-            line = {"reason": hold.reason, "detail": hold.detail, "where": hold.where}
+            line = {"reason": hold.reason, "cause": hold.cause, "detail": hold.detail, "where": hold.where}
             self._write_line(before.id, Step.HELD, line, now)
 
 

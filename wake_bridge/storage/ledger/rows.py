@@ -7,6 +7,7 @@ import sqlite3
 from dataclasses import asdict, fields
 from typing import Any, Final
 
+from wake_bridge.domain.causes import cause_written
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import (
     Detail,
@@ -110,9 +111,10 @@ def delivery_of(row: sqlite3.Row) -> Delivery:
 def columns_of_hold(hold: Hold | None) -> dict[str, Any]:
     """The columns of `delivery` that say why it waits; all empty where it does not."""
     if hold is None:
-        return {"hold_reason": None, "hold_detail": "", "hold_where": "", "next_look_at": None}
+        return {"hold_reason": None, "hold_cause": "", "hold_detail": "", "hold_where": "", "next_look_at": None}
     return {
         "hold_reason": hold.reason,
+        "hold_cause": hold.cause,
         "hold_detail": hold.detail,
         "hold_where": hold.where,
         "next_look_at": hold.next_look_at,
@@ -157,4 +159,5 @@ def _hold_of(row: sqlite3.Row) -> Hold | None:
         detail=row["hold_detail"],
         where=row["hold_where"],
         next_look_at=Instant(row["next_look_at"]),
+        cause=cause_written(row["hold_cause"]),
     )

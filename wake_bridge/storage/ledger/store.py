@@ -94,8 +94,3 @@ class LedgerStore(
     def close(self) -> None:
         """See `Ledger.close`."""
         self._db.close()
-
-    @property
-    def was_corrupt(self) -> bool:
-        """Whether a damaged file was found and set aside: a warning is due."""
-        return self.set_aside is not None

@@ -31,7 +31,7 @@ def office(tmp_path: Path, tmux: PrivateTmux, program: tuple[str, ...]) -> Itera
 
 @pytest.fixture
 def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """A table that is printed when the benchmark ends, and kept in docs/performance if it came to its end."""
+    """A table that is printed when the benchmark ends, and kept in `figures.json` if it came to its end."""
     name = re.sub(r"[_\[\]]+", " ", request.node.name.removeprefix("test_")).strip()
     figures, run = Figures(), Run(name)
     failed_before = request.session.testsfailed

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 MEGABYTE: Final = 1024 * 1024
 
@@ -22,33 +22,36 @@ class Figure:
     quantile: float
 
     def record(self) -> dict[str, Any]:
-        """As JSON, with every value."""
+        """What is kept of it, as JSON; `reached` is the value of the quantile that the bound is about."""
         return {
             "name": self.name,
             "unit": self.unit,
             "bound": self.at_most,
             "quantile": self.quantile,
-            "values": [round(value, 4) for value in self.values],
+            "n": len(self.values),
+            "min": round(min(self.values), 4),
+            "median": round(statistics.median(self.values), 4),
+            "p99": round(quantile_of(self.values, 0.99), 4),
+            "max": round(max(self.values), 4),
+            "reached": round(quantile_of(self.values, self.quantile), 4),
         }
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
-        """Back from JSON."""
-        return cls(record["name"], tuple(record["values"]), record["unit"], record["bound"], record["quantile"])
 
     def row(self) -> tuple[str, ...]:
         """The row of a table, in the order of `Figures.HEAD`."""
-        at_quantile = quantile_of(self.values, self.quantile)
-        return (
-            self.name,
-            str(len(self.values)),
-            *(shown(value) for value in (min(self.values), statistics.median(self.values))),
-            shown(quantile_of(self.values, 0.99)),
-            shown(max(self.values)),
-            self.unit,
-            "" if self.at_most is None else f"{called(self.quantile)} ≤ {shown(self.at_most)}",
-            "" if self.at_most is None else ("met" if at_quantile <= self.at_most else "MISSED"),
-        )
+        return row_of(self.record())
+
+
+def row_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The row of a table for what was kept of a figure."""
+    bound = record["bound"]
+    return (
+        record["name"].strip(),
+        str(record["n"]),
+        *(shown(record[one]) for one in ("min", "median", "p99", "max")),
+        record["unit"],
+        "" if bound is None else f"{called(record['quantile'])} ≤ {shown(bound)}",
+        "" if bound is None else ("met" if record["reached"] <= bound else "MISSED"),
+    )
 
 
 class Figures:

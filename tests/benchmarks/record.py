@@ -1,4 +1,4 @@
-"""What `make bench` leaves behind: raw figures with the machine they were measured on, and the tables of docs/performance.md."""
+"""What `make bench` leaves behind: figures with the machine they were measured on, and the table of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import sqlite3
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from tests.benchmarks.figures import Figure, called, markdown, quantile_of, shown
+from tests.benchmarks.figures import Figure, Figures, markdown, row_of
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
+PAGE: Final = DOCS / "performance.md"
+FIGURES: Final = Path(__file__).with_name("figures.json")
+"""The last figures of each benchmark, by its name."""
+
 BEGIN: Final = "<!-- figures -->"
 END: Final = "<!-- end of figures -->"
 
 _LOOP: Final = 1_000_000
-_MILLISECONDS: Final = {"s": 1000.0, "ms": 1.0, "ms CPU": 1.0, "µs CPU": 0.001}
 
 
 def loop_time() -> float:
@@ -76,83 +79,43 @@ class Run:
         }
 
 
-def keep(facts: Mapping[str, Any], directory: Path = DOCS) -> None:
-    """Put a benchmark's raw figures beside the page, and the page's tables into their place."""
-    raw = directory / "performance"
-    raw.mkdir(exist_ok=True)
-    text = json.dumps(facts, indent=1, ensure_ascii=False)
-    # the values of one figure on one line
-    text = re.sub(r"\[\s+([-\d.,\s]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
-    (raw / f"{facts['benchmark'].replace(' ', '-')}.json").write_text(text + "\n", encoding="utf-8")
-    page = directory / "performance.md"
-    page.write_text(with_tables(page.read_text(encoding="utf-8"), raw), encoding="utf-8")
+def keep(facts: Mapping[str, Any], figures: Path = FIGURES, page: Path = PAGE) -> None:
+    """Put a benchmark's figures into the place of its last ones, and the table into the page."""
+    all_facts = {**kept(figures), facts["benchmark"]: facts}
+    figures.write_text(json.dumps(all_facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    page.write_text(with_table(page.read_text(encoding="utf-8"), all_facts), encoding="utf-8")
 
 
-def with_tables(page: str, raw: Path) -> str:
-    """The page with the tables of all raw figures; those in `before` are set beside them."""
+def kept(figures: Path = FIGURES) -> dict[str, Mapping[str, Any]]:
+    """The figures of all benchmarks that were kept, by name."""
+    found: dict[str, Mapping[str, Any]] = json.loads(figures.read_text(encoding="utf-8")) if figures.exists() else {}
+    return found
+
+
+def with_table(page: str, all_facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page with the table of all figures that are held to a bound, and the machines that they come from."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    tables = [_section(facts, _facts_of(raw / "before" / name)) for name, facts in _all_facts(raw)]
-    return f"{head}{BEGIN}\n{''.join(tables)}\n{END}{tail}"
-
-
-def _section(facts: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    earlier = {(one["name"], one["bound"], one["quantile"]): one for one in before.get("figures", ())}
-    rows = [tuple(_row(one, earlier, facts, before)) for one in facts["figures"]]
-    head = ("figure", "n", "min", "median", "p99", "max", "unit", "× loop", "reach", "", "before")
-    return (
-        markdown(facts["benchmark"], head, rows)
-        + "\n"
-        + _told(facts)
-        + (f"; before: {_told(before)}" if before else "")
-        + ".\n"
-    )
-
-
-def _row(
-    one: Mapping[str, Any], earlier: Mapping[Any, Any], facts: Mapping[str, Any], before: Mapping[str, Any]
-) -> Iterator[str]:
-    figure = Figure.of(one)
-    yield from figure.row()[:7]
-    yield _in_loops(figure, facts)
-    yield from figure.row()[7:]
-    was = earlier.get((one["name"], one["bound"], one["quantile"])) or next(
-        (value for (name, *_), value in earlier.items() if name == one["name"]), None
-    )
-    if was is None:
-        yield ""
-        return
-    old = Figure.of(was)
-    told = f"{called(figure.quantile)} {shown(quantile_of(old.values, figure.quantile))}"
-    loops = _in_loops(old, before)
-    yield f"{told} ({loops} loops)" if loops else told
-
-
-def _in_loops(figure: Figure, facts: Mapping[str, Any]) -> str:
-    """The median in units of the fixed loop, which tell more than times where machine or load differ."""
-    scale = _MILLISECONDS.get(figure.unit)
-    return "" if scale is None else shown(statistics.median(figure.values) * scale / facts["loop_ms"])
+    columns = ("benchmark", *Figures.HEAD[:-2], "promised", "")
+    rows = [
+        (name, *row_of(one))
+        for name, facts in sorted(all_facts.items())
+        for one in facts["figures"]
+        if one["bound"] is not None
+    ]
+    told = "\n".join(f"- {name}: {_told(facts)}" for name, facts in sorted(all_facts.items()))
+    table = markdown("", columns, rows).partition("### \n\n")[2]
+    return f"{head}{BEGIN}\n{table}\n{told}\n{END}{tail}"
 
 
 def _told(facts: Mapping[str, Any]) -> str:
     on = facts["machine"]
     changes = " with uncommitted changes" if facts["uncommitted_changes"] else ""
     return (
-        f"commit `{facts['commit'][:12]}`{changes}, ended {facts['ended']} after {facts['duration_seconds']} s; {on['cpu']},"
-        f" {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, Python {on['python']}, SQLite {on['sqlite']},"
-        f" {on['tmux']}; load {facts['load'][0]} → {facts['load'][1]}, {facts['priority']} priority, one loop {facts['loop_ms']} ms"
+        f"commit `{facts['commit'][:12]}`{changes}, {facts['ended'][:10]}, {facts['duration_seconds']} s; {on['cpu']}, {on['cores']} cores,"
+        f" Python {on['python']}, {on['tmux']}; load {facts['load'][0]} → {facts['load'][1]}, {facts['priority']} priority,"
+        f" one loop {facts['loop_ms']} ms"
     )
-
-
-def _all_facts(raw: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(path.name, _facts_of(path)) for path in sorted(raw.glob("*.json"))]
-
-
-def _facts_of(path: Path) -> Mapping[str, Any]:
-    if not path.exists():
-        return {}
-    facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return facts
 
 
 def _priority() -> str:

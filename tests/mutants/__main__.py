@@ -1,7 +1,7 @@
 """`python -m tests.mutants [--at-once N] [NAME…]` (`make mutants`): is each guard missed by its test?
 
-A run writes its rows into the section of `docs/reliability.md`, and into its figures: each row keeps the commit on
-which it was tried last. The exit status is 1 unless every mutant was killed by an assertion.
+A run writes its rows into `tests/mutants/figures.json`, each with the commit on which it was tried last, and their sum
+into `docs/reliability.md`. The exit status is 1 unless every mutant was killed by an assertion.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.mutants.mutant import Mutant, mutants
-from tests.mutants.table import FIGURES_FILE, SECTION, figures, kept, section
+from tests.mutants.table import FIGURES_FILE, figures, keep, kept
 from tests.mutants.trial import KILLED, Verdict, trials
 from tests.mutants.workshop import Workshop
-from tests.torture.reliability import write_section
 
 LONGEST_COMMAND = 120
 """Characters of a command that the page still shows whole."""
@@ -37,7 +36,7 @@ def main() -> int:
     if rows is not None:
         named = f' ONLY="{" ".join(asked.names)}"' if asked.names else ""
         command = f"make mutants{named}" if len(named) < LONGEST_COMMAND else f"make mutants (of {len(verdicts)})"
-        write_section(SECTION, command, section(rows), rows, seconds=seconds)
+        keep(rows, command, seconds)
     return 0 if killed == len(verdicts) else 1
 
 

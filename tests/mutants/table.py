@@ -1,4 +1,4 @@
-"""What came of the mutants: a section of `docs/reliability.md`, and the figures it is made from."""
+"""What came of the mutants: the figures of each, and what `docs/reliability.md` says of all."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from tests.mutants.trial import KILLED, Verdict
-from tests.torture.reliability import FIGURES, _output
-from tests.torture.report import DOCS
+from tests.torture.reliability import output_of, put_section, run_facts
 
 SECTION: Final = "mutants"
-"""What section and figures are called."""
+"""How its place in the page is marked."""
 
 Row = Mapping[str, str | float]
 
-
-FIGURES_FILE: Final = DOCS / FIGURES / f"{SECTION}.json"
+FIGURES_FILE: Final = Path(__file__).with_name("figures.json")
 
 
 def kept(file: Path) -> dict[str, Row]:
@@ -28,7 +26,7 @@ def kept(file: Path) -> dict[str, Row]:
 
 def figures(verdicts: Sequence[Verdict], earlier: Mapping[str, Row], all_names: Sequence[str]) -> list[Row] | None:
     """A row for each mutant there is: of this run, or of the earlier one that tried it; None while one was never tried."""
-    commit = _output("git", "rev-parse", "HEAD")[:12]
+    commit = output_of("git", "rev-parse", "HEAD")[:12]
     tried: dict[str, Row] = {
         one.mutant.name: {
             "name": one.mutant.name,
@@ -46,17 +44,14 @@ def figures(verdicts: Sequence[Verdict], earlier: Mapping[str, Row], all_names: 
     return [known[name] for name in all_names] if known.keys() >= set(all_names) else None
 
 
+def keep(rows: Sequence[Row], command: str, seconds: float) -> None:
+    """Leave the figures of a run and what the page says of them."""
+    facts = {**run_facts(command, seconds), "figures": rows}
+    FIGURES_FILE.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    put_section(SECTION, section(rows))
+
+
 def section(rows: Sequence[Row]) -> str:
-    """The section, made from the figures."""
+    """What the page says of them, made from the figures."""
     killed = sum(row["result"] == KILLED for row in rows)
-    about = (
-        "For each of these kinds of fault ([faults](faults.md)) the guard is taken out of a copy of the program. The test"
-        " named passes with the guard, and must fail without it: by an assertion of its own, not by an error. The patches"
-        f" are in `tests/mutants/patches`. {len(rows)} mutants, **{killed} killed by assertion**; the figures say of each on which"
-        " commit it was tried last."
-    )
-    table = [
-        f"| {row['fault']} | {row['without']} | `{row['file']}` | `{row['test']}` | {row['result']} |" for row in rows
-    ]
-    head = ["| kind of fault | without | in | test | result |", "|---|---|---|---|---|"]
-    return "\n".join(["## Mutants", "", about, "", *head, *table])
+    return f"{len(rows)} guards taken out, each alone: **{killed} killed by an assertion** of the test that it names."

@@ -3,7 +3,7 @@
     python -m tests.torture [--long] [--seed N] [NAME ...]
 
 The exit status is 1 if a rule was broken in any trial, or a run broke off. The long form leaves each run's figures in
-`docs/reliability/NAME.json` and its section in `docs/reliability.md`.
+`tests/torture/figures.json` and its row in `docs/reliability.md`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from tests.torture.catalogue import RUNS
-from tests.torture.reliability import FIGURES, put_section, write_section
+from tests.torture.reliability import FIGURES, PAGE, keep_run
 from tests.torture.report import DOCS, Table, Verdict
-from tests.torture.run import Run, overview, section
+from tests.torture.run import Run
 
 WORKING: Final = 3
 """Runs at a time that work; each waits for panes half of its time."""
@@ -99,18 +99,11 @@ def _ended(process: subprocess.Popen[bytes], bound: float) -> str:
     return f"not done after {bound:.0f} s"
 
 
-def keep(outcome: Outcome, *, seed: int, is_long: bool, directory: Path = DOCS) -> None:
-    """Leave the run's figures and its section, and the table of all runs."""
+def keep(outcome: Outcome, *, seed: int, is_long: bool, file: Path = FIGURES, page: Path = PAGE) -> None:
+    """Leave the run's figures, and its row in the table of all runs."""
     figures = outcome.run.figures(outcome.tables, seed=seed, is_long=is_long)
     command = f"make torture{' LONG=1' if is_long else ''} ONLY={outcome.run.name}"
-    write_section(outcome.run.name, command, section(figures), figures, seconds=outcome.seconds, directory=directory)
-    put_section("overview", overview(kept_figures(directory)), directory=directory)
-
-
-def kept_figures(directory: Path = DOCS) -> list[Mapping[str, Any]]:
-    """The figures of all runs that were kept, in the order of the bench."""
-    files = [directory / FIGURES / f"{run.name}.json" for run in RUNS]
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+    keep_run(outcome.run.name, command, figures, seconds=outcome.seconds, file=file, page=page)
 
 
 def table_of(outcomes: Sequence[Outcome]) -> str:
@@ -151,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
     """Play what is asked for; answers the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description="All runs of the torture bench.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"runs: {', '.join(run.name for run in RUNS)}")
-    parser.add_argument("--long", action="store_true", help="the full counts; leaves figures in docs/reliability")
+    parser.add_argument("--long", action="store_true", help="the full counts; leaves its rows in docs/reliability.md")
     parser.add_argument("--seed", type=int, default=None, help="has the trials of an earlier run again")
     asked = parser.parse_args(arguments)
     unknown = set(asked.names) - {run.name for run in RUNS}

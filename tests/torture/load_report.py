@@ -1,10 +1,9 @@
-"""The figures of load as Markdown and as JSON."""
+"""The figures of load as tables."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 from tests.benchmarks.figures import markdown
 from tests.torture.flood import Flood
@@ -110,11 +109,6 @@ def trouble_table(troubles: Sequence[Trouble]) -> str:
         for one in troubles
     ]
     return _table(head, rows)
-
-
-def trouble_figures(troubles: Sequence[Trouble]) -> dict[str, Any]:
-    """As JSON."""
-    return {one.name: one.others.figures() for one in troubles}
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""`docs/reliability.md`: each run writes a section of its own, with its raw figures beside it."""
+"""`docs/reliability.md`: one row for each run, made from the figures that the last run of each left."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +16,12 @@ import psutil
 
 from tests.torture.report import DOCS
 
-FIGURES: Final = "reliability"
-"""The directory of the raw figures, beside the page."""
+FIGURES: Final = Path(__file__).with_name("figures.json")
+"""The last figures of each run, by its name."""
 
-_HEAD: Final = """# Reliability
+PAGE: Final = DOCS / "reliability.md"
 
-The promise is: *a matched event is never lost from the ledger; a wake is never knowingly submitted twice; what cannot be
-known is reported as unknown.* Each section is one run, written by the command that stands in it; its raw figures lie in
-[reliability](reliability).
-"""
+Figures = Mapping[str, Any]
 
 
 def machine_facts() -> dict[str, Any]:
@@ -31,60 +29,100 @@ def machine_facts() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "tmux": _output("tmux", "-V"),
+        "tmux": output_of("tmux", "-V"),
         "cpu": _cpu(),
         "cores": psutil.cpu_count(),
         "load_average": [round(one, 2) for one in os.getloadavg()],
     }
 
 
-def write_section(name: str, command: str, text: str, figures: Any, *, seconds: float, directory: Path = DOCS) -> None:
-    """Put a run's section into the page, in the place of an older one, and its figures into `reliability/NAME.json`.
+def run_facts(command: str, seconds: float) -> dict[str, Any]:
+    """What is kept of every run: of which commit it was, when, for how long, on what.
 
     Args:
-        name: of section and figures, one word.
         command: what runs it again.
-        text: the section, with its heading.
-        figures: what becomes JSON.
-        seconds: how long the run took.
-        directory: where the documents lie.
+        seconds: how long it took.
     """
-    facts = {
-        "commit": _output("git", "rev-parse", "HEAD"),
+    return {
+        "commit": output_of("git", "rev-parse", "HEAD"),
         "uncommitted_changes": _is_changed(),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "duration_seconds": round(seconds),
         **machine_facts(),
         "command": command,
-        "figures": figures,
     }
-    (directory / FIGURES).mkdir(exist_ok=True)
-    raw = directory / FIGURES / f"{name}.json"
-    raw.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    run = (
-        f"`{command}`: {facts['duration_seconds']} s; ended {facts['ended']}, commit `{facts['commit'][:12]}`"
-        f"{' with uncommitted changes' if facts['uncommitted_changes'] else ''}, {facts['tmux']}, Python {facts['python']},"
-        f" {facts['system']}, {facts['cores']} cores of {facts['cpu']}, load {facts['load_average'][1]}"
-        f" on average; [figures]({FIGURES}/{name}.json)."
-    )
-    put_section(name, f"{text}\n\n{run}", directory=directory)
 
 
-def put_section(name: str, text: str, *, directory: Path = DOCS) -> None:
-    """Put a text into the page, in the place of an older one of that name, or at its end."""
+def kept(file: Path = FIGURES) -> dict[str, Figures]:
+    """The figures of all runs that were kept, in the order in which the page shows them."""
+    found: dict[str, Figures] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
+
+
+def keep_run(
+    name: str,
+    command: str,
+    figures: Figures,
+    *,
+    seconds: float,
+    file: Path = FIGURES,
+    page: Path = PAGE,
+) -> None:
+    """Put a run's figures into the place of its last ones, and the table of all runs into the page.
+
+    Args:
+        name: of the run, one word.
+        command: what runs it again.
+        figures: `goals`, `what`, `form`, `seed`, `trials`, `violations`, and `result`, a clause where counts say too little.
+        seconds: how long the run took.
+        file: where the figures lie.
+        page: where the table belongs.
+    """
+    all_runs = {**kept(file), name: {**figures, **run_facts(command, seconds)}}
+    file.write_text(json.dumps(all_runs, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    put_section("runs", table_of_runs(all_runs), page)
+
+
+def table_of_runs(all_runs: Mapping[str, Figures]) -> str:
+    """The one table of all runs."""
+    rows: list[Sequence[str]] = [
+        (
+            f"`{name}`",
+            ", ".join(run["goals"]),
+            run["what"],
+            f"{run['trials']:,}",
+            str(run["violations"]),
+            run["result"],
+            f"{run['duration_seconds']:,}",
+            f"{run['ended'][:10]}, `{run['commit'][:12]}`",
+        )
+        for name, run in all_runs.items()
+    ]
+    trials = sum(run["trials"] for run in all_runs.values())
+    wrong = sum(run["violations"] for run in all_runs.values())
+    head = ("run", "goals", "what is promised", "trials", "violations", "measured", "seconds", "last run")
+    rows.append(("**all**", "", "", f"{trials:,}", f"**{wrong}**", "", "", ""))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def put_section(name: str, text: str, page: Path = PAGE) -> None:
+    """Put a text into its place in the page, between its two marks."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    section = f"{begin}\n{text}\n{end}\n"
-    page = directory / "reliability.md"
-    old = page.read_text(encoding="utf-8") if page.exists() else _HEAD
-    place = re.compile(rf"{re.escape(begin)}.*?{re.escape(end)}\n", re.DOTALL)
-    new = place.sub(lambda _: section, old) if place.search(old) else f"{old.rstrip()}\n\n{section}"
-    page.write_text(new, encoding="utf-8")
+    place = re.compile(rf"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    old = page.read_text(encoding="utf-8")
+    page.write_text(place.sub(lambda _: f"{begin}\n{text}\n{end}", old), encoding="utf-8")
+
+
+def output_of(*command: str) -> str:
+    """What a command prints, in the repository."""
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=DOCS.parent)
+    return answer.stdout.strip()
 
 
 def _is_changed() -> bool:
     """Whether the program differs from its commit; the figures of earlier runs do not count."""
-    others = ("--", ".", f":!docs/{FIGURES}", ":!docs/reliability.md")
-    return bool(_output("git", "status", "--porcelain", "--untracked-files=no", *others))
+    others = ("--", ".", ":!docs/reliability.md", ":!tests/torture/figures.json", ":!tests/mutants/figures.json")
+    return bool(output_of("git", "status", "--porcelain", "--untracked-files=no", *others))
 
 
 def _cpu() -> str:
@@ -92,8 +130,3 @@ def _cpu() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _output(*command: str) -> str:
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=DOCS.parent)
-    return answer.stdout.strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,52 +67,11 @@ class Run:
     def figures(self, tables: Sequence[Table], *, seed: int, is_long: bool) -> dict[str, Any]:
         """All that is kept of it, as JSON."""
         return {
-            "run": self.name,
             "goals": list(self.goals),
             "what": self.what,
             "form": "long" if is_long else "short",
             "seed": seed,
             "trials": sum(table.trials for table in tables),
             "violations": sum(len(table.violations) for table in tables),
-            "tables": [table.record() for table in tables],
+            "result": "",
         }
-
-
-def section(figures: Mapping[str, Any]) -> str:
-    """The section of `docs/reliability.md`, made from a run's figures."""
-    goals = ", ".join(figures["goals"])
-    head = f"## {figures['run']}: {figures['what']} ({goals})"
-    tables = [Table.of(record).markdown() for record in figures["tables"]]
-    form = f"{figures['form']} form, seed {figures['seed']}: {figures['trials']} trials, **{figures['violations']} violations**."
-    return "\n\n".join([head, form[0].upper() + form[1:], *tables])
-
-
-def overview(all_figures: Sequence[Mapping[str, Any]]) -> str:
-    """The one table of all runs; each element is a file of figures as `write_section` left it."""
-    lines = [
-        "| run | goals | what | form | trials | violations | seconds | again |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for kept in all_figures:
-        run = kept["figures"]
-        cells = [
-            f"[{run['run']}](#{_anchor(run)})",
-            ", ".join(run["goals"]),
-            run["what"],
-            run["form"],
-            str(run["trials"]),
-            str(run["violations"]),
-            str(kept["duration_seconds"]),
-            f"`{kept['command']}`",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    trials = sum(kept["figures"]["trials"] for kept in all_figures)
-    wrongs = sum(kept["figures"]["violations"] for kept in all_figures)
-    lines.append(f"| **all** | | | | {trials} | {wrongs} | | |")
-    return "\n".join(["## All runs of the torture bench", "", *lines])
-
-
-def _anchor(run: Mapping[str, Any]) -> str:
-    """What a heading is called in links: small letters, hyphens for blanks, no other signs."""
-    heading = f"{run['run']}: {run['what']} ({', '.join(run['goals'])})".lower()
-    return "".join("-" if sign == " " else sign for sign in heading if sign.isalnum() or sign in " -_")

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.torture import two_readers
 from tests.torture.flood import flood
 from tests.torture.load import curve, latencies
-from tests.torture.load_report import curve_table, flood_table, latency_table, trouble_figures, trouble_table
-from tests.torture.reliability import write_section
+from tests.torture.load_report import curve_table, flood_table, latency_table, trouble_table
+from tests.torture.reliability import keep_run
 from tests.torture.troubles import TROUBLES, troubles
 from wake_bridge.demo.tmux_server import PrivateTmux
 
@@ -36,6 +35,22 @@ GROWS_BY: Final = 1000.0
 """Milliseconds that the others' p99 may grow by while one identity is in trouble (G-H1)."""
 
 
+def _figures(what: str, trials: int, violations: int, *goals: str) -> dict[str, Any]:
+    return {
+        "goals": [*goals],
+        "what": what,
+        "form": "long",
+        "seed": None,
+        "trials": trials,
+        "violations": violations,
+    }
+
+
+def _keep(name: str, asked: str, figures: dict[str, Any], began: float) -> None:
+    """Leave a row in `docs/reliability.md`; its tables belong into `docs/scale.md`, by hand."""
+    keep_run(name, COMMAND.format(asked), figures, seconds=time.monotonic() - began)
+
+
 @pytest.fixture
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new directory with a short name."""
@@ -51,10 +66,10 @@ def test_a_second_reader_and_a_busy_writer_are_not_disturbed(
     table = two_readers.markdown(runs)
     print(f"\n{table}")
     if IS_LONG:
-        text = f"## Two readers and a busy writer\n\n{two_readers.ABOUT}\n\n{table}"
-        figures = [one.figures() for one in runs]
-        command = COMMAND.format("second_reader")
-        write_section("two-readers", command, text, figures, seconds=time.monotonic() - began)
+        violations = sum(len(one.violations) for one in runs)
+        figures = _figures("a second reader and a busy writer are not disturbed", len(runs), violations, "G-S8")
+        result = f"largest WAL × {two_readers.wal_ratio(runs):.2f} with us over without"
+        _keep("two-readers", "second_reader", {**figures, "result": result}, began)
     assert not [wrong for one in runs for wrong in one.violations]
     assert two_readers.wal_ratio(runs) <= two_readers.WAL_GROWTH
 
@@ -69,11 +84,10 @@ def test_cost_by_the_number_of_panes(place: Path, program: tuple[str, ...]) -> N
     table = curve_table(steps)
     print(f"\n{table}")
     if IS_LONG:
-        text = f"## Load: cost by the number of panes\n\n[What it means](scale.md).\n\n{table}"
-        figures = [one.figures() for one in steps]
-        write_section(
-            "load-curve", f"chrt -r 1 env {COMMAND.format('panes')}", text, figures, seconds=time.monotonic() - began
-        )
+        calls = max(one.calls_a_minute for one in steps)
+        result = f"at most {calls:.0f} tmux calls a minute with up to {sizes[-1]} panes"
+        figures = _figures("cost by the number of panes", len(steps), sum(one.lost for one in steps))
+        _keep("load-curve", "panes", {**figures, "result": result}, began)
     assert not any(one.lost for one in steps)
     assert max(one.calls_a_minute for one in steps) <= MOST_CALLS_A_MINUTE
     assert max(one.calls_a_wake for one in steps) <= MOST_CALLS_A_WAKE
@@ -87,9 +101,10 @@ def test_latency_by_the_number_of_agents(place: Path, tmux: PrivateTmux, program
     table = latency_table(found)
     print(f"\n{table}")
     if IS_LONG:
-        text = f"## Load: how long wakes take by the number of panes\n\n[What it means](scale.md).\n\n{table}"
-        figures, command = [one.figures() for one in found], f"chrt -r 1 env {COMMAND.format('agents')}"
-        write_section("load-latency", command, text, figures, seconds=time.monotonic() - began)
+        slowest = max(one.in_turn.p99 for one in found)
+        lost = sum(one.in_turn.lost + one.at_once.lost for one in found)
+        figures = _figures("how long wakes take by the number of agents", len(found), lost)
+        _keep("load-latency", "agents", {**figures, "result": f"p99 at most {slowest:.0f} ms, one by one"}, began)
     assert not any(one.in_turn.lost + one.at_once.lost for one in found)
 
 
@@ -112,9 +127,11 @@ def test_a_flood_is_a_few_wakes_and_loses_nothing(
     table = flood_table([found])
     print(f"\n{table}")
     if IS_LONG:
-        text = f"## A flood of {rate} events a second for {panes} panes, window {window} s\n\n{table}"
-        command = COMMAND.format("flood")
-        write_section(f"flood-{panes}-window-{window}", command, text, asdict(found), seconds=time.monotonic() - began)
+        what = f"{found.sent:,} events in {seconds} s for {panes} panes, window {window} s"
+        lost = abs(found.sent - found.told) + len(found.wrong)
+        result = f"{found.told:,} told, at most {found.most_a_minute} wakes a minute, {found.notices} notices"
+        figures = _figures(what, found.sent, lost, "G-H3")
+        _keep(f"flood-{panes}-window-{window}", "flood", {**figures, "result": result}, began)
     assert (found.told, found.wrong, found.held_open) == (found.sent, [], 0)
     assert found.most_a_minute <= most
     assert storms <= found.notices <= 1
@@ -132,8 +149,9 @@ def test_what_hangs_or_is_slow_is_nobody_elses_trouble(
     table = trouble_table(found)
     print(f"\n{table}")
     if IS_LONG:
-        text = f"## One identity in trouble\n\n{table}"
-        command = COMMAND.format("slow")
-        write_section("load-troubles", command, text, trouble_figures(found), seconds=time.monotonic() - began)
+        grew = max(one.others.p99 for one in found) - found[0].others.p99
+        lost = sum(one.others.lost for one in found)
+        figures = _figures("one identity in trouble: the others' wakes", len(found), lost, "G-H1")
+        _keep("load-troubles", "slow", {**figures, "result": f"the others' p99 grew by at most {grew:.0f} ms"}, began)
     assert not any(one.others.lost for one in found)
     assert max(one.others.p99 for one in found) <= found[0].others.p99 + GROWS_BY

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.mutant import ROOT, Mutant, StalePatch, mutants
-from tests.mutants.table import SECTION, section
+from tests.mutants.table import FIGURES_FILE, section
 from tests.mutants.trial import KILLED
 
 ALL = [*mutants()]
@@ -55,7 +55,7 @@ def test_a_stale_patch_is_an_error() -> None:
 
 def test_the_table_is_of_these_mutants_and_all_were_killed() -> None:
     """The figures are of a run of all that there are, and the page's section is made from them."""
-    rows = json.loads((ROOT / "docs" / "reliability" / f"{SECTION}.json").read_text(encoding="utf-8"))["figures"]
+    rows = json.loads(FIGURES_FILE.read_text(encoding="utf-8"))["figures"]
     tried = {row["name"]: (row["fault"], row["without"], row["file"], row["test"]) for row in rows}
 
     assert len(ALL) >= 25

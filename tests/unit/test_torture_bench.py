@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.torture import __main__ as bench
-from tests.torture.__main__ import Outcome, kept_figures, main, table_of
+from tests.torture.__main__ import Outcome, keep, main, table_of
 from tests.torture.catalogue import RUNS
-from tests.torture.report import DOCS, Table, Verdict
-from tests.torture.run import overview, section
+from tests.torture.reliability import PAGE, kept, table_of_runs
+from tests.torture.report import Table, Verdict
 
 GOALS = {
     *(f"G-C{number}" for number in range(1, 5)),
@@ -23,8 +24,6 @@ GOALS = {
 }
 """Those that were set; what a storm does is one of the load runs."""
 
-PAGE = (DOCS / "reliability.md").read_text(encoding="utf-8")
-
 
 def _table(*violations: str) -> Table:
     table = Table("A question", "How it is judged.", "row", ("good", "bad"), ["first"])
@@ -36,14 +35,14 @@ def _table(*violations: str) -> Table:
     return table
 
 
-def test_every_goal_of_the_issue_has_a_run_and_every_run_a_name_of_its_own() -> None:
+def test_every_goal_has_a_run_and_every_run_a_name_of_its_own() -> None:
     """G-C1 to G-L7."""
     assert {goal for run in RUNS for goal in run.goals} == GOALS
     assert len({run.name for run in RUNS}) == len(RUNS)
 
 
 def test_a_table_comes_back_from_its_record() -> None:
-    """The raw figures are kept, and the tables made from them."""
+    """A run in a process of its own hands its tables over as JSON."""
     table = _table("something was lost")
     record = json.loads(json.dumps(table.record()))
 
@@ -89,15 +88,26 @@ def test_the_one_table_has_a_row_for_each_run() -> None:
 
 
 def test_the_page_is_made_from_the_figures_of_commits_and_no_rule_was_broken() -> None:
-    """Raw JSON with seed, commit and duration is committed, and the tables are made from it."""
-    kept = kept_figures()
+    """The figures are kept with seed, commit and duration, and the page's table is made from them."""
+    runs = kept()
 
-    assert kept
-    assert overview(kept) in PAGE
-    for one in kept:
-        figures = one["figures"]
-        assert section(figures) in PAGE, figures["run"]
-        assert figures["violations"] == 0, figures["run"]
-        assert not one["uncommitted_changes"], figures["run"]
-        assert one["duration_seconds"] > 0
-        assert {"seed", "form", "trials"} <= figures.keys()
+    assert table_of_runs(runs) in PAGE.read_text(encoding="utf-8")
+    assert {one.name for one in RUNS} <= runs.keys()
+    for name, figures in runs.items():
+        assert figures["violations"] == 0, name
+        assert figures["duration_seconds"] > 0
+        assert {"seed", "form", "trials", "commit"} <= figures.keys()
+
+
+def test_a_run_takes_the_place_of_its_last_one(tmp_path: Path) -> None:
+    """One row for each run, in the page and in the figures."""
+    page, file = tmp_path / "page.md", tmp_path / "figures.json"
+    page.write_text("above\n<!-- runs -->\nold\n<!-- end of runs -->\nbelow\n", encoding="utf-8")
+    for seed in (7, 8):
+        keep(Outcome(RUNS[0], [_table()], 2.0), seed=seed, is_long=True, file=file, page=page)
+
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("above\n")
+    assert text.endswith("below\n")
+    assert text.count(f"| `{RUNS[0].name}` |") == 1
+    assert [one["seed"] for one in kept(file).values()] == [8]

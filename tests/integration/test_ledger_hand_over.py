@@ -13,7 +13,7 @@ from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Instant, WakePolicy
 from wake_bridge.domain.sessions import HOOK, Session
-from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.ports.ledger_records import Lock, NewId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
@@ -53,14 +53,16 @@ def handed(
     return ledger.hand_over(
         AGENT,
         waiting,
-        delivery_id=waiting.id if waiting else new_id(),
-        digest="a block",
-        events=[one.id for one in events],
-        adapter=HOOK,
-        where="codex (tool)",
-        pane_key=pane_key,
-        until=later(now + 3000),
-        now=later(now),
+        waiting.id if waiting else new_id(),
+        Lock(
+            digest="a block",
+            events=[one.id for one in events],
+            adapter=HOOK,
+            where="codex (tool)",
+            pane_key=pane_key,
+            until=later(now + 3000),
+        ),
+        later(now),
     )
 
 

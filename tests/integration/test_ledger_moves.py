@@ -14,7 +14,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReaso
 from wake_bridge.domain.errors import IllegalTransition, NotFound, OperationFailed, RefusedForSafety, StaleLease
 from wake_bridge.domain.events import EventStatus, TaskDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Instant, LogId, WakePolicy
-from wake_bridge.ports.ledger_records import NewId, Position
+from wake_bridge.ports.ledger_records import Lock, NewId, Position
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.ledger_samples import (
@@ -230,14 +230,8 @@ def test_a_lock_freezes_exactly_the_events_the_digest_speaks_of(ledger: LedgerSt
 
     frozen = ledger.lock(
         delivery,
-        digest="text",
-        events=[told.id, rider.id],
-        adapter="tmux",
-        where="",
-        pane_key="",
-        fence=None,
-        until=later(90_000),
-        now=later(30_000),
+        Lock(digest="text", events=[told.id, rider.id], adapter="tmux", where="", pane_key="", until=later(90_000)),
+        later(30_000),
     )
 
     assert [event.id for event in ledger.events_of(frozen.id)] == [told.id, rider.id]
@@ -275,9 +269,7 @@ def test_a_digest_of_nothing_cannot_be_locked(ledger: LedgerStore, new_id: NewId
     """A digest speaks of something."""
     delivery = dispatched(ledger, new_id)
     with pytest.raises(IllegalTransition, match="no events"):
-        ledger.lock(
-            delivery, digest="t", events=[], adapter="", where="", pane_key="", fence=None, until=later(1), now=START
-        )
+        ledger.lock(delivery, Lock(digest="t", events=[], adapter="", where="", pane_key="", until=later(1)), START)
 
 
 # -- releasing -----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.settings import TargetSettings
 from wake_bridge.engine.watch import way_back
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
-from wake_bridge.ports.ledger_records import SetAside
+from wake_bridge.ports.ledger_records import Lock, SetAside
 from wake_bridge.testing.office import Office
 
 ADA = Identity("@ada")
@@ -473,14 +473,15 @@ def test_what_another_program_began_and_no_adapter_knows_is_never_sent_again(tmp
         held = await desk.wakes()
         locked = office.ledger.lock(
             held,
-            digest="a block",
-            events=[one.id for one in office.ledger.events_of(held.id)],
-            adapter="pigeon",
-            where="a loft",
-            pane_key="pigeon:1",
-            fence=None,
-            until=office.clock.now(),
-            now=office.clock.now(),
+            Lock(
+                digest="a block",
+                events=[one.id for one in office.ledger.events_of(held.id)],
+                adapter="pigeon",
+                where="a loft",
+                pane_key="pigeon:1",
+                until=office.clock.now(),
+            ),
+            office.clock.now(),
         )
         office.ledger.append(locked, Step.INTENT_SUBMIT, {}, office.clock.now())
         desk.line.agent.state = PresenceState.IDLE

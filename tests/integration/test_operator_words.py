@@ -16,6 +16,7 @@ from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
 
@@ -108,10 +109,9 @@ def test_a_wake_that_is_being_typed_is_acknowledged_as_it_stands(sandbox: Sandbo
     with fresh_ledger(sandbox.state_dir) as ledger:
         opened = open_delivery(ledger, sample_event(1, AGENT), new_id=counted_ids())
         dispatched = ledger.dispatch(opened, opened.due_at)
-        where = {"adapter": "tmux", "where": "a:0.0", "pane_key": "key", "fence": None}
-        events = ledger.event_ids_of(opened.id)
         until = Instant(opened.due_at + 60_000)
-        ledger.lock(dispatched, digest="wake", events=events, until=until, now=opened.due_at, **where)  # type: ignore[arg-type]
+        lock = Lock("wake", ledger.event_ids_of(opened.id), "tmux", "a:0.0", "key", until)
+        ledger.lock(dispatched, lock, opened.due_at)
 
     told = invoke(sandbox, "ack", opened.id)
 

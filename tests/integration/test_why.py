@@ -22,6 +22,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquest.inquest import Inquest, Report
 from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -104,14 +105,15 @@ class World:
         delivery = ledger.dispatch(delivery, self.now)
         return ledger.lock(
             delivery,
-            digest="[WAKE]",
-            events=[one.id for one in ledger.events_of(delivery.id)],
-            adapter="tmux",
-            where="agents:1.0",
-            pane_key="pane",
-            fence=None,
-            until=Instant(self.now + 60_000),
-            now=self.now,
+            Lock(
+                digest="[WAKE]",
+                events=[one.id for one in ledger.events_of(delivery.id)],
+                adapter="tmux",
+                where="agents:1.0",
+                pane_key="pane",
+                until=Instant(self.now + 60_000),
+            ),
+            self.now,
         )
 
     def ended(self, outcome: Outcome, proof: Proof, **detail: str) -> Delivery:

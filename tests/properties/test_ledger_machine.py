@@ -27,7 +27,7 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety, StaleLease
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.ports.ledger_records import Harvest, Lock, Position
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, counted_ids, sample_event
 
@@ -208,14 +208,15 @@ class TwoActors(RuleBasedStateMachine):
         digest = self._composed.pop(one.id, None) or self._compose(store, one)
         frozen = store.lock(
             one,
-            digest="[WAKE]",
-            events=digest,
-            adapter="tmux",
-            where="agents:1.0",
-            pane_key="pane",
-            fence=None,
-            until=Instant(self._now + LEASE),
-            now=self.now,
+            Lock(
+                digest="[WAKE]",
+                events=digest,
+                adapter="tmux",
+                where="agents:1.0",
+                pane_key="pane",
+                until=Instant(self._now + LEASE),
+            ),
+            self.now,
         )
         assert {event.id for event in store.events_of(one.id)} == set(digest)
         assert {event.status for event in store.events_of(one.id)} == {EventStatus.OPEN}

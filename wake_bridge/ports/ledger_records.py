@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.routing import Binding
 
 NOT_ADDRESSED: Final = "not in the broadcast's audience"
 """Why an event of a broadcast was closed whose audience did not (yet) include its identity; see `Ledger.advance`."""
@@ -28,6 +29,22 @@ class EpochStart:
 
     at: Instant
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a delivery is frozen with: its digest, exactly these event ids, where it goes, and until when that is leased.
+
+    `where` is the place as a person reads it, `pane_key` names it for locks and limits; `fence` must still hold later.
+    """
+
+    digest: str
+    events: Sequence[str]
+    adapter: str
+    where: str
+    pane_key: str
+    until: Instant
+    fence: Binding | None = None
 
 
 @dataclass(frozen=True, slots=True)

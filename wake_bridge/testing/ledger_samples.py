@@ -13,7 +13,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, WakePolicy
 from wake_bridge.domain.routing import Binding
-from wake_bridge.ports.ledger_records import Harvest, NewId, Position
+from wake_bridge.ports.ledger_records import Harvest, Lock, NewId, Position
 from wake_bridge.storage.ledger import LedgerStore
 
 AGENT: Final = Identity("@agent")
@@ -84,14 +84,16 @@ def lock_with_its_events(ledger: LedgerStore, delivery: Delivery, now: int, *rid
     """Lock a DISPATCHED delivery for a minute, with all its events and the riders, for the pane of `FENCE`."""
     return ledger.lock(
         delivery,
-        digest=f"[WAKE] for {delivery.identity} Wake: {delivery.id}",
-        events=[event.id for event in (*ledger.events_of(delivery.id), *riders)],
-        adapter="tmux",
-        where="agents:1.0",
-        pane_key="pane of " + delivery.identity,
-        fence=FENCE,
-        until=Instant(now + 60_000),
-        now=Instant(now),
+        Lock(
+            digest=f"[WAKE] for {delivery.identity} Wake: {delivery.id}",
+            events=[event.id for event in (*ledger.events_of(delivery.id), *riders)],
+            adapter="tmux",
+            where="agents:1.0",
+            pane_key="pane of " + delivery.identity,
+            fence=FENCE,
+            until=Instant(now + 60_000),
+        ),
+        Instant(now),
     )
 
 

@@ -41,6 +41,7 @@ from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import Lock
 
 DAY: Final = 24 * 3600 * 1000
 
@@ -220,14 +221,16 @@ class Gate:
             return self._hold(delivery, Hold(HoldReason.DRY_RUN, "", place.label, Instant(now + DAY)))
         locked = self._ledger.lock(
             delivery,
-            digest=text,
-            events=news.locked(events),
-            adapter=route.adapter,
-            where=place.label,
-            pane_key=place.key,
-            fence=place.fence,
-            until=Instant(now + settings.lease),
-            now=now,
+            Lock(
+                digest=text,
+                events=news.locked(events),
+                adapter=route.adapter,
+                where=place.label,
+                pane_key=place.key,
+                fence=place.fence,
+                until=Instant(now + settings.lease),
+            ),
+            now,
         )
         self._looks.pop(delivery.id, None)
         self._log.info(

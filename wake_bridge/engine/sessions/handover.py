@@ -32,7 +32,7 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
-from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.ports.ledger_records import Lock, NewId
 
 OFFER_LASTS: Final = 3_000
 """Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
@@ -212,14 +212,16 @@ class Handover:
         locked = self._ledger.hand_over(
             identity,
             vehicle,
-            delivery_id=delivery_id,
-            digest=block,
-            events=[one.id for one in told],
-            adapter=HOOK,
-            where=where,
-            pane_key=_counted_against(identity, moment, place),
-            until=Instant(now + OFFER_LASTS),
-            now=now,
+            delivery_id,
+            Lock(
+                digest=block,
+                events=[one.id for one in told],
+                adapter=HOOK,
+                where=where,
+                pane_key=_counted_against(identity, moment, place),
+                until=Instant(now + OFFER_LASTS),
+            ),
+            now,
         )
         if moment is Moment.STOP:
             self._prolonged.offered(locked.id, caller.session_id)

@@ -9,7 +9,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEn
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Binding
-from wake_bridge.ports.ledger_records import NewId
+from wake_bridge.ports.ledger_records import Lock, NewId
 
 
 class Deliveries(Protocol):
@@ -36,20 +36,8 @@ class Deliveries(Protocol):
     def hold(self, delivery: Delivery, hold: Hold, now: Instant) -> Delivery:
         """Note why it waits and when to look again; journalled only when reason or detail changed."""
 
-    def lock(
-        self,
-        delivery: Delivery,
-        *,
-        digest: str,
-        events: Sequence[str],
-        adapter: str,
-        where: str,
-        pane_key: str,
-        fence: Binding | None,
-        until: Instant,
-        now: Instant,
-    ) -> Delivery:
-        """DISPATCHED → LOCKED: freeze the digest with exactly these event ids; the lease rises.
+    def lock(self, delivery: Delivery, lock: Lock, now: Instant) -> Delivery:
+        """DISPATCHED → LOCKED: freeze the digest with exactly its event ids; the lease rises.
 
         Events of the delivery that are not among `events` leave it; those still open are gathered anew. Raises
         `StaleLease` when one of `events` is no longer open or belongs to another delivery: the digest would not be true.
@@ -59,17 +47,11 @@ class Deliveries(Protocol):
         self,
         identity: Identity,
         waiting: Delivery | None,
-        *,
         delivery_id: str,
-        digest: str,
-        events: Sequence[str],
-        adapter: str,
-        where: str,
-        pane_key: str,
-        until: Instant,
+        lock: Lock,
         now: Instant,
     ) -> Delivery:
-        """Lock exactly these events for a hook: in the identity's unfrozen delivery `waiting`, or in a new one.
+        """Lock exactly its events for a hook: in the identity's unfrozen delivery `waiting`, or in a new one.
 
         `delivery_id` is that of `waiting`, else the new one's. The rest is as for `lock`: what is not among `events`
         leaves and is gathered anew. Raises `StaleLease` when `waiting` moved on meanwhile, when another unfrozen one was

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import IllegalTransition, StaleLease
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.routing import Binding
+from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.ledger.database import LedgerPart
 from wake_bridge.storage.ledger.rows import binding_to_json, columns_of_hold
 
@@ -142,23 +142,11 @@ class DeliveryMoves(Membership):
             self._write_change_of_hold(before, hold, now)
             return self._read(delivery.id)
 
-    def lock(
-        self,
-        delivery: Delivery,
-        *,
-        digest: str,
-        events: Sequence[str],
-        adapter: str,
-        where: str,
-        pane_key: str,
-        fence: Binding | None,
-        until: Instant,
-        now: Instant,
-    ) -> Delivery:
+    def lock(self, delivery: Delivery, lock: Lock, now: Instant) -> Delivery:
         """See `Ledger.lock`."""
         _expect(delivery, DeliveryState.DISPATCHED)
         with self._db.transaction():
-            self._to_locked(delivery, digest, events, adapter, where, pane_key, fence, until, now)
+            self._to_locked(delivery, lock, now)
             return self._read(delivery.id)
 
     def renew(self, delivery: Delivery, until: Instant, hold: Hold | None, now: Instant) -> Delivery:
@@ -252,18 +240,7 @@ class DeliveryMoves(Membership):
         )
         self._write_line(delivery.id, Step.DISPATCHED, {}, now)
 
-    def _to_locked(
-        self,
-        delivery: Delivery,
-        digest: str,
-        events: Sequence[str],
-        adapter: str,
-        where: str,
-        pane_key: str,
-        fence: Binding | None,
-        until: Instant,
-        now: Instant,
-    ) -> None:
+    def _to_locked(self, delivery: Delivery, lock: Lock, now: Instant) -> None:
         self._swap(
             "UPDATE delivery SET state = 'LOCKED', owner_lease = owner_lease + 1, lease_until = :until,"
             " digest = :digest, adapter = :adapter, place = :where, pane_key = :pane_key, fence = :fence,"
@@ -271,16 +248,21 @@ class DeliveryMoves(Membership):
             " WHERE id = :id AND state = :state AND owner_lease = :lease",
             delivery,
             {
-                "until": until,
-                "digest": digest,
-                "adapter": adapter,
-                "where": where,
-                "pane_key": pane_key,
-                "fence": None if fence is None else binding_to_json(fence),
+                "until": lock.until,
+                "digest": lock.digest,
+                "adapter": lock.adapter,
+                "where": lock.where,
+                "pane_key": lock.pane_key,
+                "fence": None if lock.fence is None else binding_to_json(lock.fence),
             },
         )
-        self._keep_exactly(delivery.id, events)
-        line = {"adapter": adapter, "where": where, "pane_key": pane_key, "events": str(len(events))}
+        self._keep_exactly(delivery.id, lock.events)
+        line = {
+            "adapter": lock.adapter,
+            "where": lock.where,
+            "pane_key": lock.pane_key,
+            "events": str(len(lock.events)),
+        }
         self._write_line(delivery.id, Step.LOCKED, line, now)
 
     def _walk_to_locked(self, delivery: Delivery, why: str, now: Instant) -> Delivery:
@@ -361,23 +343,17 @@ class HandingOver(DeliveryMoves):
         self,
         identity: Identity,
         waiting: Delivery | None,
-        *,
         delivery_id: str,
-        digest: str,
-        events: Sequence[str],
-        adapter: str,
-        where: str,
-        pane_key: str,
-        until: Instant,
+        lock: Lock,
         now: Instant,
     ) -> Delivery:
         """See `Ledger.hand_over`."""
         with self._db.transaction():
-            delivery = waiting or self._open_for_hook(identity, delivery_id, len(events), now)
+            delivery = waiting or self._open_for_hook(identity, delivery_id, len(lock.events), now)
             if delivery.state is DeliveryState.PENDING:
                 self._to_dispatched(delivery, now)
                 delivery = self._read(delivery_id)
-            self._to_locked(delivery, digest, events, adapter, where, pane_key, None, until, now)
+            self._to_locked(delivery, lock, now)
             return self._read(delivery_id)
 
     def _open_for_hook(self, identity: Identity, delivery_id: str, events: int, now: Instant) -> Delivery:

@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 # without cached bytecode every worker would compile every test
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick torture mutants harnesses test-harness bench lint fmt types floors package clean
+.PHONY: demo test quick torture mutants harnesses test-harness bench lint fmt docs package clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,9 @@ lint: $(STAMP)        ## ruff, mypy, floors, dependencies, dead code
 fmt: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)        ## the list of modules in docs/architecture.md, the picture of the demo
+	$(BIN)/python -m tests.pages
 
 package: $(STAMP)     ## the sdist, and the wheel built from it
 	rm -rf dist

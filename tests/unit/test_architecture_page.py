@@ -6,9 +6,11 @@ import re
 import tomllib
 from pathlib import Path
 
+from tests.pages.modules import FOLDERS, with_modules
+from tests.pages.picture import svg_of
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-UNNAMED = {"__init__", "__main__"}
 
 
 def in_backticks(text: str) -> set[str]:
@@ -27,37 +29,26 @@ def test_the_floors_of_the_page_are_those_of_the_linter() -> None:
     assert told == [{name.strip().removeprefix("wake_bridge.") for name in layer.split("|")} for layer in layers]
 
 
-def told_of(section: str, folder: str) -> set[str]:
-    """What a section names in the item of a folder; what has no folder of its own in the rest of it."""
-    items = re.split(r"^- ", section, flags=re.MULTILINE)
-    of_folders = [item for item in items if re.match(r"`[\w/]+/`", item)]
-    if not folder:
-        return in_backticks(section)
-    return {name for item in of_folders if item.startswith(f"`{folder}/`") for name in in_backticks(item)}
+def test_the_list_of_modules_is_that_of_the_tree() -> None:
+    """Each module with its first line, folder by folder; `make docs` writes the list."""
+    assert with_modules(PAGE) == PAGE, "stale: run `make docs`"
 
 
-def test_every_module_is_named_under_its_folder_and_every_name_is_a_module() -> None:
-    """A newcomer finds on the page whatever is in the tree, where it is in the tree."""
-    _, _, folders = PAGE.partition("## Folder by folder")
-    sections = dict(
-        re.findall(r"^\*\*`([\w/]+)`\*\*(.*?)(?=^\*\*`|^`lint-imports`)", folders, re.MULTILINE | re.DOTALL)
-    )
-    missing = []
-    for place, section in sections.items():
-        for path in (ROOT / place).rglob("*.py"):
-            folder = path.parent.relative_to(ROOT / place).as_posix().removeprefix(".")
-            if path.stem not in UNNAMED and path.stem not in (told_of(section, folder) or in_backticks(section)):
-                missing.append(str(path.relative_to(ROOT)))
-    alone = [path.stem for path in (ROOT / "wake_bridge").glob("*.py") if f"{path.stem}.py`" not in PAGE]
+def test_every_folder_of_the_order_is_there() -> None:
+    """The order in which the list shows folders names none that is gone."""
+    assert [one for one in FOLDERS if not (ROOT / one).is_dir()] == []
 
-    assert missing == []
-    assert set(alone) <= UNNAMED
-    assert {"wake_bridge/engine", "wake_bridge/domain", "wake_bridge/storage", "adapters/wake_bridge_adapters"} <= set(
-        sections
-    )
-    stems = {path.stem for top in ("wake_bridge", "adapters") for path in (ROOT / top).rglob("*.py")}
-    folder_names = {
-        path.name for top in ("wake_bridge", "adapters") for path in (ROOT / top).rglob("*") if path.is_dir()
-    }
-    words = {word for section in sections.values() for word in in_backticks(section)}
-    assert {word for word in words if "/" not in word} - stems - folder_names - {"why", "setup"} == set()
+
+def test_every_module_says_what_it_is_on_one_line() -> None:
+    """Its first line is its entry in the list: one that is short enough to read in passing."""
+    entries = re.findall(r"^- `(\w+)`: (.*)$", PAGE.partition("<!-- modules")[2], re.MULTILINE)
+    assert len(entries) > 100
+    assert [name for name, said in entries if not 10 <= len(said) <= 200] == []
+
+
+def test_the_picture_of_the_demo_asks_nobody_for_anything_and_shows_what_was_printed() -> None:
+    """A page is read without network; the picture is of the run, shortened."""
+    drawn = svg_of("── 3  after\n   │ ➤ [WAKE] 1 event\n   │ \n   │ \n   │ \nthe wake was submitted once\n")
+    assert "url(http" not in drawn
+    assert "[WAKE]" in drawn.replace("&#160;", " ")
+    assert "submitted" in (ROOT / "docs/demo.svg").read_text(encoding="utf-8")

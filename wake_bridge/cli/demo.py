@@ -69,18 +69,18 @@ class _Demo:
         identity = f"@{self._harness}"
         self._tmux.waits_until(pane, lambda look: bool(look.text.strip()), PATIENCE, "the agent's first screen")
         self._prepare(identity)
-        self._title(f"1  the pane before: {self._harness} sits idle, nobody tells it anything")
+        self._title(f"1  before: the agent {self._harness} is idle in its pane")
         self._show(self._tmux.look(pane).text)
         self._sandbox.daemon()
 
-        self._title("2  a row is committed to the graph")
+        self._title("2  a message is committed to the graph")
         message = self._sandbox.send(identity, SUBJECT, "--body", "Please look at it today.")
         self._console.say(f'   wake-bridge send {identity} --from @me --subject "{SUBJECT}"   → {message}')
         delivery = self._wait_for_end()
 
-        self._title("3  the pane after")
+        self._title("3  after: wake-bridge woke the agent")
         self._show(self._tmux.look(pane).text)
-        self._title("4  the delivery, step by step as it was written down before each key")
+        self._title("4  the journal: each step was on disk before its key")
         story = self._sandbox.ask("deliveries", "show", str(delivery["id"]))
         for entry in story["journal"]:
             self._console.say(f"   {entry['at']}  {entry['step']}")

@@ -1,4 +1,4 @@
-"""`wake-bridge hook HARNESS [EVENT]`: tells the daemon what a harness's hook was told, and prints what is handed over.
+"""The program behind `hook HARNESS`: tells the daemon what a harness's hook was told, and prints what is handed over.
 
 Whatever goes wrong, the harness goes on: no output, exit 0.
 """

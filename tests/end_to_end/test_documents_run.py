@@ -22,6 +22,7 @@ STORY = (
     "docs/hooks.md",
     "docs/native.md",
     "docs/keeping.md",
+    "docs/adapters.md",
     "README.md",
     "CONTRIBUTING.md",
 )

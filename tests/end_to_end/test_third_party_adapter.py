@@ -1,4 +1,4 @@
-"""The adapter of CONTRIBUTING, as a stranger would ship it: its own wheel, installed, judged by the contract suite.
+"""The adapter of docs/adapters.md, as a stranger would ship it: its own wheel, installed, judged by the contract suite.
 
 What stands in the text is what is built: no copy of it exists.
 """
@@ -18,7 +18,7 @@ import pytest
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.testing.adapter_contract import PROMISES
 
-GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+GUIDE = Path(__file__).parents[2] / "docs/adapters.md"
 NOT_A_PIGEONS = {
     "only_an_idle_agent_looks_idle",
     "an_unsafe_moment_is_refused_without_a_byte",
@@ -121,7 +121,7 @@ def _installed(wheel: Path, directory: Path) -> Stranger:
 
 
 def test_the_adapter_of_the_guide_has_forty_lines() -> None:
-    """CONTRIBUTING: an adapter in forty lines."""
+    """An adapter in forty lines is enough."""
     code = block("python", "# pigeon.py").partition("class PigeonAdapter")[2]
     assert len([line for line in code.splitlines() if line.strip()]) <= 40
 

@@ -143,7 +143,7 @@ def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
 def test_the_exit_codes_of_the_readme_are_those_of_the_code() -> None:
     """One table in the code; `domain/errors.py`."""
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.WakeBridgeError)]
-    (said,) = re.findall(r"exit codes: (.*?)\. ", " ".join(TEXTS["README.md"].split()))
+    (said,) = re.findall(r"[Ee]xit codes: (.*?)\. ", " ".join(TEXTS["README.md"].split()))
     assert [int(part.split()[0]) for part in said.split(", ")] == [0, *sorted({one.exit_code for one in kinds})]
 
 

@@ -31,7 +31,7 @@ from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import DAY, SECOND, Instant
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
@@ -45,7 +45,6 @@ STOP_PATIENCE: Final = 3.5
 STOP_LIMIT: Final = 4.8
 """Seconds after which the process ends whatever still hangs in it."""
 
-DAY: Final = 24 * 3600
 NOTICES_EVERY: Final = 5.0
 """Seconds between two looks for what a person should know."""
 
@@ -333,7 +332,7 @@ class Daemon:
     def _plan_chores(self, control: ControlServer) -> None:
         interval = self._notifier.watchdog_interval
         self._housekeeping.every(5, self._look_for_other_driver, "other driver")
-        self._housekeeping.every(DAY / 4, self._prune, "retention", at_once=True)
+        self._housekeeping.every(DAY / SECOND / 4, self._prune, "retention", at_once=True)
         self._housekeeping.every(
             min(SHOWN_EVERY, interval / 2) if interval else SHOWN_EVERY, self._show_life, "sign of life"
         )
@@ -392,7 +391,7 @@ class Daemon:
     async def _prune(self) -> None:
         """Forget what is older than the retention, in steps between which wakes go on."""
         ledger = self.parts.ledger
-        before = Instant(self.parts.clock.now() - self._settings.config.daemon.retention_days * DAY * 1000)
+        before = Instant(self.parts.clock.now() - self._settings.config.daemon.retention_days * DAY)
         removed = 0
         while step := ledger.prune(before, PRUNED_AT_ONCE):
             removed += step

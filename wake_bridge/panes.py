@@ -183,7 +183,7 @@ async def _look_at_all(view: Viewpoint, name: str, sights: Sequence[Sight]) -> d
     """What one look at each says."""
     adapter: HarnessAdapter = view.bench.adapters[name]
     seen = await asyncio.gather(*(adapter.observe(one.place, Address(Identity(""))) for one in sights))
-    found = [fuse(one, None, one.at, view.current.settings.fresh_for) for one in seen]
+    found = [fuse(one, None, one.at, view.current.settings.fresh_for_ms) for one in seen]
     return {
         (name, sight.place.key): Glance(one.state, one.detail, cause=one.cause)
         for sight, one in zip(sights, found, strict=True)

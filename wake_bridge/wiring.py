@@ -223,7 +223,7 @@ def wire(
         watched=lambda: tail.reachable_identities() | set(current.settings.targets),
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
-        told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for),
+        told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for_ms),
         said=GraphPresence(inquiry, current, clock).of,
         memory=memory,
     )

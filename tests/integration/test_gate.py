@@ -294,7 +294,7 @@ def test_an_attempt_that_hangs_ends_before_its_lease_and_keeps_what_it_staged(ri
         return attempt.result() if done else None
 
     rig.adapter.script = hangs
-    rig.current.settings = replace(rig.current.settings, lease=500)
+    rig.current.settings = replace(rig.current.settings, lease_ms=500)
     delivery = rig.arrives()
 
     after = asyncio.run(taken())

@@ -256,11 +256,11 @@ def test_a_route_that_is_set_aside_is_asked_with_growing_patience_and_taken_back
             await office.way_back.tick()
         gaps = [later - earlier for earlier, later in pairwise(asked)]
         assert gaps[:3] == sorted(gaps[:3])
-        assert gaps[0] < gaps[-1] == settings.relook_max
+        assert gaps[0] < gaps[-1] == settings.relook_max_ms
         assert office.ledger.degraded(ADA)
 
         desk.line.is_open, desk.line.answers = True, "takes it"
-        office.clock.turn(settings.relook_max)
+        office.clock.turn(settings.relook_max_ms)
         await office.way_back.tick()
         assert not office.ledger.degraded(ADA)
         desk.send("again")
@@ -310,7 +310,7 @@ def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatc
         assert desk.office.ledger.degraded(ADA)
         desk.line.answers = "takes it"
         while desk.office.ledger.degraded(ADA):
-            desk.office.clock.turn(desk.office.current.settings.relook_max)
+            desk.office.clock.turn(desk.office.current.settings.relook_max_ms)
             await asyncio.sleep(0)
         asking.cancel()
 

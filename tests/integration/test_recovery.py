@@ -267,7 +267,7 @@ def test_an_adapter_that_breaks_its_promise_holds_its_own_wakes_and_stops_nobody
     address = Address(Identity(A), suggested="a")
 
     async def scenario() -> tuple[Any, Any, Any]:
-        looks = Looks(Current(EngineSettings(lease=50)), clock)
+        looks = Looks(Current(EngineSettings(lease_ms=50)), clock)
         place = Place(key="a", label="a", fence=None)
         async with asyncio.timeout(10):
             return (

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.guards import (
-    DAY,
-    HOUR,
     Candidate,
     Go,
     Limits,
@@ -23,7 +21,7 @@ from wake_bridge.domain.guards import (
     Switches,
     before_lock,
 )
-from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, WakePolicy
+from wake_bridge.domain.names import DAY, HOUR, Epoch, EventKind, Identity, Instant, LogId, WakePolicy
 
 START = Instant(1_800_000_000_000)
 PANES = {Identity("@a"): "p1", Identity("@b"): "p1", Identity("@c"): "p2", Identity("@d"): "p3"}

@@ -11,8 +11,7 @@ from typing import Final
 
 from tests.torture.report import Table, Verdict
 from wake_bridge.domain.delivery import Outcome
-from wake_bridge.domain.guards import DAY, HOUR
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import DAY, HOUR, Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.testing.turned_clock import TurnedClock, live
 from wake_bridge.testing.whole_engine import WholeEngine

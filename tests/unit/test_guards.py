@@ -9,8 +9,6 @@ from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.guards import (
-    DAY,
-    HOUR,
     LOOK_AGAIN,
     Candidate,
     Go,
@@ -23,7 +21,7 @@ from wake_bridge.domain.guards import (
     Verdict,
     before_lock,
 )
-from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, WakePolicy
+from wake_bridge.domain.names import DAY, HOUR, Epoch, EventKind, Identity, Instant, LogId, WakePolicy
 
 ME = Identity("@neo-gpt")
 OTHER = Identity("@neo-opus")

@@ -17,7 +17,7 @@ from wake_bridge.cli.output import harmless, screen, time_of_day
 from wake_bridge.domain.case import span
 from wake_bridge.domain.errors import NotRunning, OperationFailed, UsageMistake
 from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import SECOND, Instant
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -68,9 +68,6 @@ def _reasons(clauses: Sequence[str]) -> str:
     more = len(clauses) - REASONS_NAMED
     return "; ".join(clauses[:REASONS_NAMED]) + (f"; and {more} more reasons" if more > 0 else "")
 
-
-SECOND: Final = 1000
-"""Milliseconds."""
 
 TICK: Final = 1.0
 """Seconds between two looks."""

@@ -27,7 +27,7 @@ from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules, TargetRule
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, WakePolicy
 from wake_bridge.engine.settings import EngineSettings, TargetSettings
 from wake_bridge.system.files import (
     ConfigPlace,
@@ -224,10 +224,6 @@ def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, envi
     )
 
 
-SECOND = 1000
-"""Milliseconds."""
-
-
 def matching_rules(settings: Settings, known_adapters: Collection[str] | None = None) -> MatchingRules:
     """The rules that follow from the settings; `known_adapters` None means that nobody asked."""
     config = settings.config
@@ -281,15 +277,15 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
             header=config.digest.header,
             action=action_template(config.digest.action, embedded=embedded),
         ),
-        lease=_milliseconds(config.delivery.lease),
-        ack_deadline=_milliseconds(config.delivery.ack_deadline),
+        lease_ms=_milliseconds(config.delivery.lease),
+        ack_deadline_ms=_milliseconds(config.delivery.ack_deadline),
         max_attempts=config.delivery.max_attempts,
-        unknown_again=_milliseconds(config.delivery.unknown_again),
-        fresh_for=_milliseconds(config.presence.fresh_for),
-        relook_min=_milliseconds(config.presence.relook.min),
-        relook_max=_milliseconds(config.presence.relook.max),
-        notice_after=_milliseconds(config.human.notice_after),
-        heartbeat_cooldown=_milliseconds(config.heartbeat.cooldown),
+        unknown_again_ms=_milliseconds(config.delivery.unknown_again),
+        fresh_for_ms=_milliseconds(config.presence.fresh_for),
+        relook_min_ms=_milliseconds(config.presence.relook.min),
+        relook_max_ms=_milliseconds(config.presence.relook.max),
+        notice_after_ms=_milliseconds(config.human.notice_after),
+        heartbeat_cooldown_ms=_milliseconds(config.heartbeat.cooldown),
     )
 
 

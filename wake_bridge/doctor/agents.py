@@ -12,9 +12,9 @@ from wake_bridge.control.client import ask
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.causes import HoldReason
 from wake_bridge.domain.errors import NotRunning, OperationFailed
-from wake_bridge.domain.guards import DAY, spent_budget
+from wake_bridge.domain.guards import spent_budget
 from wake_bridge.domain.heartbeat import HEARTBEAT
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES

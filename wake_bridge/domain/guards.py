@@ -13,12 +13,9 @@ from typing import Final
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
 from wake_bridge.domain.text import harmless
 
-HOUR: Final = 3_600_000
-DAY: Final = 24 * HOUR
-_MINUTE: Final = 60_000
 _MINUTES_A_DAY: Final = 1440
 _ID_LIMIT: Final = 64
 
@@ -245,7 +242,7 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
         yield Hold(HoldReason.OTHER_DRIVER, other.told, next_look_at=by_hand, cause=other.cause)
     left = switches.quiet_hours.minutes_left(local_minutes) if switches.quiet_hours else 0
     if left:
-        ends_at = Instant(now - now % _MINUTE + left * _MINUTE)
+        ends_at = Instant(now - now % MINUTE + left * MINUTE)
         yield Hold(HoldReason.QUIET_HOURS, _until(ends_at, now, local_minutes), next_look_at=ends_at)
 
 
@@ -305,7 +302,7 @@ def spent_budget(wakes: Sequence[Instant], limits: Limits, now: Instant) -> tupl
 
 def _until(end: Instant, now: Instant, local_minutes: int) -> str:
     """`until 07:00`, by the person's own clock, for what ends within a day."""
-    minutes = local_minutes - -(end - (now - now % _MINUTE)) // _MINUTE
+    minutes = local_minutes - -(end - (now - now % MINUTE)) // MINUTE
     day = " tomorrow" if minutes >= _MINUTES_A_DAY else ""
     return f"until {minutes // 60 % 24:02}:{minutes % 60:02}{day}"
 

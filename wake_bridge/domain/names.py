@@ -16,6 +16,12 @@ LogId = NewType("LogId", int)
 Instant = NewType("Instant", int)
 """Milliseconds since 1970, UTC."""
 
+SECOND: Final = 1000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+"""Lengths of time between instants, in milliseconds."""
+
 EPOCH_START: Final = Instant(0)
 """The instant that is before all others; stands for "at once" and "never yet"."""
 

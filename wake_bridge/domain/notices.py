@@ -13,7 +13,7 @@ from wake_bridge.domain.causes import HoldReason, Tell
 from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Step
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.heartbeat import is_our_pulse
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import HOUR, MINUTE, Identity, Instant
 from wake_bridge.domain.phrases import grouped, phrase
 from wake_bridge.domain.text import harmless, name
 
@@ -29,8 +29,6 @@ WHO_LIVES_WHERE: Final = "who_lives_where"
 _NAMED: Final = 4
 """Identities that a notice names before it says how many more there are."""
 
-_MINUTE: Final = 60_000
-_HOUR: Final = 60 * _MINUTE
 _SUBJECT: Final = 80
 _REMEDY: Final = 200
 
@@ -63,10 +61,10 @@ def held_since(journal: Sequence[JournalEntry]) -> Instant | None:
     return since
 
 
-def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after: int) -> bool:
-    """Whether a hold that began at `since` is worth a notice now; `notice_after` is in milliseconds."""
+def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after_ms: int) -> bool:
+    """Whether a hold that began at `since` is worth a notice now."""
     tell = hold.row.tell
-    return tell is Tell.AT_ONCE or (tell is not Tell.NEVER and now - since >= notice_after)
+    return tell is Tell.AT_ONCE or (tell is not Tell.NEVER and now - since >= notice_after_ms)
 
 
 def about_hold(
@@ -158,6 +156,6 @@ def _told(events: Sequence[WakeEvent], now: Instant, known: Container[Identity])
 
 
 def _lasting(milliseconds: int) -> str:
-    if milliseconds < _MINUTE:
+    if milliseconds < MINUTE:
         return f"{max(0, milliseconds) // 1000} s"
-    return f"{milliseconds // _MINUTE} min" if milliseconds < 2 * _HOUR else f"{milliseconds // _HOUR} h"
+    return f"{milliseconds // MINUTE} min" if milliseconds < 2 * HOUR else f"{milliseconds // HOUR} h"

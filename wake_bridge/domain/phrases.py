@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
-from wake_bridge.domain.names import EventKind, Identity, Instant, Priority
+from wake_bridge.domain.names import DAY, HOUR, EventKind, Identity, Instant, Priority
 from wake_bridge.domain.text import harmless, name
 
 ID_LIMIT: Final = 64
@@ -17,8 +17,6 @@ CLOCK_SLACK: Final = 60_000
 """Milliseconds that a sender's clock may be ahead of ours before its word is worth nothing."""
 
 _WORD_LIMIT: Final = 32
-_HOUR: Final = 3_600_000
-_DAY: Final = 24 * _HOUR
 
 _NOUNS: Final = {
     EventKind.MESSAGE: ("new message", "new messages"),
@@ -114,6 +112,6 @@ def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
 
 def waiting(age: int) -> str:
     """How long the oldest has waited, in `age` ms, once that is long: a matched event never ages out."""
-    if age < _HOUR:
+    if age < HOUR:
         return ""
-    return f" (waiting {age // _DAY} d)" if age >= _DAY else f" (waiting {age // _HOUR} h)"
+    return f" (waiting {age // DAY} d)" if age >= DAY else f" (waiting {age // HOUR} h)"

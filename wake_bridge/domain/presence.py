@@ -105,7 +105,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What is known about one target at one moment. Older than `fresh_for` it is not evidence.
+    """What is known about one target at one moment. Older than `fresh_for_ms` it is not evidence.
 
     `wants_second_look` says that the latest look alone spoke for idle: another one soon may prove it. `decided_by` is
     what the state rests on: one of the evidence, or what two looks together came to.
@@ -133,9 +133,9 @@ class Presence:
         """The cause of that hold."""
         return cause_of(self.reason, self.decided_by.why if self.decided_by else Cause.OTHER)
 
-    def is_fresh(self, now: Instant, fresh_for: int) -> bool:
-        """Whether it is at most `fresh_for` milliseconds old."""
-        return now - self.seen_at <= fresh_for
+    def is_fresh(self, now: Instant, fresh_for_ms: int) -> bool:
+        """Whether it is at most `fresh_for_ms` milliseconds old."""
+        return now - self.seen_at <= fresh_for_ms
 
 
 _VETO_ORDER: Final = (
@@ -146,13 +146,13 @@ _VETO_ORDER: Final = (
 )
 
 
-def told_in_graph(said: Mapping[str, object], now: Instant, fresh_for: int) -> Evidence | None:
+def told_in_graph(said: Mapping[str, object], now: Instant, fresh_for_ms: int) -> Evidence | None:
     """What a HARNESS_PRESENCE row says, as evidence; None where it is not fresh, or no active row.
 
     What speaks against waking weighs. That an agent is idle, or that nobody knows, is only said.
     """
     seen_at = parse_instant(said.get("lastSeenAt"))
-    if seen_at is None or abs(now - seen_at) > fresh_for or said.get("status", "active") != "active":
+    if seen_at is None or abs(now - seen_at) > fresh_for_ms or said.get("status", "active") != "active":
         return None
     vote = next((one for one in PresenceState if one == said.get("state")), PresenceState.UNKNOWN)
     source = next((one for one in PresenceSource if one == said.get("source")), PresenceSource.UNKNOWN)
@@ -180,11 +180,11 @@ def single_vote(evidence: tuple[Evidence, ...]) -> Evidence:
     return Evidence(rule="no-evidence", vote=PresenceState.UNKNOWN, source=PresenceSource.UNKNOWN)
 
 
-def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_for: int) -> Presence:
+def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_for_ms: int) -> Presence:
     """Turn one look, and an older one to compare it with, into a presence.
 
     Idle stands only when both looks say so, agree in everything that could have moved, and lie at least
-    `SAMPLES_APART` ms apart; a control plane's own word stands alone. `fresh_for` is in milliseconds. Never raises.
+    `SAMPLES_APART` ms apart; a control plane's own word stands alone. Never raises.
     """
 
     def presence(state: PresenceState, decided_by: Evidence, detail: str, *, again: bool = False) -> Presence:
@@ -204,7 +204,7 @@ def fuse(latest: Observation, earlier: Observation | None, now: Instant, fresh_f
 
     verdict = single_vote(latest.evidence)
     detail = verdict.told
-    if now - latest.at > fresh_for:
+    if now - latest.at > fresh_for_ms:
         return presence(
             PresenceState.UNKNOWN,
             Evidence("stale", PresenceState.UNKNOWN, saw=detail, cause=Cause.OLD_LOOK),

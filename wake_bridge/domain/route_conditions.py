@@ -20,7 +20,7 @@ _UNASKED: Final = {SET_ASIDE, LAST_RESORT}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All that a row may look at besides the route it is about; `fresh_for` is in milliseconds.
+    """All that a row may look at besides the route it is about.
 
     `passed` are the routes that were passed over by then, each with the name of the row that did it.
     """
@@ -29,7 +29,7 @@ class Moment:
     prospects: Sequence[Prospect]
     authority: Authority
     now: Instant
-    fresh_for: int
+    fresh_for_ms: int
     passed: tuple[tuple[Prospect, str], ...] = ()
 
 
@@ -44,8 +44,8 @@ def yields_to_another(moment: Moment, here: Prospect) -> bool:
 
 
 def is_stale(moment: Moment, here: Prospect) -> bool:
-    """The last look is older than `fresh_for`."""
-    return here.presence is not None and not here.presence.is_fresh(moment.now, moment.fresh_for)
+    """The last look is older than `fresh_for_ms`."""
+    return here.presence is not None and not here.presence.is_fresh(moment.now, moment.fresh_for_ms)
 
 
 def is_native(_: Moment, here: Prospect) -> bool:

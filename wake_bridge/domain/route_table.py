@@ -63,7 +63,7 @@ class Verdict:
 
 
 def decide(
-    policy: WakePolicy, prospects: Sequence[Prospect], authority: Authority, now: Instant, fresh_for: int
+    policy: WakePolicy, prospects: Sequence[Prospect], authority: Authority, now: Instant, fresh_for_ms: int
 ) -> Verdict:
     """Choose how to wake one target by the table.
 
@@ -73,12 +73,12 @@ def decide(
             comes: a route below one that decides need not be looked at.
         authority: what the target allows.
         now: the moment of deciding.
-        fresh_for: milliseconds after which a look proves nothing.
+        fresh_for_ms: milliseconds after which a look proves nothing.
 
     Returns:
         The decision, and the row it comes from. A `Hold` always carries a reason a person can act on. Never raises.
     """
-    moment = Moment(policy, prospects, authority, now, fresh_for)
+    moment = Moment(policy, prospects, authority, now, fresh_for_ms)
     for part, prospect in [(Part.WAKE, _NOBODY), *((Part.ROUTE, one) for one in prospects), (Part.END, _NOBODY)]:
         row = next((one for one in TABLE if one.part is part and one.applies(moment, prospect)), None)
         if row is None:

@@ -32,7 +32,7 @@ class TargetSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Everything the engine decides by. Times are in milliseconds, counts are counts.
+    """Everything the engine decides by. The file has seconds; here `_ms` are milliseconds.
 
     `targets_written` is when `targets` were written down.
     """
@@ -43,15 +43,15 @@ class EngineSettings:
     limits: Limits = field(default_factory=Limits)
     quiet_hours: QuietHours | None = None
     digest: DigestStyle = field(default_factory=DigestStyle)
-    lease: int = 60_000
-    ack_deadline: int = 300_000
+    lease_ms: int = 60_000
+    ack_deadline_ms: int = 300_000
     max_attempts: int = 5
-    unknown_again: int = LOOKED_FOR
-    fresh_for: int = 5_000
-    relook_min: int = 5_000
-    relook_max: int = 60_000
-    heartbeat_cooldown: int = 300_000
-    notice_after: int = 900_000
+    unknown_again_ms: int = LOOKED_FOR
+    fresh_for_ms: int = 5_000
+    relook_min_ms: int = 5_000
+    relook_max_ms: int = 60_000
+    heartbeat_cooldown_ms: int = 300_000
+    notice_after_ms: int = 900_000
     default_adapter: str = "tmux"
 
 

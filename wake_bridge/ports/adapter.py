@@ -381,6 +381,7 @@ class LeavesMarks(Protocol):
 class AdapterContext:
     """What an adapter is given when it is made.
 
+    `timeout` bounds each external call and `typing_quiet` says how long a person's keys must lie back, both in seconds.
     `graph` names the graph that is served now, alike for every daemon of it; empty where none is known.
     """
 

@@ -135,7 +135,7 @@ class Acknowledge:
             self._look_again(delivery.identity)
 
     def _recent(self) -> Instant:
-        return Instant(self._clock.now() - self._current.settings.ack_deadline)
+        return Instant(self._clock.now() - self._current.settings.ack_deadline_ms)
 
 
 def _is_further(seen: Place, place: Place) -> bool:

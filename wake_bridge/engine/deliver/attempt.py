@@ -97,7 +97,7 @@ class Attempt:
         adapter = self._routes.adapter(route)
         journal = LeasedJournal(self._ledger, delivery, self._clock)
         try:
-            async with asyncio.timeout(self._current.settings.lease / 1000 * 0.8):
+            async with asyncio.timeout(self._current.settings.lease_ms / 1000 * 0.8):
                 return await adapter.deliver(place, route.address, wake, journal)
         except TimeoutError:
             return Failed(retryable=True, reason="the attempt outlasted its lease")
@@ -150,7 +150,7 @@ class Attempt:
             self._log.info(
                 "delivery_staged", delivery=delivery.id, agent=delivery.identity, reason=hold.reason, detail=hold.detail
             )
-        return self._ledger.renew(delivery, Instant(now + self._current.settings.lease), staged, now)
+        return self._ledger.renew(delivery, Instant(now + self._current.settings.lease_ms), staged, now)
 
     def _failed(self, route: Route, delivery: Delivery, reason: str, *, retryable: bool) -> Delivery:
         hold = Hold(HoldReason.ADAPTER_FAILED, reason, delivery.where, self._later(delivery.attempts))
@@ -175,4 +175,4 @@ class Attempt:
 
     def _later(self, attempts: int = 0) -> Instant:
         settings = self._current.settings
-        return Instant(self._clock.now() + min(settings.relook_min * 2**attempts, settings.relook_max))
+        return Instant(self._clock.now() + min(settings.relook_min_ms * 2**attempts, settings.relook_max_ms))

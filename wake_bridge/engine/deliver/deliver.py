@@ -141,10 +141,10 @@ class Deliverer:
                 self._log.info("stale_lease", delivery=delivery.id)
             except LedgerUnwritable as away:
                 self._log.warning("ledger_away", delivery=delivery.id, reason=str(away), hint=away.hint)
-                await asyncio.sleep(self._current.settings.relook_min / 1000)
+                await asyncio.sleep(self._current.settings.relook_min_ms / 1000)
             except Exception:  # noqa: BLE001 - one target's trouble must not stop the others
                 self._log.exception("lane_failed", delivery=delivery.id, agent=delivery.identity)
-                await asyncio.sleep(self._current.settings.relook_min / 1000)
+                await asyncio.sleep(self._current.settings.relook_min_ms / 1000)
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
         wait = NAP if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), NAP)

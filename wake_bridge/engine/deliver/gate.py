@@ -22,7 +22,7 @@ from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import Candidate, Go, Nothing, OtherDriver, Verdict, before_lock
 from wake_bridge.domain.heartbeat import compose_nudge
-from wake_bridge.domain.names import Instant, WakePolicy
+from wake_bridge.domain.names import DAY, Instant, WakePolicy
 from wake_bridge.domain.route_table import Verdict as RouteVerdict
 from wake_bridge.domain.routing import Inject, Look, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import Attempt
@@ -42,8 +42,6 @@ from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Lock
-
-DAY: Final = 24 * 3600 * 1000
 
 LOOKED_AT_EVERY: Final = 15 * 60 * 1000
 """Milliseconds after which the guards judge a held wake anew, whenever they expected it to go."""
@@ -228,7 +226,7 @@ class Gate:
                 where=place.label,
                 pane_key=place.key,
                 fence=place.fence,
-                until=Instant(now + settings.lease),
+                until=Instant(now + settings.lease_ms),
             ),
             now,
         )
@@ -317,4 +315,4 @@ class Gate:
     def _relook(self, delivery: Delivery) -> Instant:
         settings = self._current.settings
         looks = self._looks[delivery.id] = self._looks.get(delivery.id, -1) + 1
-        return Instant(self._clock.now() + min(settings.relook_min * 2 ** min(looks, 8), settings.relook_max))
+        return Instant(self._clock.now() + min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms))

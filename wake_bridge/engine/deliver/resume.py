@@ -124,7 +124,7 @@ class Resume:
         """Staged text waits for its place; what may have been submitted does not wait for ever."""
         now = self._clock.now()
         submits = [entry.at for entry in self._ledger.journal_of(delivery.id) if entry.step is Step.INTENT_SUBMIT]
-        if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * self._current.settings.lease:
+        if progress is Progress.MAYBE_SUBMITTED and now - submits[-1] > 2 * self._current.settings.lease_ms:
             self._log.warning(
                 "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=nowhere.detail
             )
@@ -137,4 +137,4 @@ class Resume:
         return self._ledger.renew(delivery, self._lease_end(), hold, self._clock.now())
 
     def _lease_end(self) -> Instant:
-        return Instant(self._clock.now() + self._current.settings.lease)
+        return Instant(self._clock.now() + self._current.settings.lease_ms)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import DAY, Candidate, Limits, OtherDriver, Switches, every_hold, switched_off
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.guards import Candidate, Limits, OtherDriver, Switches, every_hold, switched_off
+from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.clock import Clock

@@ -88,7 +88,7 @@ class Unknowns:
         young = [one for one in found if now - self._since[one.id] < 2 * looked_for]
         turn = sorted(young, key=lambda one: self._looked[one.id])[:LOOKS_A_ROUND]
         await asyncio.gather(*(self._look_for(one) for one in turn))
-        if self._current.settings.unknown_again:
+        if self._current.settings.unknown_again_ms:
             for one in found:
                 if now - self._since[one.id] >= looked_for and one.id not in self._left_alone:
                     await self._tell_again(one)
@@ -137,4 +137,4 @@ class Unknowns:
 
 def looked_for_of(settings: EngineSettings) -> int:
     """Milliseconds for which a wake of unknown outcome is looked for before anything else comes of it."""
-    return settings.unknown_again or LOOKED_FOR
+    return settings.unknown_again_ms or LOOKED_FOR

@@ -111,7 +111,7 @@ class Heartbeat:
             self._ledger.mark([event.id], status, why, now)
         if not unread.all:
             return None
-        first_cooldown = self._current.settings.heartbeat_cooldown
+        first_cooldown = self._current.settings.heartbeat_cooldown_ms
         beat = next_beat(
             self._ledger.beat(identity), has_news=bool(unread.news), first_cooldown=first_cooldown, now=now
         )

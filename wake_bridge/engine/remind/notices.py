@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, Outcome
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.notices import (
     NO_ROUTES,
     WHO_LIVES_WHERE,
@@ -29,7 +29,7 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human
 from wake_bridge.ports.ledger import Ledger
 
-DAY: Final = 24 * 3600 * 1000
+NEWS_FOR: Final = DAY
 """Milliseconds after which what has ended is no news any more, as after an update or a long sleep."""
 
 _AT_ONCE: Final = 4
@@ -128,10 +128,10 @@ class Notices:
             if delivery.hold is None or delivery.id in told or is_one_question(delivery.hold):
                 continue
             since = held_since(self._ledger.journal_of(delivery.id)) or now
-            if calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after):
+            if calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after_ms):
                 yield about_hold(delivery, delivery.hold, since, self._ledger.events_of(delivery.id), now, known)
         looked_until = Instant(now - looked_for_of(self._current.settings))
-        for delivery in self._ledger.failed_untold(Instant(now - DAY)):
+        for delivery in self._ledger.failed_untold(Instant(now - NEWS_FOR)):
             if delivery.outcome is Outcome.UNKNOWN and looked_until < (delivery.settled_at or now) <= now:
                 # it may be seen yet, and if it is not, its news may be announced once more
                 continue
@@ -146,7 +146,7 @@ class Notices:
         since, longest = min(
             ((held_since(self._ledger.journal_of(one.id)) or now, one) for one in waiting), key=lambda one: one[0]
         )
-        if longest.hold and calls_for_a_person(longest.hold, since, now, self._current.settings.notice_after):
+        if longest.hold and calls_for_a_person(longest.hold, since, now, self._current.settings.notice_after_ms):
             yield about_moved(waiting, longest.hold, since, now)
 
     def _about_routes(self, now: Instant) -> list[Notice]:
@@ -160,7 +160,7 @@ class Notices:
                 self._ledger.withdraw_notice(NO_ROUTES)
             return []
         self._silent_since = now if self._silent_since is None else self._silent_since
-        if now - self._silent_since < self._current.settings.notice_after:
+        if now - self._silent_since < self._current.settings.notice_after_ms:
             return []
         return [about_no_routes(self._silent_since)]
 

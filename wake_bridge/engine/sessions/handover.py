@@ -18,7 +18,7 @@ from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import Candidate, Go, before_lock, switched_off
 from wake_bridge.domain.handover import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.heartbeat import is_our_pulse
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
 from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
@@ -43,8 +43,6 @@ PRINTING_LASTS: Final = 10_000
 HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
 """The moments at which a hook adds to what the model is about to see. At the start of a session it could as well, but no turn
 begins there: what is to wake the agent would be settled, and nobody awake."""
-
-DAY: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)

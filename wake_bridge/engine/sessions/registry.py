@@ -148,13 +148,13 @@ class Registry:
         written = self._ledger.sessions_of(identity)
         return [one for one in written if (now := self.session(one.session_id)) and now.identity == identity]
 
-    def evidence_of(self, identity: Identity, fresh_for: int) -> tuple[Evidence, ...]:
-        """How the identity's conversations stood, as their hooks told within the last `fresh_for` milliseconds.
+    def evidence_of(self, identity: Identity, fresh_for_ms: int) -> tuple[Evidence, ...]:
+        """How the identity's conversations stood, as their hooks told within the last `fresh_for_ms` milliseconds.
 
         What speaks against waking weighs. That a turn ended is only said: an interrupted turn, a compaction and a dialog
         of the program's own tell no hook, so no hook proves idle.
         """
-        since = self._clock.now() - fresh_for
+        since = self._clock.now() - fresh_for_ms
         found: list[Evidence] = []
         for session in self._live.values():
             sign = self._signs.get(session.session_id)

@@ -39,13 +39,13 @@ class GraphPresence:
 
     async def of(self, identity: Identity) -> tuple[Evidence, ...]:
         """What is said of an identity's agent now; nothing where the graph does not answer."""
-        now, fresh_for = self._clock.wall(), self._current.settings.fresh_for
+        now, fresh_for_ms = self._clock.wall(), self._current.settings.fresh_for_ms
         if self._read_at is None or self._clock.now() - self._read_at >= READ_EVERY:
             self._read_at = self._clock.now()
             try:
                 async with asyncio.timeout(PATIENCE):
-                    self._rows = await self._inquiry.presences(Instant(now - fresh_for))
+                    self._rows = await self._inquiry.presences(Instant(now - fresh_for_ms))
             except (SourceError, TimeoutError):
                 self._rows = ()
-        found = (told_in_graph(row, now, fresh_for) for row in self._rows if row.get("agentIdentity") == identity)
+        found = (told_in_graph(row, now, fresh_for_ms) for row in self._rows if row.get("agentIdentity") == identity)
         return tuple(one for one in found if one is not None)

@@ -58,7 +58,7 @@ class Looks:
     async def _answer(self, adapter: HarnessAdapter, call: Awaitable[Answer]) -> tuple[Answer | None, str]:
         """The answer and no trouble, or the other way round."""
         try:
-            async with asyncio.timeout(self._current.settings.lease / 1000):
+            async with asyncio.timeout(self._current.settings.lease_ms / 1000):
                 answer = await call
         except Exception as broken:  # noqa: BLE001 - whatever it is, the adapter owed an answer
             trouble = f"the adapter {adapter.name} {_told(broken)}"

@@ -47,8 +47,8 @@ class Prospects:
 
     def verdict(self) -> Verdict:
         """What the table says by what was seen so far; a `Look` where it needs to see more."""
-        fresh_for = self._current.settings.fresh_for
-        verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for)
+        fresh_for_ms = self._current.settings.fresh_for_ms
+        verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for_ms)
         if not self.all and isinstance(verdict.decision, Hold):
             # the table knows that there is no route; which one is missing, those who make them
             return replace(verdict, decision=self._routes.missing(self._identity))

@@ -57,10 +57,10 @@ class Track:
             since = sample.at
         return since
 
-    def sighted(self, fresh_for: int) -> Sighted:
-        """What it showed at the last look; there must have been one. `fresh_for` is in milliseconds."""
+    def sighted(self, fresh_for_ms: int) -> Sighted:
+        """What it showed at the last look; there must have been one."""
         latest = self.samples[-1]
-        presence = fuse(latest, self.elder(latest), latest.at, fresh_for)
+        presence = fuse(latest, self.elder(latest), latest.at, fresh_for_ms)
         return Sighted(presence.state, verdict_of(latest)[0], self.since, self.place.label, self.route.adapter)
 
 

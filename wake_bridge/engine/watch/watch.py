@@ -115,7 +115,7 @@ class Watch:
         if track is None or track.place.key != place.key:
             track = self._tracks[_key(route)] = Track(route, place)
         latest = await self._sample(self._routes.adapter(route), place, route.address, track)
-        return fuse(latest, track.elder(latest), self._clock.now(), self._current.settings.fresh_for)
+        return fuse(latest, track.elder(latest), self._clock.now(), self._current.settings.fresh_for_ms)
 
     async def look_twice(self, route: Route, place: Place) -> Presence:
         """Two looks far enough apart, for callers without a history."""
@@ -143,7 +143,7 @@ class Watch:
         """
         theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
         theirs.sort(key=_is_native, reverse=True)
-        seen = [one.sighted(self._current.settings.fresh_for) for one in theirs]
+        seen = [one.sighted(self._current.settings.fresh_for_ms) for one in theirs]
         return next((one for one in seen if one.looks_like is not PresenceState.UNKNOWN), seen[0] if seen else None)
 
     def place_of(self, identity: Identity) -> Place | None:

@@ -104,5 +104,5 @@ class WayBack:
     def _wait_longer(self, identity: Identity, adapter: str) -> None:
         settings, key = self._current.settings, (identity, adapter)
         failures = self._failures[key] = self._failures.get(key, -1) + 1
-        patience = min(settings.relook_min * 2 ** min(failures, 8), settings.relook_max)
+        patience = min(settings.relook_min_ms * 2 ** min(failures, 8), settings.relook_max_ms)
         self._ask_at[key] = Instant(self._clock.now() + patience)

@@ -29,7 +29,13 @@ class Spread(LoadScopeScheduling):  # type: ignore[misc]
 @functools.cache
 def is_shared(path: str) -> bool:
     """Whether the tests of a file, named from the root, are to run in one worker."""
-    return not path.startswith(LONG) or 'scope="module"' in (ROOT / path).read_text(encoding="utf-8")
+    folder = (ROOT / path).parent
+    fixtures = [ROOT / path, folder / "conftest.py", folder.parent / "conftest.py"]
+    return not path.startswith(LONG) or any(
+        'scope="module"' in one.read_text(encoding="utf-8")
+        for one in fixtures
+        if one.exists() and one.parent != ROOT / "tests"
+    )
 
 
 def begins(item: pytest.Item) -> tuple[int, bool]:

@@ -108,6 +108,8 @@ def test_a_shared_server_hands_nothing_of_one_terminal_to_another(
     tmux_program: str,  # noqa: ARG001 - asked for what it demands
 ) -> None:
     """Its hooks all have the environment, pane included, of the terminal that started it first."""
+    if executable(PROGRAMS["codex"]) is None:
+        pytest.fail("codex is not installed: `make harnesses` installs it", pytrace=False)
     with SharedHouse(tmp_path, program) as house:
         other = house.opens_another(house.home / "other")
         pane = house.tmux.server.panes.get(pane_id=other)

@@ -33,12 +33,6 @@ from wake_bridge.ports.adapter import (
     Wake,
 )
 
-IMAGINED_HOLDS: Final = {
-    PresenceState.ACTIVE: HoldReason.ACTIVE,
-    PresenceState.USER_TYPING: HoldReason.USER_TYPING,
-    PresenceState.WAITING_ON_APPROVAL: HoldReason.WAITING_ON_APPROVAL,
-    PresenceState.UNKNOWN: HoldReason.UNKNOWN,
-}
 _FENCE: Final = Binding("memory", 1, "$0", "%0", 2, "0", 3, "0")
 
 
@@ -102,7 +96,7 @@ class MemoryAdapter:
         if wake.progress is not Progress.UNTOUCHED and agent.composer != wake.text:
             return Unknown({"why": "the mark is nowhere"})
         if agent.state is not PresenceState.IDLE:
-            return Refused(IMAGINED_HOLDS[agent.state], f"the agent is {agent.state}", place.label)
+            return Refused(Evidence("imagined", agent.state).reason, f"the agent is {agent.state}", place.label)
         if agent.composer not in {"", wake.text}:
             return Refused(HoldReason.USER_TYPING, "there is a draft", place.label)
         if not agent.composer:
@@ -248,5 +242,5 @@ def _refusal(line: ImaginedLine, wake: Wake, where: str) -> Refused | None:
         return Refused(HoldReason.NOT_LOADED, "nobody has the conversation open", where)
     is_steered = state is PresenceState.ACTIVE and wake.turn_id == line.turn_id
     if state is not PresenceState.IDLE and not is_steered:
-        return Refused(IMAGINED_HOLDS[state], f"the agent is {state}", where)
+        return Refused(Evidence("the line says", state).reason, f"the agent is {state}", where)
     return None

@@ -194,7 +194,7 @@ class Daemon:
             pid=os.getpid(),
             graph=str(self._settings.graph_path),
             state_dir=str(self._settings.state_dir),
-            adapters=sorted(parts.bench.adapters),
+            adapters=sorted(parts.loaded.adapters),
         )
         self._notifier.ready("tailing")
         # what the start has made lives as long as the daemon: going through it again would stop a wake for 30 ms
@@ -261,7 +261,7 @@ class Daemon:
         parts = self.parts
         if parts.ledger.set_aside is not None:
             self._log.warning("ledger_damaged", set_aside=str(parts.ledger.set_aside))
-        for entry in parts.bench.catalogue:
+        for entry in parts.loaded.catalogue:
             if entry.trouble:
                 self._log.warning("adapter_broken", adapter=entry.name, reason=entry.trouble)
         parts.ledger.rebase(parts.clock.now())
@@ -296,7 +296,7 @@ class Daemon:
         try:
             read = self._reload()
             settings = taken_over(self._settings, read)
-            reload_adapters(self.parts.bench, self._in_force, settings, self.parts.clock)
+            reload_adapters(self.parts.loaded, self._in_force, settings, self.parts.clock)
         except ConfigurationInvalid as error:
             self._refused = "; ".join(error.problems) or str(error)
             self._log.error("config_refused", reason=str(error), problems=list(error.problems))
@@ -311,7 +311,7 @@ class Daemon:
     def _adopt(self, settings: Settings, waiting: Sequence[str]) -> None:
         parts = self.parts
         self._in_force = settings
-        parts.rules.value = matching_rules(settings, parts.bench.adapters)
+        parts.rules.value = matching_rules(settings, parts.loaded.adapters)
         parts.current.settings = engine_settings(settings, embedded=parts.is_embedded)
         parts.human.command = settings.config.human.command
         set_level(settings.config.daemon.log_level)
@@ -339,7 +339,7 @@ class Daemon:
         if not self._is_dry_run:
             self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
-        if HEARTBEAT in self.parts.bench.adapters and not self._is_dry_run:
+        if HEARTBEAT in self.parts.loaded.adapters and not self._is_dry_run:
             self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
         self._housekeeping.start()
 

@@ -19,7 +19,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState, fuse
 from wake_bridge.domain.routing import Address, Route
 from wake_bridge.engine.watch.look import is_suggested
-from wake_bridge.offline.inspection import Viewpoint
+from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import HarnessAdapter, NameJudge, PaneLister, Place, Sight
 
 
@@ -34,13 +34,13 @@ class Fragile:
     then: str
 
 
-async def fragile_names(view: Viewpoint, settings: Settings, identities: Iterable[Identity]) -> list[Fragile]:
+async def fragile_names(view: Inspection, settings: Settings, identities: Iterable[Identity]) -> list[Fragile]:
     """Those of the identities that are found by a name which need not last, as things stand."""
     found = [await _fragile(view, settings, who) for who in identities]
     return [one for one in found if one is not None]
 
 
-async def _fragile(view: Viewpoint, settings: Settings, who: Identity) -> Fragile | None:
+async def _fragile(view: Inspection, settings: Settings, who: Identity) -> Fragile | None:
     for route in view.routes.of(who):
         adapter = view.routes.adapter(route)
         name = route.address.name
@@ -55,7 +55,7 @@ async def _fragile(view: Viewpoint, settings: Settings, who: Identity) -> Fragil
     return None
 
 
-def _then(view: Viewpoint, settings: Settings, route: Route, name: str) -> str:
+def _then(view: Inspection, settings: Settings, route: Route, name: str) -> str:
     """Whoever wrote the old name must write the new one."""
     who = route.address.identity
     if not route.address.pane:
@@ -137,8 +137,8 @@ async def report_panes(settings: Settings, *, looks: bool = True) -> PaneReports
     """
     # it is asked meanwhile: setting up the view here takes as long as its answer
     asked = asyncio.get_running_loop().run_in_executor(None, _watched, settings) if looks else None
-    view = Viewpoint(settings)
-    listers = {name: one for name, one in view.bench.adapters.items() if isinstance(one, PaneLister)}
+    view = Inspection(settings)
+    listers = {name: one for name, one in view.loaded.adapters.items() if isinstance(one, PaneLister)}
     if not listers:
         raise OperationFailed("no adapter can list panes", hint="`wake-bridge adapters` lists them")
     reports: list[PaneReport] = []
@@ -170,7 +170,7 @@ def _glance(one: Mapping[str, Any]) -> Glance:
     return Glance(PresenceState(one["state"]), one["why"], one["looks"], cause_written(one.get("cause")))
 
 
-async def _dwellers(view: Viewpoint) -> Mapping[str, tuple[Identity, ...]]:
+async def _dwellers(view: Inspection) -> Mapping[str, tuple[Identity, ...]]:
     """Who would be woken in which place, by its key, as things stand."""
     found: dict[str, tuple[Identity, ...]] = {}
     for identity, reach in (await view.reach(sorted({*view.identities(), *view.bound()}))).items():
@@ -179,9 +179,9 @@ async def _dwellers(view: Viewpoint) -> Mapping[str, tuple[Identity, ...]]:
     return found
 
 
-async def _look_at_all(view: Viewpoint, name: str, sights: Sequence[Sight]) -> dict[tuple[str, str], Glance]:
+async def _look_at_all(view: Inspection, name: str, sights: Sequence[Sight]) -> dict[tuple[str, str], Glance]:
     """What one look at each says."""
-    adapter: HarnessAdapter = view.bench.adapters[name]
+    adapter: HarnessAdapter = view.loaded.adapters[name]
     seen = await asyncio.gather(*(adapter.observe(one.place, Address(Identity(""))) for one in sights))
     found = [fuse(one, None, one.at, view.current.settings.fresh_for_ms) for one in seen]
     return {

@@ -15,13 +15,12 @@ from wake_bridge.domain.routing import Address
 from wake_bridge.domain.setup import Finding, FoundAgent, Lost, Plan, Proposal, SetTarget, Step, find_again, plan
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
-from wake_bridge.offline.inspection import Viewpoint, remember
+from wake_bridge.offline.inspection import Inspection, remember
 from wake_bridge.panes import Fragile, PaneReport, fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, subscribe
 from wake_bridge.storage.graph.schema import create_embedded_graph
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.system.clock import timestamp_now
 
 TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -92,7 +91,7 @@ async def fragile(settings: Settings, made: Plan, reports: Sequence[PaneReport])
         if one.is_ours and (sight := sights[one.agent.pane, one.socket]).doubts
     ]
     by_hand = [Identity(one.agent.identity) for one in made.proposals if not one.is_ours]
-    return [*ours, *(await fragile_names(Viewpoint(settings), settings, by_hand) if by_hand else [])]
+    return [*ours, *(await fragile_names(Inspection(settings), settings, by_hand) if by_hand else [])]
 
 
 def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:
@@ -228,7 +227,7 @@ async def who_is_lost(settings: Settings) -> Rebinding:
     Raises:
         OperationFailed: no adapter can list panes.
     """
-    view = Viewpoint(settings)
+    view = Inspection(settings)
     addresses = [view.routes.address(one) for one in view.identities() if await view.has_moved(one)]
     sights = {
         FoundAgent(
@@ -252,10 +251,10 @@ async def rebind(settings: Settings, chosen: Mapping[Identity, Sight]) -> list[I
     Raises:
         LedgerError: the ledger cannot be written.
     """
-    view, gone = Viewpoint(settings), []
+    view, gone = Inspection(settings), []
     for identity, sight in chosen.items():
         meant = Address(Identity(""), pane=sight.pane_id, socket=sight.server)
-        adapter = next(one for one in view.bench.adapters.values() if isinstance(one, PaneLister))
+        adapter = next(one for one in view.loaded.adapters.values() if isinstance(one, PaneLister))
         place = await adapter.resolve(meant)
         if isinstance(place, Place) and place.fence is not None and place.fence.agent_pid:
             remember(settings, view.routes.address(identity), place, view.clock.now())

@@ -23,11 +23,10 @@ from wake_bridge.integrations.agent_files.files import Form
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.service import ServiceManager, service_manager
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
-from wake_bridge.offline.inspection import Viewpoint, take_marks_back, unbind
+from wake_bridge.offline.inspection import Inspection, take_marks_back, unbind
 from wake_bridge.ports.adapter import PaneLister
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import unsubscribe
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.files import APPLICATION, default_config_file
 from wake_bridge.system.processes import processes
@@ -178,7 +177,7 @@ def panes(settings: Settings, account: Account) -> None:
     """
     if not account.dry_run and (marked := asyncio.run(take_marks_back(settings))):
         account.done.append(f"took the daemon's mark off {', '.join(marked)}")
-    for identity in Viewpoint(settings).bound():
+    for identity in Inspection(settings).bound():
         if account.dry_run:
             account.done.append(f"unbind {identity}, and take its mark off its pane")
             continue
@@ -215,9 +214,9 @@ async def _who_knows(settings: Settings, removals: Sequence[Removal]) -> list[st
     rooms = {one.parent if one.name == ".claude" else one for one in told}
     if not (calling or rooms):
         return []
-    view = Viewpoint(settings)
+    view = Inspection(settings)
     found: dict[tuple[str, str], str] = {}
-    for lister in (one for one in view.bench.adapters.values() if isinstance(one, PaneLister)):
+    for lister in (one for one in view.loaded.adapters.values() if isinstance(one, PaneLister)):
         for sight in (await lister.list_panes()).seen:
             if sight.harness and (sight.harness in calling or sight.directory in rooms):
                 found[sight.server, sight.pane_id] = f"{sight.harness} in {sight.place.label}, {sight.directory}"

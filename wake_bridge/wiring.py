@@ -44,7 +44,7 @@ from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.integrations.adapters import CatalogueEntry, load_catalogue
 from wake_bridge.integrations.human import WordToTheHuman
-from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Herald, Reloadable, SessionServed
+from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Notifier, Reloadable, SessionServed
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.signal import signal_for
 from wake_bridge.storage.graph.source import is_busy
@@ -69,7 +69,7 @@ class Latest(Generic[Value]):
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class LoadedAdapters:
     """The adapters that are installed, enabled and could be made; and what became of the others."""
 
     adapters: Mapping[str, HarnessAdapter]
@@ -82,7 +82,7 @@ def checked_settings(config_option: str | None) -> Settings:
     return load_settings(config_option, os.environ, adapter_models=models)
 
 
-def make_adapters(settings: Settings, clock: SteadyClock) -> Bench:
+def make_adapters(settings: Settings, clock: SteadyClock) -> LoadedAdapters:
     """Every adapter that is installed and enabled, made from its own table."""
     catalogue = tuple(load_catalogue())
     kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
@@ -91,7 +91,7 @@ def make_adapters(settings: Settings, clock: SteadyClock) -> Bench:
     made = {
         name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
     }
-    return Bench(made, catalogue)
+    return LoadedAdapters(made, catalogue)
 
 
 def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
@@ -105,13 +105,13 @@ def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
     )
 
 
-def reload_adapters(bench: Bench, old: Settings, new: Settings, clock: SteadyClock) -> None:
+def reload_adapters(loaded: LoadedAdapters, old: Settings, new: Settings, clock: SteadyClock) -> None:
     """Have the adapters that can go on by the new settings: profiles, time-outs, what counts as typing.
 
     Raises:
         ConfigurationInvalid: one refuses; all go on by the old ones.
     """
-    reloadable = [adapter for adapter in bench.adapters.values() if isinstance(adapter, Reloadable)]
+    reloadable = [adapter for adapter in loaded.adapters.values() if isinstance(adapter, Reloadable)]
     for number, adapter in enumerate(reloadable):
         try:
             adapter.adopt(_adapter_context(new, clock))
@@ -141,7 +141,7 @@ class Parts:
     notices: Notices
     sessions: Registry
     handover: Handover
-    bench: Bench
+    loaded: LoadedAdapters
     rules: Latest[MatchingRules]
     current: Current
     is_embedded: bool
@@ -180,9 +180,9 @@ def wire(
     """
     clock = SteadyClock()
     require_graph(settings)
-    bench = make_adapters(settings, clock)
+    loaded = make_adapters(settings, clock)
     graph = SqliteGraph(settings.graph_path)
-    rules = Latest(matching_rules(settings, bench.adapters))
+    rules = Latest(matching_rules(settings, loaded.adapters))
     is_embedded = _is_embedded(graph)
     current = Current(engine_settings(settings, embedded=is_embedded))
     inquiry = Inquiry(lambda: SqliteGraph(settings.graph_path))
@@ -204,7 +204,7 @@ def wire(
     sessions = Registry(ledger, clock)
     memory = Memory(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))
     routes = Routes(
-        bench.adapters,
+        loaded.adapters,
         current,
         tail.subscriptions_of,
         ledger.binding,
@@ -227,7 +227,7 @@ def wire(
         said=GraphPresence(inquiry, current, clock).of,
         memory=memory,
     )
-    for adapter in bench.adapters.values():
+    for adapter in loaded.adapters.values():
         if isinstance(adapter, SessionServed):
             adapter.serve_sessions(sessions)
     way_back = WayBack(
@@ -256,7 +256,7 @@ def wire(
     human = WordToTheHuman(
         settings.config.human.command,
         settings.config.delivery.adapter_timeout,
-        [one for one in bench.adapters.values() if isinstance(one, Herald)],
+        [one for one in loaded.adapters.values() if isinstance(one, Notifier)],
     )
     notices = Notices(
         ledger,
@@ -264,7 +264,7 @@ def wire(
         current,
         clock,
         active_routes=lambda: tail.active_routes if tail.begun.is_set() else None,
-        nudged=lambda: len(heartbeat.served()) if HEARTBEAT in bench.adapters else 0,
+        nudged=lambda: len(heartbeat.served()) if HEARTBEAT in loaded.adapters else 0,
         known=tail.known_identities,
         trouble=lambda: ledger.trouble,
     )
@@ -308,7 +308,7 @@ def wire(
         notices=notices,
         sessions=sessions,
         handover=handover,
-        bench=bench,
+        loaded=loaded,
         rules=rules,
         current=current,
         is_embedded=is_embedded,

@@ -23,7 +23,16 @@ from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.engine.watch.way_back import WayBack
-from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Failed, Journal, Paper, Place, Refused, Wake
+from wake_bridge.ports.adapter import (
+    AdapterContext,
+    AttemptOutcome,
+    Failed,
+    Journal,
+    Place,
+    Refused,
+    TargetLimits,
+    Wake,
+)
 from wake_bridge.ports.ledger_records import Harvest, Position
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
@@ -137,7 +146,7 @@ def test_an_idle_agent_is_woken_once_with_what_rides_along(rig: Rig) -> None:
 
 def test_where_an_at_reads_files_no_name_in_the_digest_has_one(rig: Rig) -> None:
     """The name of an agent may be that of a file in its directory, and would be read into the turn."""
-    rig.agent.paper = Paper(at_reads_files=True)
+    rig.agent.paper = TargetLimits(at_reads_files=True)
 
     done = rig.takes(rig.arrives())
 

@@ -22,7 +22,7 @@ from wake_bridge.config.settings import load_settings
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.doctor.agents import targets
 from wake_bridge.doctor.finding import Finding
-from wake_bridge.offline.inspection import Viewpoint
+from wake_bridge.offline.inspection import Inspection
 
 PUSHED = "no adapter serves the harnessTarget mcp-notifications"
 
@@ -71,7 +71,7 @@ class House:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
             settings = load_settings(None, os.environ)
-            return {one.check: one for one in asyncio.run(targets(Viewpoint(settings), settings))}
+            return {one.check: one for one in asyncio.run(targets(Inspection(settings), settings))}
 
     def said_by_send(self, *flags: str) -> str:
         """What `send` says will come of a message for `@ada`."""

@@ -16,7 +16,7 @@ import pytest
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.integrations.human import WordToTheHuman
-from wake_bridge.ports.adapter import Herald
+from wake_bridge.ports.adapter import Notifier
 from wake_bridge.ports.human import Told
 from wake_bridge.testing.hostile import hostile_subjects
 
@@ -39,8 +39,8 @@ def notice(text: str = "a subject", since: int = 1_800_000_000_000) -> Notice:
     )
 
 
-def tell(command: Sequence[str], said: Notice, timeout: float = 10, heralds: Sequence[Herald] = ()) -> Told:
-    return asyncio.run(WordToTheHuman(command, timeout, heralds).tell(said))
+def tell(command: Sequence[str], said: Notice, timeout: float = 10, notifiers: Sequence[Notifier] = ()) -> Told:
+    return asyncio.run(WordToTheHuman(command, timeout, notifiers).tell(said))
 
 
 def test_hostile_texts_reach_the_command_as_arguments_and_as_json_and_no_shell(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ class Screen:
 def test_without_a_command_the_line_goes_to_the_terminal_where_somebody_is() -> None:
     """`[human]`: empty is the line in the terminal; where nobody is, the log and `status` have it."""
     empty, used = Screen(is_there=False), Screen(is_there=True)
-    assert tell([], notice(), heralds=[empty, used]) == Told("terminal")
+    assert tell([], notice(), notifiers=[empty, used]) == Told("terminal")
     assert used.lines == ["wake-bridge: a subject. To do: a subject"]
-    assert tell([], notice(), heralds=[empty]) == Told("")
-    assert tell(["true"], notice(), heralds=[used]) == Told("true")
+    assert tell([], notice(), notifiers=[empty]) == Told("")
+    assert tell(["true"], notice(), notifiers=[used]) == Told("true")
     assert len(used.lines) == 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.torture.rig import Standing, since
-from wake_bridge.demo.fake_harness.editor import PASTE_END, PASTE_START
+from wake_bridge.demo.fake_harness.screen import PASTE_END, PASTE_START
 from wake_bridge.testing.crash_points import Point
 
 REFUSED: Final = "refused, draft intact"

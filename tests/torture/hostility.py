@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import SENDER, Agent, Rig, since
-from wake_bridge.demo.fake_harness.editor import PASTE_END, PASTE_START
+from wake_bridge.demo.fake_harness.screen import PASTE_END, PASTE_START
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome
 from wake_bridge.domain.text import SUBJECT_LIMIT, harmless

@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.torture.report import Table, Verdict, run_in_lanes
 from tests.torture.rig import Agent, Rig, since
-from wake_bridge.demo.fake_harness.editor import PASTE_START
+from wake_bridge.demo.fake_harness.screen import PASTE_START
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import Outcome
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from wake_bridge_adapters.claude_code.attempt import Patience
+from wake_bridge_adapters.claude_code.attempt import Echo, Patience, Transcripts
 from wake_bridge_adapters.claude_code.session import monitors_below
-from wake_bridge_adapters.claude_code.transcript import Echo, Transcripts
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
 from wake_bridge.domain.names import Identity

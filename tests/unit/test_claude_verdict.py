@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from wake_bridge_adapters.claude_code.attempt import Patience, Seen, Verdict, verdict_on
+from wake_bridge_adapters.claude_code.attempt import Echo, Patience, Seen, Verdict, verdict_on
 from wake_bridge_adapters.claude_code.session import Life
-from wake_bridge_adapters.claude_code.transcript import Echo
 
 SOON, LONG = 0.1, 60.0
 

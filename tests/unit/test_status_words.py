@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.cli.status import HEADINGS, cells_of, opening
+from wake_bridge.cli.daemon import HEADINGS, cells_of, opening
 from wake_bridge.domain.names import Instant
 
 NOW = Instant(1_700_000_000_000)

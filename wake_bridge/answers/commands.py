@@ -87,7 +87,7 @@ class Answers:
             "tip": tail.tip,
             "epoch": tail.epoch,
             "active_routes": tail.active_routes,
-            "nudged": len(parts.heartbeat.served()) if HEARTBEAT in parts.bench.adapters else 0,
+            "nudged": len(parts.heartbeat.served()) if HEARTBEAT in parts.loaded.adapters else 0,
             "since": time_or_none(self._since),
             "graph_trouble": tail.away or None,
             "state_trouble": parts.ledger.trouble or None,
@@ -127,6 +127,6 @@ class Answers:
 
     async def _panes(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
-        listers = {name for name, one in parts.bench.adapters.items() if isinstance(one, PaneLister)}
+        listers = {name for name, one in parts.loaded.adapters.items() if isinstance(one, PaneLister)}
         seen = await parts.watch.look_at_all(listers)
         return {"panes": [glance_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}

@@ -157,7 +157,7 @@ COMMANDS: Final[dict[str, dict[str, Place]]] = {
     "Diagnosis": {
         "panes": Place("panes", "panes", "List tmux panes and the agents in them."),
         "why": Place("why", "why", "Explain what happened to a message, a task or a log row."),
-        "routes": Place("routes", "routes", "Show the routes to an agent and the one that applies now."),
+        "routes": Place("presence", "routes", "Show the routes to an agent and the one that applies now."),
         "presence": Place("presence", "presence", "Show the state of an identity's agent, with evidence."),
         "screens": Place("presence", "screens", "Capture, classify and learn agent screens."),
         "push-capable": Place("presence", "push_capable", "List identities that other heartbeats should skip."),

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from wake_bridge.config.locations import Whereabouts
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.ownership import Invoker
-    from wake_bridge.storage.graph.file import GraphFile
-    from wake_bridge.storage.graph.writer import GraphWriter
+    from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 
 
 class CommandContext:
@@ -116,14 +115,13 @@ class CommandContext:
 
     def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
-        from wake_bridge.storage.graph.writer import GraphWriter
+        from wake_bridge.storage.graph.file import GraphWriter
 
         return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
 
     def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
-        from wake_bridge.storage.graph.file import GraphFile
-        from wake_bridge.storage.graph.writer import GraphWriter
+        from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 
         path = self.places.graph_path
         return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)

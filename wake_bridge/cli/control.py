@@ -222,7 +222,7 @@ def unbind(run: CommandContext, identity: str) -> None:
         f"{who} is no longer bound to {', '.join(said) or 'its pane'}" if was_bound or said else f"{who} was not bound"
     )
     run.console.object({"agentIdentity": who, "unbound": was_bound or bool(said), "panes": said}, words)
-    reach = asyncio.run(inspection.Viewpoint(run.settings).reach([who]))[who]
+    reach = asyncio.run(inspection.Inspection(run.settings).reach([who]))[who]
     where = f"it lives in {reach.where}" if reach.hold is None else f"it cannot be reached now: {reach.hold.detail}"
     run.console.warn(f"note: {where}")
 

@@ -197,12 +197,12 @@ def _require_pane(run: CommandContext, wish: Wish) -> None:
 
     Where tmux does not answer at all nobody can tell, and it is written.
     """
-    from wake_bridge.offline.inspection import Viewpoint
+    from wake_bridge.offline.inspection import Inspection
 
     if wish.pane is None:
         return
     with contextlib.suppress(LedgerError, OperationFailed):
-        place = asyncio.run(Viewpoint(run.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
+        place = asyncio.run(Inspection(run.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
         session = wish.pane.removeprefix("=").partition(":")[0]
         if place is not None and "." in session and place.label.startswith(f"{session.replace('.', '_')}:"):
             run.console.warn(f"note: tmux calls it {place.label}: no session's name has a dot in it")
@@ -210,11 +210,11 @@ def _require_pane(run: CommandContext, wish: Wish) -> None:
 
 def _warn_of_target(run: CommandContext, identity: Identity) -> None:
     """Say at once what is wrong with a pane that was just named; a wake would only be held for it."""
-    from wake_bridge.offline.inspection import Viewpoint
+    from wake_bridge.offline.inspection import Inspection
     from wake_bridge.panes import fragile_names, told_of
 
     try:
-        view = Viewpoint(run.settings)
+        view = Inspection(run.settings)
         reach = asyncio.run(view.reach([identity]))[identity]
         fragile = asyncio.run(fragile_names(view, run.settings, [identity]))
     except WakeBridgeError as blind:

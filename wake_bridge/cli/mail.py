@@ -18,7 +18,7 @@ from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
-from wake_bridge.storage.graph.file import REPAIR, GraphFile, Node
+from wake_bridge.storage.graph.file import REPAIR, GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,
@@ -26,14 +26,13 @@ from wake_bridge.storage.graph.mailbox import (
     audience,
     mailbox_of,
     mark_read,
+    move_task,
     require_mail,
     require_message,
 )
+from wake_bridge.storage.graph.mailbox import grant as give_right
 from wake_bridge.storage.graph.mailbox import send as send_message
 from wake_bridge.storage.graph.nodes import require_identity
-from wake_bridge.storage.graph.tasks import grant as give_right
-from wake_bridge.storage.graph.tasks import move_task
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import timestamp_now
 

@@ -9,9 +9,8 @@ from wake_bridge.cli.context import CommandContext
 from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import RULES, Invoker, require_own
-from wake_bridge.storage.graph.file import GraphFile, Node
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.nodes import ensure_identity, find_identity
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above
 
@@ -94,10 +93,10 @@ def _looked_up(run: CommandContext, homes: Homes) -> Homes:
     """The same, and where tmux says that everybody's agent is now: what no daemon has seen yet."""
     import asyncio
 
-    from wake_bridge.offline.inspection import Viewpoint
+    from wake_bridge.offline.inspection import Inspection
 
     try:
-        fences = asyncio.run(Viewpoint(run.settings).fences())
+        fences = asyncio.run(Inspection(run.settings).fences())
     except WakeBridgeError:
         return homes
     return Homes([*homes.fences, *fences], homes.sessions)

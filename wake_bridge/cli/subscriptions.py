@@ -71,10 +71,10 @@ class _Homes:
     """Where each identity can be woken now; asked once, for all that are shown."""
 
     def __init__(self, run: CommandContext, whose: str | None) -> None:
-        from wake_bridge.offline.inspection import Viewpoint
+        from wake_bridge.offline.inspection import Inspection
 
         self._run = run
-        self._view = Viewpoint(run.settings)
+        self._view = Inspection(run.settings)
         asked = [Identity(whose)] if whose is not None else self._view.identities()
         self._known = asyncio.run(self._view.reach(asked))
         self._subscriptions = {one.id: one for who in self._view.identities() for one in self._view.subscribed(who)}

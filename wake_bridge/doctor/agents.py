@@ -18,9 +18,9 @@ from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
-from wake_bridge.offline.inspection import Viewpoint
+from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names, steps, whose
-from wake_bridge.ports.adapter import Herald, Place
+from wake_bridge.ports.adapter import Notifier, Place
 from wake_bridge.records import time_or_none
 from wake_bridge.storage.ledger import LedgerStore
 
@@ -69,7 +69,7 @@ def _ago(seconds: int) -> str:
 NOBODY_THERE: Final = frozenset({HoldReason.NO_AGENT, HoldReason.PANE_DEAD, HoldReason.UNREACHABLE})
 
 
-async def adapters(view: Viewpoint) -> list[Finding]:
+async def adapters(view: Inspection) -> list[Finding]:
     """Each one that is installed, and what it says of its surroundings."""
     findings = [
         ill(
@@ -81,19 +81,19 @@ async def adapters(view: Viewpoint) -> list[Finding]:
         else untold(f"adapter {entry.name}", entry.unavailable)
         if entry.unavailable
         else well(f"adapter {entry.name}", entry.module)
-        for entry in view.bench.catalogue
+        for entry in view.loaded.catalogue
     ]
     if not findings:
         hint = "install the package: a bare checkout has no entry points"
         findings.append(ill("adapters", "none is installed", hint))
-    for adapter in view.bench.adapters.values():
+    for adapter in view.loaded.adapters.values():
         findings += [
             Finding(check, ok, detail, "" if ok else hint) for check, ok, detail, hint in await adapter.probe()
         ]
     return findings
 
 
-async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
+async def targets(view: Inspection, settings: Settings) -> list[Finding]:
     """Where each identity is reached now, and whether it may still be woken there."""
     findings: list[Finding] = []
     for identity, reach in (await view.reach(view.identities())).items():
@@ -117,25 +117,25 @@ async def targets(view: Viewpoint, settings: Settings) -> list[Finding]:
     return findings
 
 
-async def names(view: Viewpoint, settings: Settings) -> Finding:
+async def names(view: Inspection, settings: Settings) -> Finding:
     """Whether what leads to each identity goes on to mean it."""
     fragile = await fragile_names(view, settings, view.identities())
     return untold("names", whose(fragile), steps(fragile)) if fragile else well("names", "they last")
 
 
-def heartbeat(view: Viewpoint) -> Finding:
+def heartbeat(view: Inspection) -> Finding:
     """Whom the heartbeat nudges now."""
-    if HEARTBEAT not in view.bench.adapters:
+    if HEARTBEAT not in view.loaded.adapters:
         return untold("heartbeat", "switched off", "`[adapters.heartbeat] enabled` switches it on")
     served = ", ".join(view.nudged()) or "nobody: every identity has another driver, or no place"
     return well("heartbeat", f"nudges {served}")
 
 
-def word_to_the_human(view: Viewpoint, settings: Settings) -> Finding:
+def word_to_the_human(view: Inspection, settings: Settings) -> Finding:
     """Whether a person can be told (`[human] command`)."""
     command = settings.config.human.command
     check = "word to the human"
-    if not command and not any(isinstance(one, Herald) for one in view.bench.adapters.values()):
+    if not command and not any(isinstance(one, Notifier) for one in view.loaded.adapters.values()):
         return untold(check, "notices go to the log and to `status` only", "set [human] command")
     if not command:
         return well(check, "notices go to the tmux client that was used last")
@@ -146,7 +146,7 @@ def word_to_the_human(view: Viewpoint, settings: Settings) -> Finding:
     return ill(check, f"there is no {command[0]}", hint)
 
 
-def _set_aside(view: Viewpoint, identity: Identity) -> list[Finding]:
+def _set_aside(view: Inspection, identity: Identity) -> list[Finding]:
     """The routes that failed and have not answered since."""
     hint = f"the daemon asks it again by itself; `wake-bridge routes {identity}` shows which route serves"
     return [
@@ -156,7 +156,7 @@ def _set_aside(view: Viewpoint, identity: Identity) -> list[Finding]:
     ]
 
 
-async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Place) -> Finding:
+async def _occupied(view: Inspection, identity: Identity, route: Route, place: Place) -> Finding:
     seen = await view.watch.look(route, place)
     if seen.hold not in NOBODY_THERE:
         return well(f"target {identity}", place.label)
@@ -164,7 +164,7 @@ async def _occupied(view: Viewpoint, identity: Identity, route: Route, place: Pl
     return ill(f"target {identity}", detail, replace(hold_because_of(seen), where=place.label).remedy(identity))
 
 
-def _budget(view: Viewpoint, settings: Settings, identity: Identity, key: str) -> Finding:
+def _budget(view: Inspection, settings: Settings, identity: Identity, key: str) -> Finding:
     now = view.clock.now()
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     lifted_at = ledger.limits_lifted_at(identity)

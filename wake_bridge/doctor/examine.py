@@ -34,7 +34,7 @@ from wake_bridge.doctor.files import (
 )
 from wake_bridge.doctor.finding import Finding, ill, untold
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
-from wake_bridge.offline.inspection import Viewpoint
+from wake_bridge.offline.inspection import Inspection
 from wake_bridge.wiring import checked_settings
 
 
@@ -80,7 +80,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         quiet_hours(settings),
     ]
     try:
-        view = Viewpoint(settings)
+        view = Inspection(settings)
     except ConfigurationInvalid as error:
         # an adapter refuses what its table leads to; no pane can be looked at without it
         return [*findings, screen_profiles(settings, error)]

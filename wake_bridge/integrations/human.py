@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Final
 
 from wake_bridge.domain.notices import Notice
-from wake_bridge.ports.adapter import Herald
+from wake_bridge.ports.adapter import Notifier
 from wake_bridge.ports.human import Told
 from wake_bridge.system.clock import timestamp_of_instant
 
@@ -27,22 +27,22 @@ class WordToTheHuman:
         command: the program and its arguments; `{title}` and `{body}` are put in, everything else is on its stdin as one
             JSON object. Empty: a line in the terminal. A reload replaces it.
         timeout: seconds for either.
-        heralds: adapters that can show a person a line.
+        notifiers: adapters that can show a person a line.
     """
 
-    def __init__(self, command: Sequence[str], timeout: float, heralds: Iterable[Herald]) -> None:
+    def __init__(self, command: Sequence[str], timeout: float, notifiers: Iterable[Notifier]) -> None:
         self.command = tuple(command)
         self._timeout = timeout
-        self._heralds = tuple(heralds)
+        self._notifiers = tuple(notifiers)
 
     async def tell(self, notice: Notice) -> Told:
         """See `Human.tell`."""
         if self.command:
             return Told(self.command[0], await self._run(filled(self.command, notice), _as_json(notice)))
-        for herald in self._heralds:
+        for notifier in self._notifiers:
             try:
                 async with asyncio.timeout(self._timeout):
-                    if await herald.show_person(f"{notice.title}. {notice.body}"):
+                    if await notifier.show_person(f"{notice.title}. {notice.body}"):
                         return Told("terminal")
             except TimeoutError:
                 return Told("terminal", f"no answer within {self._timeout:g} s")

@@ -57,12 +57,12 @@ PATIENCE: Final = 30.0
 """Seconds for the daemon to look at places that are slow to answer."""
 
 
-class Viewpoint:
+class Inspection:
     """What a command needs to look where the daemon would: adapters, routes, a watch without a history."""
 
     def __init__(self, settings: Settings) -> None:
         self.clock = SteadyClock()
-        self.bench = make_adapters(settings, self.clock)
+        self.loaded = make_adapters(settings, self.clock)
         self._settings = settings
         ledger = LedgerStore.open(settings.state_dir, read_only=True)
         self._bindings = ledger.bindings()
@@ -82,7 +82,7 @@ class Viewpoint:
         self.is_embedded = self._read_graph()
         self.current = Current(engine_settings(settings, embedded=self.is_embedded))
         self.routes = Routes(
-            self.bench.adapters,
+            self.loaded.adapters,
             self.current,
             lambda who: self._subscribed.get(who, ()),
             self._bindings.get,
@@ -154,7 +154,7 @@ class Viewpoint:
             told = ask(self._settings.state_dir, "reach", identities=missing, timeout=PATIENCE) if missing else {}
             for one in missing:
                 reach = _reach_told(told[one])
-                if reach.hold is None and self.bench.adapters[reach.adapter].capabilities.composer_independent:
+                if reach.hold is None and self.loaded.adapters[reach.adapter].capabilities.composer_independent:
                     found[one] = reach
         return found
 
@@ -193,7 +193,7 @@ class Viewpoint:
         Raises:
             NotFound: none is; with those that may be meant.
         """
-        asked = self.bench.adapters.get(adapter)
+        asked = self.loaded.adapters.get(adapter)
         if asked is None:
             return None
         found = await asked.resolve(Address(Identity(""), suggested=name, suggested_written=self.clock.wall()))
@@ -274,8 +274,8 @@ async def bind(settings: Settings, identity: Identity, pane: str | None) -> Boun
 async def _bind_to_pane(
     settings: Settings, identity: Identity, pane: str | None, clock: SteadyClock
 ) -> tuple[Place, tuple[Identity, ...]]:
-    view = Viewpoint(settings)
-    for adapter in view.bench.adapters.values():
+    view = Inspection(settings)
+    for adapter in view.loaded.adapters.values():
         if isinstance(adapter, PaneBinder):
             place = await adapter.binding_for(pane, os.environ)
             if place.fence is None:
@@ -291,7 +291,7 @@ async def _bind_to_pane(
 
 
 async def _require_no_other_target(
-    view: Viewpoint, settings: Settings, identity: Identity, binder: PaneBinder, place: Place
+    view: Inspection, settings: Settings, identity: Identity, binder: PaneBinder, place: Place
 ) -> None:
     """A binding that `[targets]` overrules would help nobody. What its name led to before may be said anew."""
     target = settings.config.targets.get(identity)
@@ -301,7 +301,7 @@ async def _require_no_other_target(
     if route is not None:
         # a target that means nothing any more, as an id of a server that is gone, overrules no binding
         bound = replace(route.address, remembered=None, binding=place.fence)
-        found = [await view.bench.adapters[target.adapter].resolve(one) for one in (route.address, bound)]
+        found = [await view.loaded.adapters[target.adapter].resolve(one) for one in (route.address, bound)]
         if any(isinstance(one, Place) and one.key == place.key for one in found):
             return
     sights = (await binder.list_panes()).seen if isinstance(binder, PaneLister) else ()

@@ -23,7 +23,7 @@ from wake_bridge.ports.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class TargetLimits:
     """How much text the target takes well: a digest longer than this would arrive mangled or wrapped.
 
     `at_reads_files` says that the target takes `@name` for a file and reads it into the turn: there no name has an `@`.
@@ -46,7 +46,7 @@ class Place:
     key: str
     label: str
     fence: Binding | None = None
-    paper: Paper = field(default_factory=Paper)
+    paper: TargetLimits = field(default_factory=TargetLimits)
     only_seen: bool = False
 
 
@@ -319,7 +319,7 @@ class ScreenServed(Protocol):
 
 
 @runtime_checkable
-class Herald(Protocol):
+class Notifier(Protocol):
     """What an adapter offers besides, if it can show a person a line where they are."""
 
     async def show_person(self, line: str) -> bool:

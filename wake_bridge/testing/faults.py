@@ -178,11 +178,11 @@ class FaultyFiles:
 def _faulty_adapters(make: Callable[..., Any], plan: FaultPlan) -> Callable[..., Any]:
     @wraps(make)
     def made(*arguments: Any) -> Any:
-        bench = make(*arguments)
-        for name, adapter in bench.adapters.items():
+        loaded = make(*arguments)
+        for name, adapter in loaded.adapters.items():
             for call in ADAPTER_CALLS:
                 setattr(adapter, call, _faulty_call(f"{name}.{call}", getattr(adapter, call), plan))
-        return bench
+        return loaded
 
     return made
 

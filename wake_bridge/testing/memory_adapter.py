@@ -25,9 +25,9 @@ from wake_bridge.ports.adapter import (
     Failed,
     Journal,
     Nowhere,
-    Paper,
     Place,
     Refused,
+    TargetLimits,
     Trace,
     Unknown,
     Wake,
@@ -44,7 +44,7 @@ class ImaginedAgent:
     composer: str = ""
     received: list[str] = field(default_factory=list)
     keys: int = 0
-    paper: Paper = field(default_factory=Paper)
+    paper: TargetLimits = field(default_factory=TargetLimits)
 
 
 class MemoryConfig(BaseModel):

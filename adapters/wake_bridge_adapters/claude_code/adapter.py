@@ -18,15 +18,23 @@ from wake_bridge.ports.adapter import (
     Check,
     Journal,
     Nowhere,
-    Paper,
     Place,
     Refused,
+    TargetLimits,
     Trace,
     Unknown,
     Wake,
 )
 from wake_bridge.ports.sessions import Sessions
-from wake_bridge_adapters.claude_code.attempt import FENCED_BY, LONGEST, Bell, Patience, fence_of
+from wake_bridge_adapters.claude_code.attempt import (
+    FENCED_BY,
+    LONGEST,
+    Bell,
+    EchoSearch,
+    Patience,
+    Transcripts,
+    fence_of,
+)
 from wake_bridge_adapters.claude_code.session import (
     BUSY,
     HARNESS,
@@ -37,7 +45,6 @@ from wake_bridge_adapters.claude_code.session import (
     life_of,
     theirs,
 )
-from wake_bridge_adapters.claude_code.transcript import EchoSearch, Transcripts
 
 MOST_REMEMBERED: Final = 1000
 """Processes of which it is kept which conversations they have had."""
@@ -45,7 +52,7 @@ MOST_REMEMBERED: Final = 1000
 MOST_SEARCHED: Final = 100
 """Wakes of which it is kept how far the transcripts were searched for them."""
 
-_ONE_LINE: Final = Paper(max_lines=1, max_characters=LONGEST)
+_ONE_LINE: Final = TargetLimits(max_lines=1, max_characters=LONGEST)
 _SOURCE: Final = PresenceSource.CLAUDE_SESSION
 
 

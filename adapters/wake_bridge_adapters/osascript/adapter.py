@@ -22,9 +22,9 @@ from wake_bridge.ports.adapter import (
     Check,
     Journal,
     Nowhere,
-    Paper,
     Place,
     Refused,
+    TargetLimits,
     Unknown,
     Wake,
 )
@@ -62,7 +62,7 @@ def _judged(name: str, answer: object, well: str) -> Check:
 BETWEEN_READS: Final = 5_000
 """Milliseconds between two accessibility reads of a presence."""
 
-_ONE_LINE: Final = Paper(max_lines=1, max_characters=600)
+_ONE_LINE: Final = TargetLimits(max_lines=1, max_characters=600)
 _NOT_HERE: Final = "there is no osascript here: this adapter works on macOS only"
 
 

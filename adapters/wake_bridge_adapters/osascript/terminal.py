@@ -16,11 +16,10 @@ from wake_bridge.domain.programs import is_shell_or_veto, reads_lines
 from wake_bridge_adapters.bounded_call import BoundedCall
 from wake_bridge_adapters.osascript.plan import Act, Report, Surface
 from wake_bridge_adapters.osascript.scripting import Kind, Scripting, Sight, Trouble, private_file
-from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify
+from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, mark_in_transcript
 from wake_bridge_adapters.screens.composer import glyph_at
 from wake_bridge_adapters.screens.profile import Profile, recognise
 from wake_bridge_adapters.screens.screen import Screen
-from wake_bridge_adapters.screens.staged import mark_in_transcript
 
 _COLUMNS: Final = 3
 

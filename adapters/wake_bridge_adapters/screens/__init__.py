@@ -8,10 +8,16 @@ One TOML file a harness lies beside this module; a file of the same name in the 
 """
 
 from wake_bridge.domain.programs import is_shell_or_veto
-from wake_bridge_adapters.screens.classify import ComposerState, Reading, classify
+from wake_bridge_adapters.screens.classify import (
+    ComposerState,
+    Reading,
+    classify,
+    composer_is_empty,
+    holds_only,
+    mark_in_transcript,
+)
 from wake_bridge_adapters.screens.profile import Profile, load_profile, load_profiles, recognise
 from wake_bridge_adapters.screens.screen import Screen
-from wake_bridge_adapters.screens.staged import composer_is_empty, holds_only, mark_in_transcript
 from wake_bridge_adapters.screens.version import Drift, drift_of, installed_version, is_seen, version_evidence
 from wake_bridge_adapters.screens.workshop import (
     Capture,

@@ -34,11 +34,10 @@ from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
 from wake_bridge_adapters.screens.profile import load_profiles
 from wake_bridge_adapters.tmux.attempt import Attempt, Driver, release
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
-from wake_bridge_adapters.tmux.deliver import deliver
+from wake_bridge_adapters.tmux.deliver import deliver, trace
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.occupants import Agent, Occupants
 from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_of
-from wake_bridge_adapters.tmux.prove import trace
 from wake_bridge_adapters.tmux.resolve import PaneKey, Resolver
 from wake_bridge_adapters.tmux.sightings import (
     RENUMBERED,

@@ -3,19 +3,177 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import Progress, Proof, Step
+from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Unknown
-from wake_bridge_adapters.tmux.attempt import Attempt, DrivenElsewhere
+from wake_bridge.domain.routing import Binding
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown
+from wake_bridge_adapters.tmux.attempt import POLL, Attempt, DrivenElsewhere
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.guarded import NotExpressible, Verdict, condition, if_still
 from wake_bridge_adapters.tmux.occupants import Agent
-from wake_bridge_adapters.tmux.prove import Swallowed, judged, nowhere, prove, until_it_shows
+from wake_bridge_adapters.tmux.processes import NO_PROCESS, started_at
 from wake_bridge_adapters.tmux.stage import stage
-from wake_bridge_adapters.tmux.view import UNREAD_INPUT, View, Whereabouts, sight_of, whereabouts
+from wake_bridge_adapters.tmux.view import UNREAD_INPUT, View, Whereabouts, is_in_text, sight_of, whereabouts
+
+AGAIN_AFTER: Final = 3.0
+"""Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed."""
+
+SHOWS_WITHIN: Final = 5.0
+"""Seconds in which one attempt waits for what its key has done to show; later ones go on looking."""
+
+LOOKS_ON: Final = 1.0
+"""Seconds in which a later attempt looks on before our text counts as gone: a composer may be emptied before the transcript is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swallowed:
+    """The text stands where it stood, in a harness that is known to ignore an Enter and never to take one late."""
+
+
+async def prove(attempt: Attempt) -> AttemptOutcome | Swallowed:
+    """Watch the pane after Enter until it shows what became of the text."""
+    start = time.monotonic()
+    while True:
+        view = await attempt.look()
+        waited = time.monotonic() - start
+        if isinstance(view, NoPane):
+            return attempt.unknown(f"after Enter: {view.why}")
+        where = whereabouts(view, attempt.wake)
+        if where is Whereabouts.SENT:
+            return await delivered(attempt, "the mark stands in the transcript")
+        if _turn_began(view):
+            return await delivered(attempt, "the composer is empty and a turn runs")
+        if where is Whereabouts.ALONE and waited >= AGAIN_AFTER and _swallows_enter(view) and not view.obstacles:
+            return Swallowed()
+        if waited >= SHOWS_WITHIN:
+            if breach := attempt.breach(view):
+                return attempt.unknown(f"after Enter {breach}")
+            why = "after Enter the mark is neither in the composer nor in the transcript"
+            return await judged(attempt, view, if_gone=nowhere(attempt, why, view))
+        await asyncio.sleep(POLL)
+
+
+async def until_it_shows(attempt: Attempt, view: View) -> View | NoPane:
+    """Look on, for a moment, until our text shows anywhere; `view` is the look that was taken already."""
+    deadline = time.monotonic() + LOOKS_ON
+    while whereabouts(view, attempt.wake) is Whereabouts.GONE and time.monotonic() < deadline:
+        await asyncio.sleep(POLL)
+        after = await attempt.look()
+        if isinstance(after, NoPane):
+            return after
+        view = after
+    return view
+
+
+async def judged(attempt: Attempt, view: View, *, if_gone: Refused | Unknown) -> AttemptOutcome:
+    """What a look says of a text after which Enter may have been pressed; `if_gone` where it is nowhere."""
+    match whereabouts(view, attempt.wake):
+        case Whereabouts.ALONE:
+            seen = f": {view.obstacles[0].told}" if view.obstacles else ""
+            return attempt.staged(f"Enter was pressed, and our text still stands there{seen}")
+        case Whereabouts.AMONG:
+            return attempt.staged("our text stands in the composer, but not alone")
+        case Whereabouts.SENT:
+            return await delivered(attempt, "the mark stands in the transcript")
+        case Whereabouts.UNCLEAR:
+            verdict = view.verdict
+            return attempt.refused(verdict.reason, f"our text may stand there: {verdict.told}", verdict.why)
+        case Whereabouts.GONE:
+            return await _looked_for_in_scrollback(attempt, if_gone)
+
+
+async def _looked_for_in_scrollback(attempt: Attempt, if_gone: Refused | Unknown) -> AttemptOutcome:
+    """Read what has scrolled away, and the screen with it: a text that has just landed in the composer is no proof."""
+    text = await attempt.scrollback()
+    if isinstance(text, NoPane):
+        return attempt.refused(HoldReason.UNREACHABLE, f"the scrollback cannot be read: {text.why}", text.cause)
+    if not is_in_text(text, attempt.wake):
+        return if_gone
+    view = await attempt.look()
+    if isinstance(view, NoPane) or whereabouts(view, attempt.wake) is not Whereabouts.GONE:
+        return attempt.staged("our text has only just come to show")
+    return await delivered(attempt, "the mark stands in the scrollback")
+
+
+def nowhere(attempt: Attempt, why: str, view: View) -> Unknown:
+    """The text is nowhere to be seen, and nothing tells whether it was sent."""
+    composer = view.reading.composer if view.reading else ""
+    return attempt.unknown(why, composer=composer, rule=view.verdict.rule)
+
+
+async def delivered(attempt: Attempt, proof: str) -> Delivered:
+    """Write the proof down and report it."""
+    await attempt.write(Step.SUBMITTED, proof=proof)
+    return Delivered(Proof.SUBMITTED, {"proof": proof, "where": attempt.label, "pane": attempt.pane_id})
+
+
+def _turn_began(view: View) -> bool:
+    """Whether, right after Enter, a turn runs over an empty composer."""
+    reading = view.reading
+    if reading is None or reading.composer not in {"empty", "placeholder"}:
+        return False
+    return any(one.vote is PresenceState.ACTIVE for one in reading.evidence)
+
+
+def _swallows_enter(view: View) -> bool:
+    return isinstance(view.agent, Agent) and view.agent.profile.paste.swallows_enter
+
+
+async def trace(attempt: Attempt) -> Trace:
+    """Look for the mark of the attempt's wake; its fence is where the wake was announced, or the pane as it is now.
+
+    A mark that another program left, be it in a composer that nobody can send any more, proves nothing either way.
+    """
+    view, has_ended = await attempt.look(anew=True), _has_ended(attempt.fence)
+    if isinstance(view, NoPane):
+        return _unseen(view.why, is_absent=has_ended and not view.timed_out)
+    is_theirs = _program_of(view.fence) == _program_of(attempt.fence)
+    where = whereabouts(view, attempt.wake)
+    if is_theirs and where is Whereabouts.SENT:
+        return Trace(Proof.SUBMITTED, "the mark stands in the transcript")
+    if is_theirs and where in {Whereabouts.ALONE, Whereabouts.AMONG}:
+        return _unseen("our text stands in the composer")
+    if where is Whereabouts.UNCLEAR and not has_ended:
+        return _unseen(view.verdict.told)
+    return await _trace_in_history(attempt, view, is_theirs=is_theirs, has_ended=has_ended)
+
+
+async def _trace_in_history(attempt: Attempt, view: View, *, is_theirs: bool, has_ended: bool) -> Trace:
+    text = await attempt.scrollback()
+    if isinstance(text, NoPane):
+        return _unseen(f"the scrollback cannot be read: {text.why}")
+    if is_in_text(text, attempt.wake):
+        if not is_theirs:
+            return _unseen("its mark stands in what another program left there")
+        after = await attempt.look()
+        if isinstance(after, NoPane) or whereabouts(after, attempt.wake) is not Whereabouts.GONE:
+            return _unseen("our text has only just come to show")
+        return Trace(Proof.SUBMITTED, "the mark stands in the scrollback")
+    if has_ended or view.verdict.vote is PresenceState.IDLE:
+        return _unseen("the mark is nowhere to be seen", is_absent=True)
+    return _unseen(view.verdict.told)
+
+
+def _unseen(told: str, *, is_absent: bool = False) -> Trace:
+    return Trace(Proof.NONE, told, is_absent)
+
+
+def _program_of(fence: Binding) -> tuple[int, str]:
+    """The process that was, or would be, woken."""
+    if fence.agent_pid != NO_PROCESS:
+        return fence.agent_pid, fence.agent_started
+    return fence.pane_pid, fence.pane_started
+
+
+def _has_ended(fence: Binding) -> bool:
+    pid, started = _program_of(fence)
+    return started_at(pid) != started
+
 
 AGAIN: Final = 3
 """How often Enter is pressed again, at most, where a harness is known to ignore one."""

@@ -20,7 +20,7 @@ from wake_bridge.domain.whereabouts import (
     sharers,
     whereabouts,
 )
-from wake_bridge.ports.adapter import Nowhere, Paper, Place
+from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane, nothing_behind
 from wake_bridge_adapters.tmux.occupants import Agent, Occupants
@@ -418,7 +418,9 @@ class Resolver:
             key=str(PaneKey(fence.socket, fence.server_pid, fence.pane_id)),
             label=located.pane.label,
             fence=fence,
-            paper=Paper(paste.max_lines, paste.max_characters, paste.at_reads_files) if paste else Paper(),
+            paper=TargetLimits(paste.max_lines, paste.max_characters, paste.at_reads_files)
+            if paste
+            else TargetLimits(),
         )
 
     def _fence(self, located: _Located, harness: str) -> Binding:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
-from wake_bridge.ports.adapter import Paper, Place, Sight, Sights
+from wake_bridge.ports.adapter import Place, Sight, Sights, TargetLimits
 from wake_bridge_adapters.tmux.command import TmuxServer, socket_path, why_not_ours
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
@@ -276,7 +276,7 @@ class Sightings:
             place=Place(
                 key=str(PaneKey(os.path.realpath(socket), pane.server_pid, pane.pane_id)),
                 label=pane.label,
-                paper=Paper(paste.max_lines, paste.max_characters) if paste else Paper(),
+                paper=TargetLimits(paste.max_lines, paste.max_characters) if paste else TargetLimits(),
             ),
             server=socket,
             pane_id=pane.pane_id,

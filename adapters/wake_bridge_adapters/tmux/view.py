@@ -13,9 +13,8 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import Wake
-from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify
+from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, holds_only, holds_part, mark_in_transcript
 from wake_bridge_adapters.screens.screen import Screen
-from wake_bridge_adapters.screens.staged import holds_only, holds_part, mark_in_transcript
 from wake_bridge_adapters.screens.version import version_evidence
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.facts import Look, NoPane, PaneFacts, look_at

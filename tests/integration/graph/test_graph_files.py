@@ -22,12 +22,10 @@ from wake_bridge.domain.errors import (
 )
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import file as graph_file
-from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.mailbox import Draft, send
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.mailbox import Draft, grant, move_task, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.storage.graph.schema import APPLICATION_ID, create_embedded_graph
-from wake_bridge.storage.graph.tasks import grant, move_task
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.testing.memory_core import GraphEye, MemoryCore
 
 NOW = "2026-11-27T21:53:52.502Z"

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from tests.integration.graph.mail import unread_mail_of
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
-from wake_bridge.storage.graph.bounds import LARGEST_VALUE
 from wake_bridge.storage.graph.change_log import SqliteGraph
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,
     SetAside,
     mailbox_of,
     mark_read,
+    move_task,
     require_mail,
     send,
 )
@@ -37,8 +37,7 @@ from wake_bridge.storage.graph.nodes import (
     subscribe,
     update,
 )
-from wake_bridge.storage.graph.tasks import move_task
-from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.storage.graph.rows import LARGEST_VALUE
 
 NOW: Final = "2026-11-28T10:00:00.000Z"
 GOOD: Final = '{"label":"MESSAGE","properties":{"from":"@ada","to":"@bob","subject":"fine"}}'

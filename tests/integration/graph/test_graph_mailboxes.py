@@ -12,11 +12,10 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.storage.graph import bounds
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph import rows as bounds
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send
 from wake_bridge.storage.graph.nodes import put_identity
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

@@ -12,10 +12,9 @@ from wake_bridge.domain.errors import (
     OperationFailed,
 )
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
-from wake_bridge.storage.graph.mailbox import Draft, send
+from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph.mailbox import Draft, grant, send
 from wake_bridge.storage.graph.nodes import put_identity
-from wake_bridge.storage.graph.tasks import grant
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

@@ -10,8 +10,8 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import Trigger, WakePolicy
+from wake_bridge.storage.graph.file import GraphWriter
 from wake_bridge.storage.graph.nodes import Wish, subscribe, unsubscribe, update
-from wake_bridge.storage.graph.writer import GraphWriter
 from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

@@ -12,9 +12,8 @@ from wake_bridge.domain.errors import (
 )
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import file as graph_file
-from wake_bridge.storage.graph.mailbox import Draft, send
-from wake_bridge.storage.graph.tasks import move_task
-from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph.mailbox import Draft, move_task, send
 from wake_bridge.testing.memory_core import GraphEye
 
 NOW = "2026-11-27T21:53:52.502Z"

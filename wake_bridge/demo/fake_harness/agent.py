@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wake_bridge.demo.fake_harness.drawing import MENU, View
-from wake_bridge.demo.fake_harness.editor import Editor, Input, Key, Pasted, Text
+from wake_bridge.demo.fake_harness.screen import MENU, Editor, Input, Key, Pasted, Text, View
 from wake_bridge.demo.fake_harness.settings import Knobs, Mode, Record
 
 GHOST: str = "run the tests and fix what breaks"

@@ -19,8 +19,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.demo.fake_harness.agent import Agent
-from wake_bridge.demo.fake_harness.drawing import ENTER_SCREEN, LEAVE_SCREEN, Picture, Terminal, draw
-from wake_bridge.demo.fake_harness.editor import Decoder, Input, Pasted
+from wake_bridge.demo.fake_harness.screen import (
+    ENTER_SCREEN,
+    LEAVE_SCREEN,
+    Decoder,
+    Input,
+    Pasted,
+    Picture,
+    Terminal,
+    draw,
+)
 from wake_bridge.demo.fake_harness.settings import Knobs, Mode, Record, Start
 
 

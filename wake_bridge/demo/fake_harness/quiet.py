@@ -14,8 +14,7 @@ import termios
 import tty
 
 from wake_bridge.demo.fake_harness.agent import Agent
-from wake_bridge.demo.fake_harness.drawing import ENTER_SCREEN, LEAVE_SCREEN, Terminal, draw
-from wake_bridge.demo.fake_harness.editor import Decoder
+from wake_bridge.demo.fake_harness.screen import ENTER_SCREEN, LEAVE_SCREEN, Decoder, Terminal, draw
 from wake_bridge.demo.fake_harness.settings import Record, Start
 
 ESCAPE_WAIT = 0.03

@@ -25,7 +25,6 @@ from wake_bridge.ports.change_log import (
     Traces,
 )
 from wake_bridge.storage.graph import unread
-from wake_bridge.storage.graph.bounds import Large
 from wake_bridge.storage.graph.pieces import (
     EDGE_COLUMNS,
     NODES,
@@ -39,7 +38,7 @@ from wake_bridge.storage.graph.pieces import (
     value_at,
     walk,
 )
-from wake_bridge.storage.graph.rows import RowReader, Stored, stored_or_none, text, without_body
+from wake_bridge.storage.graph.rows import Large, RowReader, Stored, stored_or_none, text, without_body
 from wake_bridge.storage.graph.source import Rows, SqliteSource
 from wake_bridge.system.clock import timestamp_of_instant
 

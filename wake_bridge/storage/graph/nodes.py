@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.names import Identity, Trigger, WakePolicy, did_you_mean
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
-from wake_bridge.storage.graph.file import REPAIR, GraphFile, Node, Properties, owner_of
-from wake_bridge.storage.graph.writer import GraphWriter
+from wake_bridge.storage.graph.file import REPAIR, GraphFile, GraphWriter, Node, Properties, owner_of
 
 if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings

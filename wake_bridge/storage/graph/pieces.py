@@ -13,8 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.messages import MESSAGE_LABEL, text_of
 from wake_bridge.ports.change_log import Json
-from wake_bridge.storage.graph.bounds import Large, is_too_large
-from wake_bridge.storage.graph.rows import Stored, Unreadable, stored, stored_or_none, text
+from wake_bridge.storage.graph.rows import Large, Stored, Unreadable, is_too_large, stored, stored_or_none, text
 
 Row = tuple[Any, ...]
 Answer = TypeVar("Answer")

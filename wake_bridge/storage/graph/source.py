@@ -19,7 +19,8 @@ from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
 
 from wake_bridge.domain.errors import SourceError, SourceMissing, SourceNotAGraph, SourceUnavailable
-from wake_bridge.storage.graph.bounds import (
+from wake_bridge.storage.graph.pieces import Row
+from wake_bridge.storage.graph.rows import (
     Budget,
     Large,
     is_interrupted,
@@ -29,7 +30,6 @@ from wake_bridge.storage.graph.bounds import (
     stall_told,
     why_no_graph,
 )
-from wake_bridge.storage.graph.pieces import Row
 from wake_bridge.storage.graph.schema import APPLICATION_ID, sqlite_address
 
 _MAPPINGS: Final = Path("/proc/self/maps")

@@ -16,10 +16,9 @@ from wake_bridge.storage.ledger.files import (
     open_for_writing,
     put_back,
 )
-from wake_bridge.storage.ledger.housekeeping import Upkeep
+from wake_bridge.storage.ledger.housekeeping import HeartbeatRecord, NoticeRecord, Upkeep
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.reminders import HeartbeatRecord, NoticeRecord
 from wake_bridge.storage.ledger.switches import SessionRecord, Switches
 from wake_bridge.storage.ledger.tail import EventRecord, TailRecord
 

@@ -14,7 +14,7 @@ from wake_bridge_adapters.tmux import TmuxAdapter
 from wake_bridge_adapters.tmux.adapter import TmuxConfig
 
 from wake_bridge.demo.tmux_server import PrivateTmux, Typist
-from wake_bridge.ports.adapter import AdapterContext, Herald
+from wake_bridge.ports.adapter import AdapterContext, Notifier
 from wake_bridge.system.clock import SteadyClock
 
 LINE = "wake-bridge: @agent cannot be woken"
@@ -55,7 +55,7 @@ def recorder(tmux: PrivateTmux, session: str, directory: Path) -> Path:
 
 def test_the_tmux_adapter_is_a_herald(tmux: PrivateTmux) -> None:
     """The port: what an adapter offers besides."""
-    assert isinstance(adapter(tmux), Herald)
+    assert isinstance(adapter(tmux), Notifier)
 
 
 def test_the_client_that_was_used_last_is_shown_the_line_and_no_pane_gets_a_byte(

@@ -1,1 +1,0 @@
-"""The ledger's port in its parts; `wake_bridge.ports.ledger` joins them."""

@@ -18,7 +18,8 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.answers.commands import Answers
+from wake_bridge.answers.actions import Actions
+from wake_bridge.answers.queries import Queries
 from wake_bridge.answers.sessions import PATIENT, SessionAnswers
 from wake_bridge.config.settings import Settings, engine_settings, matching_rules, needs_restart, taken_over
 from wake_bridge.control.graph_lock import GraphLock
@@ -182,8 +183,13 @@ class Daemon:
     async def serve(self) -> None:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
-        answers = Answers(parts, self._since, self._take_over_configuration, self._rival, lambda: self._refused)
-        control = ControlServer(self._directory, {**answers.handlers(), **SessionAnswers(parts).handlers()}, PATIENT)
+        answers = (
+            Queries(parts, self._since, self._rival, lambda: self._refused),
+            Actions(parts, self._take_over_configuration),
+            SessionAnswers(parts),
+        )
+        handlers = {name: handler for one in answers for name, handler in one.handlers().items()}
+        control = ControlServer(self._directory, handlers, PATIENT)
         await control.start()
         self._take_signals()
         self._prepare()

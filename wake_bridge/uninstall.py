@@ -23,7 +23,8 @@ from wake_bridge.integrations.agent_files.files import Form
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.service import ServiceManager, service_manager
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
-from wake_bridge.offline.inspection import Inspection, take_marks_back, unbind
+from wake_bridge.offline.actions import take_marks_back, unbind
+from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import unsubscribe

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import pytest
 
 from tests.golden import broken, collected, frozen, joined
@@ -27,3 +30,34 @@ def test_what_is_new_breaks_nothing_and_what_is_gone_or_changed_does(now: object
     was = {"a": {"b": 1}, "c": ["x"]}
     assert list(broken(was, now)) == said
     assert joined(was, now)["a"] == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("adapters.tmux", "TmuxAdapter"),
+        ("adapters.claude_code", "ClaudeCodeAdapter"),
+        ("wake_bridge.edges.steady_clock", "SteadyClock"),
+        ("wake_bridge.testing.sandbox", "Sandbox"),
+        ("wake_bridge.testing.fake_harness", "FakeHarness"),
+    ],
+)
+def test_a_module_that_others_import_answers_to_its_former_name(
+    former: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What moved is found by its old name for a release, and is the same thing."""
+    for one in ("adapters", "wake_bridge.edges", former):
+        monkeypatch.delitem(sys.modules, one, raising=False)
+    with pytest.deprecated_call():
+        found = getattr(importlib.import_module(former), name)
+    for one in ("adapters", "wake_bridge.edges", former):
+        sys.modules.pop(one, None)
+    assert found is getattr(importlib.import_module(found.__module__), name)
+    assert found.__module__.partition(".")[0] in {"wake_bridge", "wake_bridge_adapters"}
+
+
+def test_a_module_that_never_was_is_not_found() -> None:
+    """Old names are a list, no guess."""
+    for one in ("wake_bridge.nothing", "wake_bridge.engine.nothing", "adapters_of_others"):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(one)

@@ -42,28 +42,12 @@ class SessionAnswers:
     def handlers(self) -> Mapping[str, Handler]:
         """One for each command."""
         return {
-            "sessions": self._sessions,
             "session": self._session,
             "taking": self._taking,
             "printed": self._printed,
             "monitor": self._monitor,
             "monitor_printing": self._monitor_printing,
             "monitor_printed": self._monitor_printed,
-        }
-
-    async def _sessions(self, _: Mapping[str, Any]) -> Answer:
-        now = self._parts.clock.now()
-        return {
-            "sessions": [
-                {
-                    "harness": one.harness,
-                    "session": one.session_id,
-                    "identity": one.identity or None,
-                    "ago": max(0, now - one.seen_at) // 1000,
-                    "listens": self._parts.sessions.listens(one.session_id),
-                }
-                for one in self._parts.sessions.live()
-            ]
         }
 
     async def _session(self, request: Mapping[str, Any]) -> Answer:

@@ -176,12 +176,12 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     import asyncio
 
     from wake_bridge.domain.names import Identity
-    from wake_bridge.offline import inspection
+    from wake_bridge.offline.actions import bind as bind_identity
     from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
-    bound = asyncio.run(inspection.bind(run.settings, who, pane))
+    bound = asyncio.run(bind_identity(run.settings, who, pane))
     place, session = bound.place, bound.session
     run.poke_daemon(moved=who)
     record: dict[str, Any] = {
@@ -211,18 +211,19 @@ def unbind(run: CommandContext, identity: str) -> None:
     import asyncio
 
     from wake_bridge.domain.names import Identity
-    from wake_bridge.offline import inspection
+    from wake_bridge.offline.actions import unbind as unbind_identity
+    from wake_bridge.offline.inspection import Inspection
     from wake_bridge.storage.graph.nodes import require_known
 
     who = Identity(identity)
     require_known(run.settings, who)
-    was_bound, said = asyncio.run(inspection.unbind(run.settings, who))
+    was_bound, said = asyncio.run(unbind_identity(run.settings, who))
     run.poke_daemon(moved=who)
     words = (
         f"{who} is no longer bound to {', '.join(said) or 'its pane'}" if was_bound or said else f"{who} was not bound"
     )
     run.console.object({"agentIdentity": who, "unbound": was_bound or bool(said), "panes": said}, words)
-    reach = asyncio.run(inspection.Inspection(run.settings).reach([who]))[who]
+    reach = asyncio.run(Inspection(run.settings).reach([who]))[who]
     where = f"it lives in {reach.where}" if reach.hold is None else f"it cannot be reached now: {reach.hold.detail}"
     run.console.warn(f"note: {where}")
 
@@ -241,7 +242,7 @@ def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Replay past log rows through one subscription, with its filters as they are now. What matches wakes again."""
     from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.names import LogId
-    from wake_bridge.offline.inspection import replay
+    from wake_bridge.offline.actions import replay
     from wake_bridge.storage.graph.nodes import owner_of_subscription, require_subscription
 
     with run.open_graph() as graph:

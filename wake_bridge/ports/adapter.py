@@ -34,6 +34,9 @@ class TargetLimits:
     at_reads_files: bool = False
 
 
+Paper = TargetLimits  # its name until 0.2, for adapters of third parties
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Exactly one place an address resolved to.
@@ -324,6 +327,9 @@ class Notifier(Protocol):
 
     async def show_person(self, line: str) -> bool:
         """Show it in the terminal that a person last used; answers whether there is one. Touches no agent."""
+
+
+Herald = Notifier  # its name until 0.2, for adapters of third parties
 
 
 @runtime_checkable

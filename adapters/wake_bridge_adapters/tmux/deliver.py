@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
+from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown

@@ -1,4 +1,4 @@
-"""What the daemon answers to commands on its control socket."""
+"""What the daemon answers to questions of commands: how it stands, what it sees, who called in. It changes nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wake_bridge.control.server import Answer, Handler
-from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
@@ -28,13 +27,12 @@ from wake_bridge.storage.logs import where_logs_go
 from wake_bridge.wiring import Parts
 
 
-class Answers:
+class Queries:
     """Answers out of the daemon's parts.
 
     Args:
         parts: the running daemon.
         since: when it started, by the wall clock.
-        reload: takes the configuration over again; answers what was wrong with it.
         other_driver: what else drives the same directory, None if nothing does.
         refused: why the settings that were read last were not taken over; empty if they were.
     """
@@ -43,41 +41,25 @@ class Answers:
         self,
         parts: Parts,
         since: Instant,
-        reload: Callable[[], ConfigurationInvalid | None],
         other_driver: Callable[[], OtherDriver | None],
         refused: Callable[[], str],
     ) -> None:
         self._parts = parts
         self._since = since
-        self._reload_configuration = reload
         self._other_driver = other_driver
         self._refused = refused
 
     def handlers(self) -> Mapping[str, Handler]:
         """One for each command."""
         return {
-            "poke": self._poke,
-            "reload": self._reload,
             "status": self._status,
             "presence": self._presence,
             "routes": self._routes,
             "overview": self._overview,
             "panes": self._panes,
             "reach": self._reach,
+            "sessions": self._sessions,
         }
-
-    async def _poke(self, request: Mapping[str, Any]) -> Answer:
-        if moved := request.get("moved"):
-            self._parts.watch.has_moved(Identity(str(moved)))
-        self._parts.tail.poke()
-        self._parts.deliverer.look_at(None)
-        return {"ok": True}
-
-    async def _reload(self, _: Mapping[str, Any]) -> Answer:
-        refused = self._reload_configuration()
-        if refused is not None:
-            raise refused
-        return {"ok": True}
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:
         parts, tail = self._parts, self._parts.tail
@@ -130,3 +112,18 @@ class Answers:
         listers = {name for name, one in parts.loaded.adapters.items() if isinstance(one, PaneLister)}
         seen = await parts.watch.look_at_all(listers)
         return {"panes": [glance_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}
+
+    async def _sessions(self, _: Mapping[str, Any]) -> Answer:
+        now = self._parts.clock.now()
+        return {
+            "sessions": [
+                {
+                    "harness": one.harness,
+                    "session": one.session_id,
+                    "identity": one.identity or None,
+                    "ago": max(0, now - one.seen_at) // 1000,
+                    "listens": self._parts.sessions.listens(one.session_id),
+                }
+                for one in self._parts.sessions.live()
+            ]
+        }

@@ -1,0 +1,41 @@
+"""What the daemon does at a command's word: it looks now, or takes the configuration over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wake_bridge.control.server import Answer, Handler
+from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.names import Identity
+from wake_bridge.wiring import Parts
+
+
+class Actions:
+    """Acts on the daemon's parts.
+
+    Args:
+        parts: the running daemon.
+        reload: takes the configuration over again; answers what was wrong with it.
+    """
+
+    def __init__(self, parts: Parts, reload: Callable[[], ConfigurationInvalid | None]) -> None:
+        self._parts = parts
+        self._reload_configuration = reload
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """One for each command."""
+        return {"poke": self._poke, "reload": self._reload}
+
+    async def _poke(self, request: Mapping[str, Any]) -> Answer:
+        if moved := request.get("moved"):
+            self._parts.watch.has_moved(Identity(str(moved)))
+        self._parts.tail.poke()
+        self._parts.deliverer.look_at(None)
+        return {"ok": True}
+
+    async def _reload(self, _: Mapping[str, Any]) -> Answer:
+        refused = self._reload_configuration()
+        if refused is not None:
+            raise refused
+        return {"ok": True}

@@ -33,7 +33,7 @@ from wake_bridge.ports.adapter import (
     TargetLimits,
     Wake,
 )
-from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -102,7 +102,7 @@ class Rig:
         event = sample_event(
             self._rows, as_of or identity, subject_key=message, window=0, matched_at=self.clock.now(), **fields
         )
-        self.ledger.advance(Harvest(Position(Epoch(1), LogId(self._rows)), (event,)), self.clock.now())
+        self.ledger.advance(PageRecord(Position(Epoch(1), LogId(self._rows)), (event,)), self.clock.now())
         touched = self.ledger.gather(self.clock.now(), new_ulid)
         return touched[0] if touched else self.ledger.unsettled()[0]
 

@@ -14,7 +14,7 @@ from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.engine.watch.overview import Sighted, overview
-from wake_bridge.ports.ledger_records import Harvest, Position, Quarantined
+from wake_bridge.ports.ledger_records import PageRecord, Position, Quarantined
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
@@ -55,7 +55,7 @@ def test_a_task_is_found_with_its_moves_and_not_with_those_of_its_namesakes(ledg
 def test_what_was_set_aside_is_found_by_row_and_by_entity(ledger: LedgerStore) -> None:
     """A quarantined row is counted, logged, and can be asked about."""
     broken = Quarantined(LogId(5), "MESSAGE:broken", "its JSON is broken")
-    ledger.advance(Harvest(Position(Epoch(1), LogId(5)), quarantined=[broken]), START)
+    ledger.advance(PageRecord(Position(Epoch(1), LogId(5)), quarantined=[broken]), START)
 
     assert ledger.quarantined(LogId(5), []) == ledger.quarantined(None, ["MESSAGE:broken"]) == [broken]
     assert ledger.quarantined(LogId(6), ["MESSAGE:other"]) == []

@@ -21,7 +21,7 @@ import pytest
 from wake_bridge.domain.errors import LedgerDisplaced, LedgerError, LedgerTooNew, LedgerUnwritable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.ports.ledger import Ledger
-from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 from wake_bridge.storage.ledger import LedgerStore, database
 from wake_bridge.storage.ledger.files import MIGRATIONS
 from wake_bridge.testing.ledger_samples import AGENT, START, advance, counted_ids, fresh_ledger, sample_event
@@ -532,5 +532,5 @@ def test_text_that_no_database_can_hold_stops_nothing(tmp_path: Path) -> None:
         (stored,) = ledger.find_events(subject_key=subject)
         assert stored.detail == event.detail
         task = TaskState("TASK:1", "\ud800")
-        ledger.advance(Harvest(Position(Epoch(1), LogId(3)), tasks=[task]), START)
+        ledger.advance(PageRecord(Position(Epoch(1), LogId(3)), tasks=[task]), START)
         assert ledger.task_states(["TASK:1"])["TASK:1"].state == "\\ud800"

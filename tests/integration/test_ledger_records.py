@@ -15,7 +15,7 @@ from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, In
 from wake_bridge.domain.routing import Address, Claim, RememberedPane
 from wake_bridge.engine.watch.memory import UNWRITTEN, Memory
 from wake_bridge.ports.adapter import Place
-from wake_bridge.ports.ledger_records import Harvest, NewId, Pause, Position, Quarantined, SetAside, Tally
+from wake_bridge.ports.ledger_records import NewId, PageRecord, Pause, Position, Quarantined, SetAside, Tally
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
@@ -333,7 +333,7 @@ def test_the_tally_tells_open_held_failed_and_unknown_apart(ledger: LedgerStore,
         ledger.hold(delivery, busy(later(5)), START)
     open_delivery(ledger, sample_event(8, "@8"), new_id=new_id)
     broken = [Quarantined(LogId(9), "E", "broken"), Quarantined(LogId(9), "E", "broken")]
-    ledger.advance(Harvest(Position(Epoch(1), LogId(9)), quarantined=broken), START)
+    ledger.advance(PageRecord(Position(Epoch(1), LogId(9)), quarantined=broken), START)
 
     assert ledger.tally() == Tally(open=3, held=2, unknown=2, failed=1, delivered=2, quarantined=1, holds={"active": 2})
 

@@ -12,7 +12,7 @@ from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.ports.ledger_records import NOT_ADDRESSED, Harvest, Position, Quarantined, TaskState
+from wake_bridge.ports.ledger_records import NOT_ADDRESSED, PageRecord, Position, Quarantined, TaskState
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
@@ -41,7 +41,7 @@ def test_a_new_ledger_has_no_position(tmp_path: Path) -> None:
     try:
         assert ledger.position() is None
         with pytest.raises(LedgerError, match="epoch"):
-            ledger.advance(Harvest(at(5)), START)
+            ledger.advance(PageRecord(at(5)), START)
         assert ledger.position() is None
     finally:
         ledger.close()
@@ -52,7 +52,7 @@ def test_cursor_and_events_and_all_else_of_a_page_are_one_transaction(ledger: Le
     taken = sample_event(1)
     advance(ledger, taken)
     impossible = replace(sample_event(3), id=taken.id)
-    harvest = Harvest(
+    page = PageRecord(
         at(3, fingerprint="edges:E3"),
         [sample_event(2), impossible],
         [TaskState("TASK:1", "Working")],
@@ -60,14 +60,14 @@ def test_cursor_and_events_and_all_else_of_a_page_are_one_transaction(ledger: Le
     )
 
     with pytest.raises(LedgerError, match="two events have one id"):
-        ledger.advance(harvest, START)
+        ledger.advance(page, START)
 
     assert ledger.position() == at(1)
     assert ledger.known_subjects(AGENT, ["MESSAGE:2", "MESSAGE:3"]) == set()
     assert ledger.task_states(["TASK:1"]) == {}
     assert ledger.tally().quarantined == 0
 
-    new = ledger.advance(replace(harvest, events=[sample_event(2)]), START)
+    new = ledger.advance(replace(page, events=[sample_event(2)]), START)
     assert [event.log_id for event in new] == [2]
     assert ledger.position() == at(3, fingerprint="edges:E3")
     assert ledger.task_states(["TASK:1", "TASK:2"]) == {"TASK:1": TaskState("TASK:1", "Working")}
@@ -76,9 +76,9 @@ def test_cursor_and_events_and_all_else_of_a_page_are_one_transaction(ledger: Le
 
 def test_the_cursor_never_goes_back_inside_an_epoch(ledger: LedgerStore) -> None:
     """Ids only grow inside one life of the source; what is found meanwhile still counts."""
-    ledger.advance(Harvest(at(10, fingerprint="nodes:N")), START)
+    ledger.advance(PageRecord(at(10, fingerprint="nodes:N")), START)
 
-    assert len(ledger.advance(Harvest(at(4, fingerprint="nodes:M"), [sample_event(4)]), START)) == 1
+    assert len(ledger.advance(PageRecord(at(4, fingerprint="nodes:M"), [sample_event(4)]), START)) == 1
 
     assert ledger.position() == at(10, fingerprint="nodes:N")
 
@@ -104,7 +104,7 @@ def test_one_row_makes_one_event_for_one_identity(ledger: LedgerStore) -> None:
 
     ledger.begin_epoch(at(0, epoch=2), [], "replaced", START)
     fresh = replace(sample_event(1, subject_key="MESSAGE:of another life"), epoch=Epoch(2))
-    assert ledger.advance(Harvest(at(1, epoch=2), [fresh]), START) == [fresh]
+    assert ledger.advance(PageRecord(at(1, epoch=2), [fresh]), START) == [fresh]
 
 
 def test_facts_without_a_row_are_told_apart_by_their_subject(ledger: LedgerStore) -> None:
@@ -188,7 +188,7 @@ def test_known_subjects_are_those_met_or_shown(ledger: LedgerStore) -> None:
 
 def test_a_new_epoch_copies_all_task_states_and_its_look_back_with_the_cursor(ledger: LedgerStore) -> None:
     """At a new epoch every task's state is copied in the same transaction as the cursor."""
-    ledger.advance(Harvest(at(1), [sample_event(1)], [TaskState("TASK:old", "Working")]), START)
+    ledger.advance(PageRecord(at(1), [sample_event(1)], [TaskState("TASK:old", "Working")]), START)
     found = replace(sample_event(0, subject_key="MESSAGE:unread"), epoch=Epoch(2))
 
     new = ledger.begin_epoch(
@@ -208,15 +208,15 @@ def test_an_epoch_follows_an_earlier_one_only(ledger: LedgerStore) -> None:
         with pytest.raises(LedgerError, match="cannot follow"):
             ledger.begin_epoch(at(5, epoch=epoch), [], "again", START)
     with pytest.raises(LedgerError, match="not the current one"):
-        ledger.advance(Harvest(at(5, epoch=2)), START)
+        ledger.advance(PageRecord(at(5, epoch=2)), START)
 
     assert ledger.position() == at(0)
 
 
 def test_a_task_state_is_the_last_one_told(ledger: LedgerStore) -> None:
     """Transitions are derived by comparing with the last state in our ledger."""
-    ledger.advance(Harvest(at(1), tasks=[TaskState("TASK:1", "Submitted", None, "t1")]), START)
-    ledger.advance(Harvest(at(2), tasks=[TaskState("TASK:1", "Working", "@a", "t2")]), START)
+    ledger.advance(PageRecord(at(1), tasks=[TaskState("TASK:1", "Submitted", None, "t1")]), START)
+    ledger.advance(PageRecord(at(2), tasks=[TaskState("TASK:1", "Working", "@a", "t2")]), START)
 
     assert ledger.task_states(["TASK:1"]) == {"TASK:1": TaskState("TASK:1", "Working", "@a", "t2")}
 

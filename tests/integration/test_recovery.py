@@ -24,7 +24,7 @@ from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.ports.change_log import Published
-from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.graph.upstream import LastSyncId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.database import Database
@@ -83,9 +83,9 @@ def test_events_of_a_commit_that_was_reported_as_failed_are_delivered_all_the_sa
         async with TailRig(graph, tmp_path / "state") as rig:
             advance_of = rig.ledger.advance
 
-            def unsaid(harvest: Harvest, now: Instant) -> list[WakeEvent]:
-                done = advance_of(harvest, now)
-                if harvest.events:
+            def unsaid(page: PageRecord, now: Instant) -> list[WakeEvent]:
+                done = advance_of(page, now)
+                if page.events:
                     rig.ledger.advance = advance_of  # type: ignore[method-assign]
                     _away()
                 return done

@@ -17,7 +17,7 @@ import pytest
 from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EventKind, WakePolicy
-from wake_bridge.engine.tail import reading
+from wake_bridge.engine.tail import log_reader
 from wake_bridge.testing.memory_core import EVENT_COLUMNS, MemoryCore, MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig
 
@@ -391,7 +391,7 @@ async def test_a_backlog_of_typed_moves_is_told_move_by_move_whatever_the_page(
         for task_id in (known, unseen)
         for state in ("Working", "InputRequired")
     ]
-    monkeypatch.setattr(reading, "PAGE", rows)
+    monkeypatch.setattr(log_reader, "PAGE", rows)
     async with TailRig(graph, tmp_path / "state") as rig:
         await rig.reaches(core.do("tip"))
         moves = [event.subject_key for event in rig.woken if event.kind is EventKind.TASK]

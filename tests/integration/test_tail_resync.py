@@ -14,8 +14,8 @@ from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.engine.tail.resync import Resync, resync
-from wake_bridge.engine.tail.takeover import Inheritance, TakenOver, take_over
+from wake_bridge.engine.tail.resync import ResyncResult, resync
+from wake_bridge.engine.tail.upstream import AdoptedCursor, UpstreamState, adopt_upstream
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.upstream import read_inheritance
 from wake_bridge.storage.ledger import LedgerStore
@@ -42,7 +42,7 @@ def ago(**span: float) -> str:
     return f"{datetime.now(UTC) - timedelta(**span):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
-def again(tmp_path: Path, subscription_id: str, since: int = 0) -> Resync:
+def again(tmp_path: Path, subscription_id: str, since: int = 0) -> ResyncResult:
     graph = SqliteGraph(tmp_path / "graph.sqlite")
     clock = SteadyClock()
     try:
@@ -140,11 +140,11 @@ async def test_replayed_events_are_open_once_more(core: MemoryCore, tmp_path: Pa
 # -- an upstream daemon's directory ------------------------------------------------------------------------------
 
 
-def inherit(tmp_path: Path, inheritance: Inheritance) -> TakenOver:
+def inherit(tmp_path: Path, inheritance: UpstreamState) -> AdoptedCursor:
     graph = SqliteGraph(tmp_path / "graph.sqlite")
     ledger = LedgerStore.open(tmp_path / "state")
     try:
-        return take_over(graph, ledger, inheritance, MatchingRules(), SteadyClock(), new_ulid)
+        return adopt_upstream(graph, ledger, inheritance, MatchingRules(), SteadyClock(), new_ulid)
     finally:
         graph.close()
         ledger.close()
@@ -173,7 +173,7 @@ async def test_what_upstream_had_read_but_not_announced_is_not_lost(core: Memory
     queued = core.send(B, A, "queued in memory when it was stopped")
     cursor = core.tip()
     beyond = core.send(B, A, "never read by upstream", sentAt=ago(hours=3))
-    taken = inherit(tmp_path, Inheritance(LogId(cursor), {subscription_id: LogId(woken_upto)}))
+    taken = inherit(tmp_path, UpstreamState(LogId(cursor), {subscription_id: LogId(woken_upto)}))
     assert (taken.cursor, taken.unannounced) == (cursor, 1)
     assert await woken_after(tmp_path, core) == [queued, beyond]
 
@@ -184,7 +184,7 @@ async def test_messages_upstream_told_of_count_as_announced(core: MemoryCore, tm
     core.subscribe(A)
     told = core.send(B, A, "told")
     cursor = core.tip()
-    taken = inherit(tmp_path, Inheritance(LogId(cursor), {}, {Identity(A): (told,)}))
+    taken = inherit(tmp_path, UpstreamState(LogId(cursor), {}, {Identity(A): (told,)}))
     assert (taken.cursor, taken.unannounced) == (cursor, 0)
 
 
@@ -195,7 +195,7 @@ def test_without_a_usable_cursor_the_takeover_begins_at_the_tip(
     """Missing or above the tip → tip, with the look-back."""
     core.subscribe(A)
     core.send(B, A, "recent")
-    taken = inherit(tmp_path, Inheritance(None if cursor is None else LogId(cursor)))
+    taken = inherit(tmp_path, UpstreamState(None if cursor is None else LogId(cursor)))
     assert (taken.cursor, taken.unannounced) == (core.tip(), 1)
 
 
@@ -227,11 +227,11 @@ def test_a_damaged_upstream_directory_is_read_as_far_as_it_goes(tmp_path: Path, 
     (tmp_path / "lastSyncId").write_text("-3")
     (tmp_path / "woken-watermark.json").write_text(marks)
     inheritance, problems = read_inheritance(tmp_path)
-    assert inheritance == Inheritance()
+    assert inheritance == UpstreamState()
     assert problems[0].startswith("lastSyncId: it holds no number")
 
 
 def test_an_empty_upstream_directory_says_so(tmp_path: Path) -> None:
     """Never silent."""
-    assert read_inheritance(tmp_path) == (Inheritance(), ("lastSyncId: it is missing",))
+    assert read_inheritance(tmp_path) == (UpstreamState(), ("lastSyncId: it is missing",))
     assert read_inheritance(tmp_path / "none")[1] == ("lastSyncId: it is missing",)

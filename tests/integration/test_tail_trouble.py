@@ -15,7 +15,7 @@ from wake_bridge.domain.errors import LedgerUnwritable, SourceMissing, SourceNot
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
 from wake_bridge.engine.tail import tail as tail_module
-from wake_bridge.ports.ledger_records import Harvest
+from wake_bridge.ports.ledger_records import PageRecord
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.testing.memory_core import MemoryCore, MemoryCoreProcess
 from wake_bridge.testing.tail_rig import TailRig
@@ -224,11 +224,11 @@ class FullDisk:
         self.refusals = 0
         rig.ledger.advance = self.advance  # type: ignore[method-assign]
 
-    def advance(self, harvest: Harvest, now: Instant) -> list[WakeEvent]:
+    def advance(self, page: PageRecord, now: Instant) -> list[WakeEvent]:
         if self.is_full:
             self.refusals += 1
             raise LedgerUnwritable("the disk is full", "state.sqlite", hint="free some space")
-        return self._real(harvest, now)
+        return self._real(page, now)
 
 
 async def test_a_full_disk_loses_nothing(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:
@@ -302,8 +302,8 @@ async def test_a_kill_between_pages_repeats_nothing_and_loses_nothing(
     assert seen == sent
 
 
-def refuse(harvest: Harvest, now: Instant) -> list[WakeEvent]:
-    raise LedgerUnwritable("killed", str((harvest.position, now)))
+def refuse(page: PageRecord, now: Instant) -> list[WakeEvent]:
+    raise LedgerUnwritable("killed", str((page.position, now)))
 
 
 async def test_no_read_transaction_stays_open(graph: Path, core: MemoryCoreProcess, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, counted_ids, lock_with_its_events, sample_event
 
@@ -67,7 +67,7 @@ class Gathering(RuleBasedStateMachine):
         for window in windows:
             row = next(self._rows)
             message = sample_event(row, identity, window=window, policy=policy, matched_at=self._now)
-            self._stores[actor].advance(Harvest(Position(Epoch(1), LogId(row)), [message]), self.now)
+            self._stores[actor].advance(PageRecord(Position(Epoch(1), LogId(row)), [message]), self.now)
             if policy is WakePolicy.IMMEDIATE:
                 self._loose[identity][message.id] = self._now + window * 1000
 

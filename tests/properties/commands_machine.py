@@ -20,7 +20,7 @@ from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Binding
-from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids, lock_with_its_events, sample_event
 
@@ -129,7 +129,7 @@ class CommandsBesideADaemon(RuleBasedStateMachine):
     def a_message_is_gathered_by_both_at_once(self, who: str) -> None:
         row = next(self._rows)
         message = sample_event(row, who, window=0, matched_at=self._now)
-        self._stores[0].advance(Harvest(Position(Epoch(1), LogId(row)), [message]), self.now)
+        self._stores[0].advance(PageRecord(Position(Epoch(1), LogId(row)), [message]), self.now)
         self._open.add(message.id)
         gathered: list[list[Delivery]] = []
         numbers = iter(self._new_ids)

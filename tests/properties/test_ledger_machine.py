@@ -27,7 +27,7 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.errors import IllegalTransition, OperationFailed, RefusedForSafety, StaleLease
 from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.ports.ledger_records import Harvest, Lock, Position
+from wake_bridge.ports.ledger_records import Lock, PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, counted_ids, sample_event
 
@@ -86,7 +86,7 @@ class TwoActors(RuleBasedStateMachine):
         message = sample_event(row, identity, window=window, policy=policy, matched_at=self._now)
         repeated = sample_event(row, identity, matched_at=self._now)
         for store in self._stores:
-            store.advance(Harvest(Position(Epoch(1), LogId(row)), [message, repeated]), self.now)
+            store.advance(PageRecord(Position(Epoch(1), LogId(row)), [message, repeated]), self.now)
         self._events[message.id] = EventStatus.OPEN
         if is_gathered:
             self._gather(actor)

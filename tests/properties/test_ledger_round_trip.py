@@ -18,7 +18,7 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, WakePolicy
-from wake_bridge.ports.ledger_records import Harvest, Position
+from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.testing.ledger_samples import START, fresh_ledger
 
 # the graph's JSON may hold anything in its texts, lone surrogates and NUL included
@@ -67,7 +67,7 @@ def events(draw: st.DrawFn) -> WakeEvent:
 def test_an_event_comes_back_as_it_went_in(event: WakeEvent) -> None:
     """All later steps work from the ledger alone, so it must hold the whole event."""
     with tempfile.TemporaryDirectory() as directory, fresh_ledger(Path(directory)) as ledger:
-        assert ledger.advance(Harvest(Position(Epoch(1), event.log_id), [event]), START) == [event]
+        assert ledger.advance(PageRecord(Position(Epoch(1), event.log_id), [event]), START) == [event]
 
         assert ledger.find_events(subject_key=event.subject_key) == [event]
         stored = ledger._db.row("SELECT due_at, thread, from_human FROM wake_event")

@@ -28,7 +28,7 @@ from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import ConfigPlace, expanded, locate_config, make_private_directory
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.tail.takeover import TakenOver
+    from wake_bridge.engine.tail.upstream import AdoptedCursor
 
 HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
 PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -269,14 +269,14 @@ def _require_own(run: CommandContext, command: str, graph: GraphFile, subscripti
     may_touch(run, command, nodes.owner_of_subscription(meant))
 
 
-def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> TakenOver | None:
+def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> AdoptedCursor | None:
     """Put an upstream daemon's place into the ledger, once; None where the ledger has a place of its own.
 
     Raises:
         OperationFailed: there is no such directory.
         AlreadyRunning: a daemon of ours is at work.
     """
-    from wake_bridge.engine.tail.takeover import take_over
+    from wake_bridge.engine.tail.upstream import adopt_upstream
     from wake_bridge.storage.graph.change_log import SqliteGraph
     from wake_bridge.storage.graph.upstream import read_inheritance
     from wake_bridge.storage.ledger import LedgerStore
@@ -296,7 +296,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> T
             return None
         rules = matching_rules(settings, installed_adapters())
         with contextlib.closing(SqliteGraph(settings.graph_path)) as log:
-            return take_over(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
+            return adopt_upstream(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
 
 
 def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from wake_bridge.domain.names import LogId
 
 
-class Standing(StrEnum):
+class CursorStatus(StrEnum):
     """How a cursor stands to the log it is found with."""
 
     SAME = "the log goes on from the cursor"
@@ -18,10 +18,10 @@ class Standing(StrEnum):
     @property
     def is_same_epoch(self) -> bool:
         """Pruning ends no epoch."""
-        return self in {Standing.SAME, Standing.PRUNED}
+        return self in {CursorStatus.SAME, CursorStatus.PRUNED}
 
 
-def standing(*, cursor: LogId, fingerprint: str, found: str | None, lowest: LogId, highest: LogId) -> Standing:
+def cursor_status(*, cursor: LogId, fingerprint: str, found: str | None, lowest: LogId, highest: LogId) -> CursorStatus:
     """Judge a cursor.
 
     Args:
@@ -32,11 +32,11 @@ def standing(*, cursor: LogId, fingerprint: str, found: str | None, lowest: LogI
         highest: the highest log id ever given.
     """
     if cursor > highest:
-        return Standing.ABOVE_TIP
+        return CursorStatus.ABOVE_TIP
     if fingerprint and found is not None and found != fingerprint:
-        return Standing.REPLACED
+        return CursorStatus.REPLACED
     first_there = lowest or highest + 1
-    return Standing.PRUNED if first_there > cursor + 1 else Standing.SAME
+    return CursorStatus.PRUNED if first_there > cursor + 1 else CursorStatus.SAME
 
 
 def fingerprint_of_empty(device: int, inode: int) -> str:

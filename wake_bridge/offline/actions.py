@@ -14,7 +14,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.routing import Address, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.whereabouts import who_lives_in
-from wake_bridge.engine.tail.resync import Resync, resync
+from wake_bridge.engine.tail.resync import ResyncResult, resync
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import (
     LeavesMarks,
@@ -172,7 +172,7 @@ async def take_marks_back(settings: Settings) -> list[str]:
     return marked
 
 
-def replay(settings: Settings, subscription_id: str, since: LogId) -> Resync:
+def replay(settings: Settings, subscription_id: str, since: LogId) -> ResyncResult:
     """Match the log after `since` again for one subscription, and put what matched into the ledger.
 
     Raises:

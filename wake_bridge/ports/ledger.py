@@ -21,9 +21,9 @@ from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import (
     EpochStart,
     GivenNotice,
-    Harvest,
     Lock,
     NewId,
+    PageRecord,
     Pause,
     Position,
     SetAside,
@@ -54,7 +54,7 @@ class TailRecords(Protocol):
         Answers those of `events` that were new. Raises `LedgerError` unless the epoch is later than the last one.
         """
 
-    def advance(self, harvest: Harvest, now: Instant) -> list[WakeEvent]:
+    def advance(self, page: PageRecord, now: Instant) -> list[WakeEvent]:
         """Move the cursor and insert the events in one transaction; answer those that were new.
 
         An event whose (epoch, log_id, identity) or (identity, subject_key) is known already changes nothing, whatever

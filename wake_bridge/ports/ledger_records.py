@@ -67,7 +67,7 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
+class PageRecord:
     """What one page of the log yields; it is written together with the cursor.
 
     `events` hold open and refused ones alike. `pulses_only` is no part of it: every event is judged before.

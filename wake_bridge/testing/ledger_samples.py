@@ -13,7 +13,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, WakePolicy
 from wake_bridge.domain.routing import Binding
-from wake_bridge.ports.ledger_records import Harvest, Lock, NewId, Position
+from wake_bridge.ports.ledger_records import Lock, NewId, PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
 
 AGENT: Final = Identity("@agent")
@@ -70,7 +70,7 @@ def fresh_ledger(directory: Path) -> Iterator[LedgerStore]:
 def advance(ledger: LedgerStore, *events: WakeEvent, now: int = START) -> list[WakeEvent]:
     """Let the tail find these events, the cursor following the highest row."""
     cursor = max((event.log_id for event in events), default=LogId(0))
-    return ledger.advance(Harvest(Position(Epoch(1), cursor), events), Instant(now))
+    return ledger.advance(PageRecord(Position(Epoch(1), cursor), events), Instant(now))
 
 
 def open_delivery(ledger: LedgerStore, *events: WakeEvent, new_id: NewId, now: int = START) -> Delivery:

@@ -13,7 +13,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger_records import Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.signal import SilentSignal, signal_for
 from wake_bridge.storage.graph.upstream import LastSyncId
@@ -44,9 +44,9 @@ class RecordingLedger(LedgerStore):
         self.recorded.extend(new)
         return new
 
-    def advance(self, harvest: Harvest, now: Instant) -> list[WakeEvent]:
+    def advance(self, page: PageRecord, now: Instant) -> list[WakeEvent]:
         """See `Ledger.advance`."""
-        new = super().advance(harvest, now)
+        new = super().advance(page, now)
         self.recorded.extend(new)
         return new
 

@@ -25,7 +25,7 @@ from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.change_log import LogEntry
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
-from wake_bridge.ports.ledger_records import Harvest, NewId
+from wake_bridge.ports.ledger_records import NewId, PageRecord
 
 _NO_ROW: Final = LogId(0)
 
@@ -129,7 +129,7 @@ class Heartbeat:
         position = self._ledger.position()
         if position is None:
             return
-        self._ledger.advance(Harvest(position, (pulse_for(identity, self._new_id(), position.epoch, now),)), now)
+        self._ledger.advance(PageRecord(position, (pulse_for(identity, self._new_id(), position.epoch, now),)), now)
         self._ledger.note_beat(identity, beat)
         self._log.info("heartbeat_nudged", agent=identity, cooldown=beat.cooldown // 1000)
         self._poke()
@@ -154,4 +154,4 @@ class Heartbeat:
         new = tuple(event for key, event in events.items() if key not in known)
         if new:
             # no row of the log is passed by it: the cursor stays where it is
-            self._ledger.advance(Harvest(self._ledger.position() or position, new), now)
+            self._ledger.advance(PageRecord(self._ledger.position() or position, new), now)

@@ -13,7 +13,7 @@ from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subsc
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.tail.reading import audiences_of, pages_after
+from wake_bridge.engine.tail.log_reader import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger_records import NewId
 
@@ -21,7 +21,7 @@ _ANY_AGE: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Resync:
+class ResyncResult:
     """What a second reading found; `first_available` is set when rows after `since` are no longer in the log."""
 
     subscription_id: str
@@ -40,7 +40,7 @@ def resync(
     now: Instant,
     wall: Instant,
     new_id: NewId,
-) -> Resync:
+) -> ResyncResult:
     """Find what the rows after `since` would wake for now; the events are for `Ledger.replay`.
 
     Age is no reason to refuse what is asked for by name; everything else is, as always. A task's moves are found where
@@ -71,7 +71,7 @@ def resync(
         last = page.upto
         for event in _events_of(page, audiences_of(log, page.entries), book, moment):
             events.setdefault(event.subject_key, event)
-    return Resync(subscription_id, tuple(events.values()), last, lowest if lowest > since + 1 else None)
+    return ResyncResult(subscription_id, tuple(events.values()), last, lowest if lowest > since + 1 else None)
 
 
 def _events_of(

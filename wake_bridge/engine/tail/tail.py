@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,24 +11,66 @@ from typing import Final, TypeVar
 
 import structlog
 
-from wake_bridge.domain.epochs import Standing
+from wake_bridge.domain.epochs import CursorStatus
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
-from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import older_than_their_rows
 from wake_bridge.domain.heartbeat import Driver, drivers
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.tail.bookmark import Bookmark
-from wake_bridge.engine.tail.harvest import Crop, Harvester, Stretch, states_of
-from wake_bridge.engine.tail.hints import Hints
-from wake_bridge.engine.tail.places import Loss, loss_of, place_after, start_after
-from wake_bridge.engine.tail.reading import PAGE, Contents, LogReader, Reading, Version
-from wake_bridge.engine.tail.tidings import Tidings
+from wake_bridge.engine.tail.checkpoint import Checkpoint, CursorLoss, cursor_loss, position_after, start_after
+from wake_bridge.engine.tail.log_reader import PAGE, GraphContents, LogReader, PageReading, Version
+from wake_bridge.engine.tail.page_matching import PageContext, PageMatcher, PageResult, states_of
+from wake_bridge.engine.tail.polling import PollTimer
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId, Position
+
+LOGGED_ONE_BY_ONE: Final = 10
+"""Events of one page that get a line each; more get one line together."""
+
+_KEY_SHOWN: Final = 200
+
+
+class EventNotifier:
+    """Tells of events that are new in the ledger.
+
+    Args:
+        on_events: called when some of them are open; may be a coroutine function.
+    """
+
+    def __init__(self, on_events: Callable[[], Awaitable[None] | None]) -> None:
+        self._on_events = on_events
+        self._log = structlog.get_logger("tail")
+        self.open_events = 0
+
+    async def notify(self, new: Sequence[WakeEvent]) -> None:
+        """Log them and nudge."""
+        if len(new) > LOGGED_ONE_BY_ONE:
+            self._log.info("event_matched", events=len(new), identities=len({event.identity for event in new}))
+        else:
+            for event in new:
+                self._log_event(event)
+        opened = sum(event.status is EventStatus.OPEN for event in new)
+        self.open_events += opened
+        if opened:
+            await self.nudge()
+
+    async def nudge(self) -> None:
+        """Have what is open looked at."""
+        told = self._on_events()
+        if inspect.isawaitable(told):
+            await told
+
+    def _log_event(self, event: WakeEvent) -> None:
+        facts = {"agent": event.identity, "kind": event.kind.value, "subject_key": event.subject_key[:_KEY_SHOWN]}
+        if event.status is EventStatus.REFUSED:
+            self._log.info("event_refused", **facts, log_id=event.log_id, reason=event.refused_by)
+        else:
+            self._log.info("event_matched", **facts, log_id=event.log_id, policy=event.policy.value)
+
 
 REOPEN_EVERY: Final = 60_000
 """Milliseconds."""
@@ -68,13 +111,13 @@ class Tail:
         on_rerouted: Callable[[Identity], None],
     ) -> None:
         self._reader = LogReader(log)
-        self._hints = Hints(signal, poll_interval)
+        self._timer = PollTimer(signal, poll_interval)
         self._clock = clock
         self._rules = rules
-        self._tidings = Tidings(on_events)
+        self._notifier = EventNotifier(on_events)
         self._on_rerouted = on_rerouted
-        self._harvester = Harvester(ledger, clock, new_id, rules)
-        self._bookmark = Bookmark(ledger, cursor_file, clock)
+        self._matcher = PageMatcher(ledger, clock, new_id, rules)
+        self._checkpoint = Checkpoint(ledger, cursor_file, clock)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tail")
         self._report = structlog.get_logger("tail")
         self._seen: Version | None = None
@@ -95,53 +138,53 @@ class Tail:
     @property
     def cursor(self) -> LogId:
         """The highest log id that was looked at; 0 before the first look."""
-        return self._bookmark.cursor
+        return self._checkpoint.cursor
 
     @property
     def epoch(self) -> Epoch:
         """The present life of the source; 0 before the first look."""
-        return self._bookmark.epoch
+        return self._checkpoint.epoch
 
     @property
     def active_routes(self) -> int:
         """Subscriptions that can wake somebody."""
-        return self._harvester.book.active_routes
+        return self._matcher.book.active_routes
 
     def subscriptions_of(self, identity: Identity) -> Sequence[Subscription]:
         """The matching subscriptions of an identity, whatever their trigger."""
-        return self._harvester.book.of(identity)
+        return self._matcher.book.of(identity)
 
     def reachable_identities(self) -> frozenset[Identity]:
         """Everyone with a subscription that can wake."""
-        return self._harvester.book.identities()
+        return self._matcher.book.identities()
 
     def why_nothing_serves(self, identity: Identity) -> str:
         """Why none of an identity's subscriptions can wake it, although one should; empty where nothing speaks against it."""
-        return self._harvester.book.why_nothing_serves(identity)
+        return self._matcher.book.why_nothing_serves(identity)
 
     def drivers(self, bound: Collection[Identity]) -> Mapping[Identity, Driver]:
         """Who drives everyone that is subscribed or among `bound`; nobody is known before the first look."""
-        return drivers(self._harvester.book, bound) if self.begun.is_set() else {}
+        return drivers(self._matcher.book, bound) if self.begun.is_set() else {}
 
     def subscribed_identities(self) -> frozenset[Identity] | None:
         """Everyone with an active subscription, whoever serves it; None before the first look."""
-        return self._harvester.book.subscribed() if self.begun.is_set() else None
+        return self._matcher.book.subscribed() if self.begun.is_set() else None
 
     def known_identities(self) -> frozenset[Identity]:
         """Everyone the graph has a node for."""
-        return frozenset(self._harvester.identities)
+        return frozenset(self._matcher.identities)
 
     def humans(self) -> frozenset[str]:
         """The identities that are people."""
-        return self._harvester.humans()
+        return self._matcher.humans()
 
     def identity(self, identity: Identity) -> IdentityRow | None:
         """What the graph says of an identity."""
-        return self._harvester.identities.get(identity)
+        return self._matcher.identities.get(identity)
 
     def poke(self) -> None:
         """Somebody knows of a change: look at once."""
-        self._hints.poke()
+        self._timer.poke()
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -156,24 +199,24 @@ class Tail:
                 pass
             while True:
                 if await self._succeeds(self._look):
-                    await self._hints.next_look()
+                    await self._timer.next_poll()
         finally:
             # at worst a few rows are read again
             with suppress(LedgerError):
-                self._bookmark.save()
+                self._checkpoint.save()
 
     async def catch_up_once(self, patience: float = 10.0) -> int:
         """Go to the tip and stop there; answers how many open events were new.
 
         Raises `SourceError` or `LedgerError` when that fails for `patience` seconds.
         """
-        before = self._tidings.open_events
+        before = self._notifier.open_events
         deadline = self._clock.now() + int(patience * 1000)
         while True:
             try:
                 await self._begin()
                 await self._to_the_tip()
-                self._bookmark.save()
+                self._checkpoint.save()
             except (SourceMissing, SourceNotAGraph):
                 raise
             except (SourceError, LedgerUnwritable):
@@ -181,11 +224,11 @@ class Tail:
                     raise
                 await asyncio.sleep(FIRST_BACKOFF)
             else:
-                return self._tidings.open_events - before
+                return self._notifier.open_events - before
 
     async def close(self) -> None:
         """Stop watching, close the log on its own thread, end the thread."""
-        await self._hints.close()
+        await self._timer.close()
         self._thread.submit(self._reader.close)
         self._thread.shutdown(wait=True)
 
@@ -203,7 +246,7 @@ class Tail:
         elif self.away:
             self._report.info("ledger_back", cursor=self.cursor, attempts=self._failures)
             # a commit that failed may have been one all the same: its events are in the ledger, and nobody was told
-            await self._tidings.nudge()
+            await self._notifier.nudge()
         self.away, self._failures = "", 0
         return True
 
@@ -223,18 +266,20 @@ class Tail:
             self._reopened_at = self._clock.now()
             await self._ask(self._reader.reopen)
         await self._to_the_tip()
-        self._bookmark.save_if_due()
+        self._checkpoint.save_if_due()
 
     async def _to_the_tip(self) -> None:
         while True:
             looked_at = self._clock.wall()
-            place = self._bookmark.place or Position(Epoch(0), LogId(0))
-            reading = await self._ask(self._reader.look, place.cursor, place.fingerprint, self._file, self._seen)
+            position = self._checkpoint.position or Position(Epoch(0), LogId(0))
+            reading = await self._ask(
+                self._reader.next_page, position.cursor, position.fingerprint, self._file, self._seen
+            )
             self.progressed_at = self._clock.now()
             self._note_heals()
             if reading is None:
                 return
-            if await self._take(reading, place, looked_at):
+            if await self._take(reading, position, looked_at):
                 self._note_first_tip()
                 return
 
@@ -243,64 +288,68 @@ class Tail:
 
     # -- pages ---------------------------------------------------------------------------------------------------
 
-    async def _take(self, reading: Reading, place: Position, looked_at: Instant) -> bool:
+    async def _take(self, reading: PageReading, position: Position, looked_at: Instant) -> bool:
         """Store what one page yields and move on; answers whether the tip is reached."""
         self.tip = reading.bounds.highest
         is_other_file = reading.version[:2] != self._file
         if is_other_file:
-            self._report.warning("graph_replaced", cursor=self.cursor, reason=reading.standing.value)
-        if not reading.standing.is_same_epoch:
-            await self._begin_epoch(Loss(reading.standing.value))
+            self._report.warning("graph_replaced", cursor=self.cursor, reason=reading.cursor_status.value)
+        if not reading.cursor_status.is_same_epoch:
+            await self._begin_epoch(CursorLoss(reading.cursor_status.value))
             return False
         if is_other_file:
             await self._take_contents()
-        if reading.standing is Standing.PRUNED:
-            self._warn_of_pruning(place, reading)
-        rewritten = await self._rewritten(reading, place)
-        stretch = Stretch(place.epoch, self._bookmark.rows_after, reading.with_audience, reading.typed_later, rewritten)
-        crop = self._harvester.reap(reading.page.entries, reading.page.broken, stretch, self._bookmark.unsaved)
+        if reading.cursor_status is CursorStatus.PRUNED:
+            self._warn_of_pruning(position, reading)
+        rewritten = await self._rewritten(reading, position)
+        context = PageContext(
+            position.epoch, self._checkpoint.rows_after, reading.with_audience, reading.typed_later, rewritten
+        )
+        result = self._matcher.match_page(reading.page.entries, reading.page.broken, context, self._checkpoint.unsaved)
         self._seen = None
-        new = self._bookmark.move(place_after(place, reading), crop, looked_at if reading.reaches_tip else None)
+        new = self._checkpoint.move(
+            position_after(position, reading), result, looked_at if reading.reaches_tip else None
+        )
         self._seen = reading.version if reading.reaches_tip else None
-        if self.cursor != place.cursor:
+        if self.cursor != position.cursor:
             self.moved.set()
-        await self._tidings.tell(new)
-        for identity in crop.rerouted:
+        await self._notifier.notify(new)
+        for identity in result.rerouted:
             self._on_rerouted(identity)
         return reading.reaches_tip
 
-    async def _rewritten(self, reading: Reading, place: Position) -> frozenset[str]:
+    async def _rewritten(self, reading: PageReading, position: Position) -> frozenset[str]:
         """Of the edges that are older than their rows, those the log had before, or may have had.
 
         Without its first rows the log alone cannot tell: then only a ledger that saw all that may still wake can.
         """
-        old = older_than_their_rows(reading.page.entries, self._bookmark.rows_after)
+        old = older_than_their_rows(reading.page.entries, self._checkpoint.rows_after)
         if not old:
             return old
-        if reading.bounds.lowest > 1 and not self._bookmark.knows_since(
+        if reading.bounds.lowest > 1 and not self._checkpoint.knows_since(
             Instant(self._clock.now() - self._rules().catch_up)
         ):
             return old
-        return await self._ask(self._reader.logged_before, old, place.cursor)
+        return await self._ask(self._reader.logged_before, old, position.cursor)
 
     async def _take_contents(self) -> None:
         """Learn who listens in the file as it is now."""
         self._open(await self._ask(self._reader.contents))
 
-    def _open(self, contents: Contents) -> None:
-        self._harvester.load(contents)
+    def _open(self, contents: GraphContents) -> None:
+        self._matcher.load(contents)
         self._file = contents.file
         self._report.info("graph_opened", embedded=contents.is_embedded, cursor=self.cursor, epoch=self.epoch)
 
-    def _warn_of_pruning(self, place: Position, reading: Reading) -> None:
-        if self._warned_of_pruning_at != place.cursor:
+    def _warn_of_pruning(self, position: Position, reading: PageReading) -> None:
+        if self._warned_of_pruning_at != position.cursor:
             self._report.warning(
                 "cursor_below_log",
-                cursor=place.cursor,
+                cursor=position.cursor,
                 lowest=reading.bounds.lowest,
                 hint="what was pruned is not seen",
             )
-        self._warned_of_pruning_at = place.cursor
+        self._warned_of_pruning_at = position.cursor
 
     def _note_heals(self) -> None:
         if self._reader.heals != self.heals:
@@ -316,8 +365,8 @@ class Tail:
 
     async def _begin(self) -> None:
         """Open the source, read who listens, and find the place to go on from."""
-        known, published = self._bookmark.restore(), self._bookmark.published()
-        loss = loss_of(known, published)
+        known, published = self._checkpoint.restore(), self._checkpoint.published()
+        loss = cursor_loss(known, published)
         if loss is not None:
             await self._begin_epoch(loss)
         else:
@@ -330,12 +379,12 @@ class Tail:
 
     async def _make_up_for_unseen_lives(self) -> None:
         """Look back for unread mail where the log was empty: it may have been filled and emptied since, and looks the same."""
-        place = self._bookmark.place
-        if place is not None and place.cursor == 0:
-            events = await self._look_back(Instant(self._clock.wall() - self._rules().look_back), place.epoch)
-            await self._tidings.tell(self._bookmark.move(place, Crop(events=events), None))
+        position = self._checkpoint.position
+        if position is not None and position.cursor == 0:
+            events = await self._look_back(Instant(self._clock.wall() - self._rules().look_back), position.epoch)
+            await self._notifier.notify(self._checkpoint.move(position, PageResult(events=events), None))
 
-    async def _begin_epoch(self, loss: Loss) -> None:
+    async def _begin_epoch(self, loss: CursorLoss) -> None:
         """Begin anew, with a look back for unread mail."""
         looked_at = self._clock.wall()
         beginning = await self._ask(self._reader.beginning)
@@ -345,12 +394,12 @@ class Tail:
         reason = start.loss.reason
         if start.loss.is_loss:
             self._report.warning("cursor_lost", reason=reason, cursor=self.cursor, tip=self.tip)
-        events = await self._look_back(Instant(looked_at - self._rules().look_back), start.place.epoch)
-        new = self._bookmark.begin_epoch(start, states_of(beginning.census.tasks), events)
+        events = await self._look_back(Instant(looked_at - self._rules().look_back), start.position.epoch)
+        new = self._checkpoint.begin_epoch(start, states_of(beginning.census.tasks), events)
         self.moved.set()
-        epoch, cursor = start.place.epoch, start.place.cursor
+        epoch, cursor = start.position.epoch, start.position.cursor
         self._report.info("epoch_began", epoch=epoch, cursor=cursor, reason=reason, looked_back=len(new))
-        await self._tidings.tell(new)
+        await self._notifier.notify(new)
 
     async def _look_back(self, since: Instant, epoch: Epoch) -> list[WakeEvent]:
         """Events for the mail sent since then, page by page: an hour of it, whole, may not fit into memory."""
@@ -358,6 +407,6 @@ class Tail:
         ids = await self._ask(self._reader.recent_mail, since)
         for first in range(0, len(ids), PAGE):
             mail = await self._ask(self._reader.mail, ids[first : first + PAGE])
-            for event in self._harvester.look_back(mail.entries, mail.with_audience, epoch):
+            for event in self._matcher.match_recent_mail(mail.entries, mail.with_audience, epoch):
                 events.setdefault((event.identity, event.subject_key), event)
         return list(events.values())

@@ -15,7 +15,7 @@ from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.messages import texts_of
 from wake_bridge.domain.names import Identity, Instant, LogId, is_identity
-from wake_bridge.engine.tail.takeover import Inheritance
+from wake_bridge.engine.tail.upstream import UpstreamState
 from wake_bridge.ports.change_log import Published
 from wake_bridge.system.files import begin_draft, open_own_file, read_own_file
 
@@ -82,7 +82,7 @@ WATERMARK_FILE: Final = "woken-watermark.json"
 _MESSAGES: Final = "__messageIdsByIdentity"
 
 
-def read_inheritance(directory: Path) -> tuple[Inheritance, tuple[str, ...]]:
+def read_inheritance(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
     """Read an upstream daemon's directory; also answers, in a clause each, what could not be read. Never raises."""
     problems: list[str] = []
     published = LastSyncId(directory).read()
@@ -90,7 +90,7 @@ def read_inheritance(directory: Path) -> tuple[Inheritance, tuple[str, ...]]:
         problems.append(f"lastSyncId: {published or 'it is missing'}")
     watermarks = _watermarks(directory / WATERMARK_FILE, problems)
     told = watermarks.get(_MESSAGES)
-    inheritance = Inheritance(
+    inheritance = UpstreamState(
         cursor=published.cursor if isinstance(published, Published) else None,
         woken_upto={
             name: LogId(value) for name, value in watermarks.items() if type(value) is int and name != _MESSAGES

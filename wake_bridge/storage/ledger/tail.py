@@ -10,7 +10,7 @@ from dataclasses import replace
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.ports.ledger_records import NOT_ADDRESSED, EpochStart, Harvest, Position, TaskState
+from wake_bridge.ports.ledger_records import NOT_ADDRESSED, EpochStart, PageRecord, Position, TaskState
 from wake_bridge.storage.ledger.database import LedgerPart
 from wake_bridge.storage.ledger.rows import columns_of_event, to_json
 
@@ -86,24 +86,24 @@ class TailRecord(LedgerPart):
             self._remember_tasks(tasks)
             return self._insert_new(events, now)
 
-    def advance(self, harvest: Harvest, now: Instant) -> list[WakeEvent]:
+    def advance(self, page: PageRecord, now: Instant) -> list[WakeEvent]:
         """See `Ledger.advance`."""
         with self._db.transaction():
             last = self.position()
-            if last is None or last.epoch != harvest.position.epoch:
+            if last is None or last.epoch != page.position.epoch:
                 raise LedgerError(
-                    f"what was read belongs to epoch {harvest.position.epoch}, which is not the current one",
+                    f"what was read belongs to epoch {page.position.epoch}, which is not the current one",
                     self._db.path,
                     hint="restart the daemon",
                 )
-            if harvest.position.cursor >= last.cursor:
-                self._stand_at(harvest.position)
-            self._remember_tasks(harvest.tasks)
+            if page.position.cursor >= last.cursor:
+                self._stand_at(page.position)
+            self._remember_tasks(page.tasks)
             self._db.change_each(
                 "INSERT INTO quarantine (epoch, log_id, entity_id, why, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                [(last.epoch, one.log_id, one.entity_id, one.why, now) for one in harvest.quarantined],
+                [(last.epoch, one.log_id, one.entity_id, one.why, now) for one in page.quarantined],
             )
-            return self._insert_new(harvest.events, now)
+            return self._insert_new(page.events, now)
 
     def replay(self, events: Sequence[WakeEvent], now: Instant) -> list[WakeEvent]:
         """See `Ledger.replay`. What `inbox` showed of them before is forgotten: they count as news again."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.epochs import Standing, fingerprint_of_empty, standing
+from wake_bridge.domain.epochs import CursorStatus, cursor_status, fingerprint_of_empty
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
 from wake_bridge.ports.change_log import Census, ChangeLog, IdentityRow, Json, LogBounds, LogEntry, Page
@@ -18,7 +18,7 @@ Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class GraphContents:
     """What the tail knows of a graph besides its log, and which file it is (device, inode)."""
 
     file: tuple[int, int]
@@ -28,16 +28,16 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PageReading:
     """One page, and all that has to be known to judge it.
 
-    `standing` says whether the cursor still means what it meant; `with_audience` are the broadcasts whose recipients
+    `cursor_status` says whether the cursor still means what it meant; `with_audience` are the broadcasts whose recipients
     are recorded, `typed_later` the tasks with typed rows beyond the page.
     """
 
     version: Version
     bounds: LogBounds
-    standing: Standing
+    cursor_status: CursorStatus
     page: Page
     with_audience: frozenset[str] = frozenset()
     typed_later: frozenset[str] = frozenset()
@@ -49,15 +49,15 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class Baseline:
     """What a new epoch starts from: the census and the contents."""
 
     census: Census
-    contents: Contents
+    contents: GraphContents
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class MailPage:
     """Some messages, as the log would show them; `with_audience` are the broadcasts whose recipients are recorded."""
 
     entries: Sequence[LogEntry]
@@ -72,27 +72,29 @@ class LogReader:
         self.heals = 0
         self._typed_later: frozenset[str] | None = None
 
-    def contents(self) -> Contents:
+    def contents(self) -> GraphContents:
         """Subscriptions, identities, and which file holds them."""
         version = self._log.version()
-        return Contents(version[:2], self._log.is_embedded(), self._log.subscriptions(), self._log.identities())
+        return GraphContents(version[:2], self._log.is_embedded(), self._log.subscriptions(), self._log.identities())
 
-    def beginning(self) -> Beginning:
+    def beginning(self) -> Baseline:
         """All that a new epoch starts from. The census comes first: what is committed after it lies beyond its tip."""
         self._typed_later = None
         census = self._log.census()
-        return Beginning(census, self.contents())
+        return Baseline(census, self.contents())
 
     def recent_mail(self, since: Instant) -> list[str]:
         """Ids of the messages of a look-back, oldest first."""
         return self._log.recent_mail(since)
 
-    def mail(self, message_ids: Sequence[str]) -> Mail:
+    def mail(self, message_ids: Sequence[str]) -> MailPage:
         """Those messages; not more than `PAGE` at a time."""
         entries = self._log.mail_edges(message_ids)
-        return Mail(entries, audiences_of(self._log, entries))
+        return MailPage(entries, audiences_of(self._log, entries))
 
-    def look(self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None) -> Reading | None:
+    def next_page(
+        self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None
+    ) -> PageReading | None:
         """The next page; None if nothing was committed since `seen`. `file` is the one that was read last."""
         self.heals += self._log.heal()
         version = self._log.version()
@@ -104,10 +106,10 @@ class LogReader:
         bounds = self._log.bounds()
         found = self._log.fingerprint_at(cursor) if cursor else fingerprint_of_empty(*version[:2])
         page = self._log.read_after(cursor, PAGE)
-        return Reading(
+        return PageReading(
             version=version,
             bounds=bounds,
-            standing=standing(
+            cursor_status=cursor_status(
                 cursor=cursor, fingerprint=fingerprint, found=found, lowest=bounds.lowest, highest=bounds.highest
             ),
             page=page,

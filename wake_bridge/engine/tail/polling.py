@@ -7,14 +7,14 @@ from typing import Final
 
 from wake_bridge.ports.change_log import ChangeSignal
 
-LOOKS_AFTER_HINT: Final = (0.005, 0.015, 0.040)
+POLLS_AFTER_HINT: Final = (0.005, 0.015, 0.040)
 """Seconds between the looks after a hint, which may come before its commit can be seen: at once, at 5, 20 and 60 ms."""
 
-LOOKS_APART: Final = 0.002
+DEBOUNCE: Final = 0.002
 """Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
 
 
-class Hints:
+class PollTimer:
     """Paces the looks of the tail.
 
     Args:
@@ -34,12 +34,12 @@ class Hints:
         if self._wait is not None:
             self._wait.cancel()
 
-    async def next_look(self) -> None:
+    async def next_poll(self) -> None:
         """Wait until the next look is due."""
         pause = self._upcoming.pop(0) if self._upcoming else self._poll_interval
         if await self._is_hinted_within(pause):
-            self._upcoming = list(LOOKS_AFTER_HINT)
-            await asyncio.sleep(LOOKS_APART)
+            self._upcoming = list(POLLS_AFTER_HINT)
+            await asyncio.sleep(DEBOUNCE)
 
     async def close(self) -> None:
         """Stop listening."""

@@ -18,7 +18,7 @@ from wake_bridge.domain.subscriptions import (
     SUBSCRIPTION_LABEL,
 )
 from wake_bridge.domain.tasks import Transition, typed_transition
-from wake_bridge.engine.tail.reading import Contents
+from wake_bridge.engine.tail.log_reader import GraphContents
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -28,7 +28,7 @@ _REPORTED_AT_MOST: Final = 10_000
 
 
 @dataclass(slots=True)
-class Crop:
+class PageResult:
     """What a stretch of the log yields. Grows page by page until it is written.
 
     `rerouted` are those whose subscriptions, or whose own node, are not what they were: they may be reached elsewhere,
@@ -42,7 +42,7 @@ class Crop:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class PageContext:
     """A stretch of the log: its epoch, the wall time after which they were committed, and what else is known.
 
     `rewritten` are the edges that the log had before, or of which nobody can tell whether it had.
@@ -55,7 +55,7 @@ class Stretch:
     rewritten: frozenset[str] = frozenset()
 
 
-class Harvester:
+class PageMatcher:
     """Knows subscriptions and identities as the log tells of them, and matches facts against them.
 
     Args:
@@ -74,7 +74,7 @@ class Harvester:
         self.book = SubscriptionBook(embedded=True)
         self.identities: dict[Identity, IdentityRow] = {}
 
-    def load(self, contents: Contents) -> None:
+    def load(self, contents: GraphContents) -> None:
         """Forget what was known, and take a graph's subscriptions and identities as they stand."""
         rules = self._rules()
         self.book = SubscriptionBook(
@@ -88,46 +88,50 @@ class Harvester:
         if not routes:
             self._warn_of_silence()
 
-    def reap(self, entries: Sequence[LogEntry], broken: Iterable[BrokenRow], stretch: Stretch, unsaved: Crop) -> Crop:
+    def match_page(
+        self, entries: Sequence[LogEntry], broken: Iterable[BrokenRow], context: PageContext, unsaved: PageResult
+    ) -> PageResult:
         """Read entries in log order; `unsaved` is what earlier pages yielded and the ledger does not hold yet."""
         routes_before = self.book.active_routes
-        crop = Crop()
+        result = PageResult()
         for row in broken:
-            self._quarantine(crop, Quarantined(row.log_id, row.entity_id, row.why))
+            self._quarantine(result, Quarantined(row.log_id, row.entity_id, row.why))
         typed_here = {entry.entity_id for entry in entries if _is_valid_typed_row(entry)}
         known = self._known_tasks(entries, unsaved)
         met: set[tuple[Identity, str]] = set()
-        moment = self._moment(stretch.epoch)
+        moment = self._moment(context.epoch)
         for entry in entries:
-            crop.rerouted |= self._learn(entry)
+            result.rerouted |= self._learn(entry)
             if entry.label in IDENTITY_LABELS:
                 # a person who was added may speak within the same page
                 moment = replace(moment, humans=self.humans())
-            is_typed = entry.entity_id in typed_here or entry.entity_id in stretch.typed_later
+            is_typed = entry.entity_id in typed_here or entry.entity_id in context.typed_later
             past = Past(
                 seen_at=moment.now,
-                rows_after=stretch.rows_after,
+                rows_after=context.rows_after,
                 previous_state=known[entry.entity_id].state if entry.entity_id in known else None,
-                has_audience=entry.edge is not None and entry.edge.source in stretch.with_audience,
+                has_audience=entry.edge is not None and entry.edge.source in context.with_audience,
                 is_typed=is_typed,
-                is_rewrite=entry.edge is not None and entry.edge.id in stretch.rewritten,
+                is_rewrite=entry.edge is not None and entry.edge.id in context.rewritten,
             )
             facts = facts_of(entry, past) if entry.node is None or entry.label == MESSAGE_LABEL else ()
             if isinstance(facts, Unusable):
-                self._quarantine(crop, Quarantined(entry.log_id, entry.entity_id, facts.why))
+                self._quarantine(result, Quarantined(entry.log_id, entry.entity_id, facts.why))
                 continue
             for event in self._events(facts, entry, moment):
                 if (event.identity, event.subject_key) not in met:
                     met.add((event.identity, event.subject_key))
-                    crop.events.append(event)
+                    result.events.append(event)
             state = _state_after(entry, facts, is_typed=is_typed)
             if state is not None and state != known.get(state.task_id):
-                known[state.task_id] = crop.tasks[state.task_id] = state
+                known[state.task_id] = result.tasks[state.task_id] = state
         if routes_before and not self.book.active_routes:
             self._warn_of_silence()
-        return crop
+        return result
 
-    def look_back(self, mail: Sequence[LogEntry], with_audience: frozenset[str], epoch: Epoch) -> list[WakeEvent]:
+    def match_recent_mail(
+        self, mail: Sequence[LogEntry], with_audience: frozenset[str], epoch: Epoch
+    ) -> list[WakeEvent]:
         """Events for mail sent shortly before an epoch began. What is read already is passed over without a record."""
         moment = self._moment(epoch)
         events: dict[tuple[Identity, str], WakeEvent] = {}
@@ -203,12 +207,12 @@ class Harvester:
             return False
         return bool(self._ledger.known_subjects(event.identity, [derived_twin(event.detail)]))
 
-    def _known_tasks(self, entries: Iterable[LogEntry], unsaved: Crop) -> dict[str, TaskState]:
+    def _known_tasks(self, entries: Iterable[LogEntry], unsaved: PageResult) -> dict[str, TaskState]:
         ids = list(dict.fromkeys(entry.entity_id for entry in entries if entry.label == MESSAGE_LABEL))
         return {**(self._ledger.task_states(ids) if ids else {}), **unsaved.tasks}
 
-    def _quarantine(self, crop: Crop, row: Quarantined) -> None:
-        crop.quarantined.append(row)
+    def _quarantine(self, result: PageResult, row: Quarantined) -> None:
+        result.quarantined.append(row)
         if row.entity_id in self._reported:
             return
         if len(self._reported) >= _REPORTED_AT_MOST:

@@ -8,8 +8,8 @@ import pytest
 
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.names import EPOCH_START, Epoch, LogId
-from wake_bridge.engine.tail.bookmark import Bookmark
-from wake_bridge.engine.tail.harvest import Crop
+from wake_bridge.engine.tail.checkpoint import Checkpoint
+from wake_bridge.engine.tail.page_matching import PageResult
 from wake_bridge.ports.change_log import Published
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Position
@@ -44,11 +44,11 @@ class WrittenCursor:
 def test_a_place_that_is_not_in_the_ledger_is_not_published() -> None:
     """`lastSyncId` is written after the ledger's commit: what the pruner takes is never still to be read."""
     cursor_file = WrittenCursor()
-    bookmark = Bookmark(cast("Ledger", FullLedger()), cursor_file, SteadyClock())
-    bookmark.restore()
+    checkpoint = Checkpoint(cast("Ledger", FullLedger()), cursor_file, SteadyClock())
+    checkpoint.restore()
 
     with pytest.raises(LedgerUnwritable):
-        bookmark.move(Position(Epoch(1), LogId(20), "row 20"), Crop(), None)
+        checkpoint.move(Position(Epoch(1), LogId(20), "row 20"), PageResult(), None)
 
     assert cursor_file.written == []
-    assert bookmark.cursor == STORED.cursor
+    assert checkpoint.cursor == STORED.cursor

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from wake_bridge.engine.tail.hints import Hints
+from wake_bridge.engine.tail.polling import PollTimer
 
 pytestmark = pytest.mark.anyio
 
@@ -34,18 +34,18 @@ class ScriptedSignal:
 async def test_after_a_hint_it_looks_at_once_and_at_5_20_and_60_ms() -> None:
     """Events can come before the commit is visible; look anyway every `poll_interval`."""
     signal = ScriptedSignal(False, True)
-    hints = Hints(signal, poll_interval=9.0)
+    timer = PollTimer(signal, poll_interval=9.0)
     for _ in range(7):
-        await hints.next_look()
+        await timer.next_poll()
     assert signal.waits == [9.0, 9.0, 0.005, 0.015, 0.040, 9.0, 9.0]
 
 
 async def test_another_hint_begins_the_looks_anew() -> None:
     """One send is 4–12 transactions."""
     signal = ScriptedSignal(True, False, True)
-    hints = Hints(signal, poll_interval=9.0)
+    timer = PollTimer(signal, poll_interval=9.0)
     for _ in range(6):
-        await hints.next_look()
+        await timer.next_poll()
     assert signal.waits == [9.0, 0.005, 0.015, 0.005, 0.015, 0.040]
 
 
@@ -57,8 +57,8 @@ async def test_a_poke_ends_a_wait() -> None:
             await asyncio.sleep(timeout)
             return False
 
-    hints = Hints(Silence(), poll_interval=60.0)
-    waiting = asyncio.create_task(hints.next_look())
+    timer = PollTimer(Silence(), poll_interval=60.0)
+    waiting = asyncio.create_task(timer.next_poll())
     await asyncio.sleep(0)
-    hints.poke()
+    timer.poke()
     await asyncio.wait_for(waiting, 5)

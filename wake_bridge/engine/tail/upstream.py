@@ -11,9 +11,9 @@ from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subsc
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, EventKind, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.tail.harvest import states_of
-from wake_bridge.engine.tail.places import Loss, start_after
-from wake_bridge.engine.tail.reading import LogReader, audiences_of, pages_after
+from wake_bridge.engine.tail.checkpoint import CursorLoss, start_after
+from wake_bridge.engine.tail.log_reader import LogReader, audiences_of, pages_after
+from wake_bridge.engine.tail.page_matching import states_of
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -21,7 +21,7 @@ from wake_bridge.ports.ledger_records import NewId
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class UpstreamState:
     """What an upstream daemon left behind.
 
     `woken_upto` is the last log id each subscription was woken for, `messages` those each identity was told of.
@@ -33,7 +33,7 @@ class Inheritance:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenOver:
+class AdoptedCursor:
     """Where the tail will start and why, and how many messages upstream had read but not announced."""
 
     cursor: LogId
@@ -41,9 +41,9 @@ class TakenOver:
     unannounced: int
 
 
-def take_over(
-    log: ChangeLog, ledger: Ledger, inheritance: Inheritance, rules: MatchingRules, clock: Clock, new_id: NewId
-) -> TakenOver:
+def adopt_upstream(
+    log: ChangeLog, ledger: Ledger, inheritance: UpstreamState, rules: MatchingRules, clock: Clock, new_id: NewId
+) -> AdoptedCursor:
     """Put an upstream daemon's place into the ledger, as a new epoch.
 
     Upstream moves its cursor before it delivers: mail between a subscription's last wake and the cursor was read and
@@ -57,21 +57,21 @@ def take_over(
     wall = clock.wall()
     beginning = LogReader(log).beginning()
     known = ledger.position()
-    loss = Loss("taken over from an upstream daemon", is_loss=False, going_on_from=inheritance.cursor)
+    loss = CursorLoss("taken over from an upstream daemon", is_loss=False, going_on_from=inheritance.cursor)
     start = start_after(loss, beginning, known.epoch if known else Epoch(0), wall)
     book = SubscriptionBook(embedded=beginning.contents.is_embedded, serve=rules.serve)
     for subscription_id, properties in beginning.contents.subscriptions:
         book.put(read_subscription(subscription_id, properties, rules))
     humans = frozenset(row.id for row in beginning.contents.identities.values() if row.account_type == "human")
-    moment = Moment(start.place.epoch, clock.now(), wall, new_id, rules, humans)
+    moment = Moment(start.position.epoch, clock.now(), wall, new_id, rules, humans)
     for identity, message_ids in inheritance.messages.items():
         ledger.announce(identity, message_ids, "upstream", clock.now())
-    unannounced = list(_unannounced(log, start.place.cursor, inheritance.woken_upto, book, moment))
+    unannounced = list(_unannounced(log, start.position.cursor, inheritance.woken_upto, book, moment))
     new = ledger.begin_epoch(
-        start.place, states_of(beginning.census.tasks), start.loss.reason, clock.now(), unannounced
+        start.position, states_of(beginning.census.tasks), start.loss.reason, clock.now(), unannounced
     )
     opened = sum(event.status is EventStatus.OPEN for event in new)
-    return TakenOver(start.place.cursor, start.loss.reason, opened)
+    return AdoptedCursor(start.position.cursor, start.loss.reason, opened)
 
 
 def _unannounced(

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.domain.case import Ride, Teller
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.explanation import DeliveryHistory, TimeFormat, explain_delivery
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.reasons import ended_with
 from wake_bridge.domain.routing import Address
-from wake_bridge.domain.standing import standing_of
 from wake_bridge.engine.deliver.unknowns import LOOKS_A_ROUND
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.ports.adapter import AttemptOutcome, Journal, Place, Trace, Unknown, Wake
@@ -128,8 +127,8 @@ class Room:
     def told_of(self, delivery: Delivery) -> str:
         """What `why` and `logs --delivery` say."""
         ledger = self.office.ledger
-        ride = Ride(self.now(delivery), ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
-        return standing_of(ride, Teller(self.office.clock.now(), str), is_running=True).text
+        ride = DeliveryHistory(self.now(delivery), ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
+        return explain_delivery(ride, TimeFormat(self.office.clock.now(), str), is_running=True).text
 
 
 Story = Callable[[Room], Coroutine[Any, Any, None]]

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.cli.why import _words as in_words
-from wake_bridge.domain.case import Teller
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import NotFound, SourceMissing
 from wake_bridge.domain.events import EventStatus
+from wake_bridge.domain.explanation import TimeFormat
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.switchboard import Switchboard
-from wake_bridge.engine.inquest.inquest import Inquest, Report
+from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.graph.change_log import SqliteGraph
@@ -66,30 +66,30 @@ class World:
     def ledger(self) -> LedgerStore:
         return LedgerStore.open(self.directory / "state")
 
-    def why(self, asked: str | int, identity: str | None = None, *, running: bool = True) -> Report:
+    def why(self, asked: str | int, identity: str | None = None, *, running: bool = True) -> WhyReport:
         log = SqliteGraph(self.directory / "graph.sqlite")
         ledger = LedgerStore.open(self.directory / "state", read_only=True)
         current = Current(EngineSettings(limits=self.limits))
         try:
-            return Inquest(
+            return Explainer(
                 log,
                 ledger,
                 self.rules,
                 current,
                 Switchboard(ledger, current, SteadyClock(), lambda: None),
                 is_running=running,
-                teller=Teller(self.now, lambda instant: f"at {instant}"),
-            ).about(str(asked), Identity(identity) if identity else None)
+                times=TimeFormat(self.now, lambda instant: f"at {instant}"),
+            ).explain(str(asked), Identity(identity) if identity else None)
         finally:
             ledger.close()
             log.close()
 
-    def verdict(self, asked: str | int, identity: str | None = A, *, running: bool = True) -> str:
+    def explanation(self, asked: str | int, identity: str | None = A, *, running: bool = True) -> str:
         """The verdict on the newest subject."""
-        return self.why(asked, identity, running=running).findings[0].verdict.text
+        return self.why(asked, identity, running=running).findings[0].explanation.text
 
     def remedy(self, asked: str | int, identity: str | None = A) -> str:
-        return self.why(asked, identity).findings[0].verdict.next
+        return self.why(asked, identity).findings[0].explanation.next
 
     def held(self, hold: Hold, *, since: int = 0) -> Delivery:
         """The delivery that waits, held for a reason since so many ms ago."""
@@ -146,9 +146,9 @@ def test_a_refused_message_is_told_with_the_guard_that_refused_it_and_every_subs
     report = world.why(message, A)
 
     (finding,) = report.findings
-    assert finding.verdict.text == "not announced: filtered by priority"
-    assert picky in finding.verdict.next
-    said = {one.id: (one.matched, one.refusal or one.unheard, one.is_recorded) for one in finding.case.listeners}
+    assert finding.explanation.text == "not announced: filtered by priority"
+    assert picky in finding.explanation.next
+    said = {one.id: (one.matched, one.refusal or one.unheard, one.is_recorded) for one in finding.case.answers}
     assert said == {picky: (False, "filter priority", True), deaf: (False, "trigger", False)}
     assert report.log_ids[-1] == world.core.tip()
 
@@ -161,9 +161,9 @@ def test_a_held_wake_is_told_with_how_long_and_where(world: World) -> None:
     world.tail()
     world.held(Hold(HoldReason.WAITING_ON_APPROVAL, "dialog", "agents:1.2", world.now), since=6 * HOUR + 60_000)
 
-    assert world.verdict(message) == "held 6 h: approval waiting in agents:1.2"
+    assert world.explanation(message) == "held 6 h: approval waiting in agents:1.2"
     assert world.remedy(message) == "answer the dialog in agents:1.2"
-    assert world.verdict(message, running=False).endswith("; the daemon is not running")
+    assert world.explanation(message, running=False).endswith("; the daemon is not running")
 
 
 def test_an_announced_message_is_told_with_its_time_and_whether_it_was_acknowledged(world: World) -> None:
@@ -175,14 +175,14 @@ def test_an_announced_message_is_told_with_its_time_and_whether_it_was_acknowled
     settled = world.ended(Outcome.SUBMITTED, Proof.SUBMITTED)
     at = settled.settled_at
 
-    before = world.verdict(message)
+    before = world.explanation(message)
     ledger = world.ledger()
     ledger.raise_proof(settled.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, Instant((at or 0) + 5))
     ledger.close()
 
     assert before.startswith("announced at ")
     assert before.endswith(", submitted, not acknowledged")
-    assert world.verdict(message).endswith(f", submitted, acknowledged at {(at or 0) + 5} (mail read)")
+    assert world.explanation(message).endswith(f", submitted, acknowledged at {(at or 0) + 5} (mail read)")
 
 
 def test_an_unknown_outcome_and_a_failure_say_what_to_look_for(world: World) -> None:
@@ -196,10 +196,10 @@ def test_an_unknown_outcome_and_a_failure_say_what_to_look_for(world: World) -> 
     world.tail()
     failed = world.ended(Outcome.FAILED, Proof.NONE, reason="tmux said no")
 
-    assert "outcome unknown: it may have been submitted, nobody can tell (the pane is gone)" in world.verdict(first)
+    assert "outcome unknown: it may have been submitted, nobody can tell (the pane is gone)" in world.explanation(first)
     assert f"look in agents:1.0 for {unknown.id}" in world.remedy(first)
-    assert world.verdict(second).startswith("FAILED at ")
-    assert world.verdict(second).endswith("after 1 attempt: tmux said no")
+    assert world.explanation(second).startswith("FAILED at ")
+    assert world.explanation(second).endswith("after 1 attempt: tmux said no")
     assert world.remedy(second).endswith(f"`wake-bridge deliveries retry {failed.id}`")
 
 
@@ -207,13 +207,15 @@ def test_what_no_daemon_has_seen_is_told_as_not_seen_yet(world: World) -> None:
     """Never seen: no daemon at all, or one that stands before the row."""
     world.core.subscribe(A)
     unseen = world.core.send(B, A, "one")
-    assert world.verdict(unseen, running=False) == "not announced: no daemon has read this graph yet"
+    assert world.explanation(unseen, running=False) == "not announced: no daemon has read this graph yet"
     world.tail()
     ahead = world.core.send(B, A, "two")
 
-    assert "is still ahead of the daemon, which is 3 rows behind and not running" in world.verdict(ahead, running=False)
-    assert "start the daemon" in world.why(ahead, A, running=False).findings[0].verdict.next
-    assert world.verdict(ahead).startswith("not announced yet: row ")
+    assert "is still ahead of the daemon, which is 3 rows behind and not running" in world.explanation(
+        ahead, running=False
+    )
+    assert "start the daemon" in world.why(ahead, A, running=False).findings[0].explanation.next
+    assert world.explanation(ahead).startswith("not announced yet: row ")
 
 
 def test_nobody_listening_is_told_with_what_is_missing(world: World) -> None:
@@ -221,16 +223,16 @@ def test_nobody_listening_is_told_with_what_is_missing(world: World) -> None:
     world.tail()
     message = world.core.send(B, A, "hello")
     world.tail()
-    assert world.verdict(message) == "not announced: @a has no subscription"
+    assert world.explanation(message) == "not announced: @a has no subscription"
     world.core.subscribe(A, "TASK_STATE_CHANGED", createdAt=ago(hours=1), updatedAt=ago(hours=1))
-    assert world.verdict(message) == "not announced: @a has no subscription for SENT_TO_ME"
+    assert world.explanation(message) == "not announced: @a has no subscription for SENT_TO_ME"
     foreign = world.core.subscribe(A, harnessTarget="a2a-webhook", createdAt=ago(hours=1))
-    assert world.verdict(message) == (
+    assert world.explanation(message) == (
         f"not announced: of {foreign}, a2a-webhook is served by the graph's own server, not by wake-bridge"
     )
     world.core.set(foreign, "harnessTarget", "bridge-daemon")
     world.core.set(foreign, "status", "retired")
-    assert world.verdict(message) == f"not announced: of {foreign}, its status is retired"
+    assert world.explanation(message) == f"not announced: of {foreign}, its status is retired"
     assert world.remedy(message) == f"`wake-bridge update {foreign} --recover`"
 
 
@@ -243,12 +245,12 @@ def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(worl
     world.tail()
 
     row = world.why(message, A).findings[0].case.row
-    assert world.verdict(message) == "not announced: the subscription is newer than the event"
+    assert world.explanation(message) == "not announced: the subscription is newer than the event"
     assert f"`wake-bridge resync {young} --since {row - 1}`" in world.remedy(message)
     # read since: what it would have said then is not what it would say now
     world.core.mark_read(message)
-    assert world.verdict(message) == "not announced: the subscription is newer than the event"
-    assert [one.matched for one in world.why(message, A).findings[0].case.listeners] == [True]
+    assert world.explanation(message) == "not announced: the subscription is newer than the event"
+    assert [one.matched for one in world.why(message, A).findings[0].case.answers] == [True]
 
     old = world.core.subscribe(C, createdAt=ago(hours=1))
     world.core.set(old, "status", "retired")
@@ -257,7 +259,7 @@ def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(worl
     world.core.set(old, "status", "active")
     world.core.set(old, "updatedAt", ago(minutes=-1))
     world.tail()
-    assert world.verdict(other, C) == "not announced: the subscription was changed later and did not match it then"
+    assert world.explanation(other, C) == "not announced: the subscription was changed later and did not match it then"
 
 
 def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
@@ -268,9 +270,10 @@ def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
     world.tail()
 
     assert (
-        world.verdict(old) == "not announced: it is older than the point where the daemon began to read (first start)"
+        world.explanation(old)
+        == "not announced: it is older than the point where the daemon began to read (first start)"
     )
-    assert not world.verdict(fresh).startswith("not announced")
+    assert not world.explanation(fresh).startswith("not announced")
 
 
 def test_each_guard_at_matching_has_its_verdict(world: World) -> None:
@@ -286,7 +289,7 @@ def test_each_guard_at_matching_has_its_verdict(world: World) -> None:
     }
     world.tail()
 
-    told = {name: world.verdict(message) for name, message in sent.items()}
+    told = {name: world.explanation(message) for name, message in sent.items()}
 
     assert told == {
         "suppressed": "not announced: its sender suppressed the wake",
@@ -307,9 +310,9 @@ def test_what_waits_for_the_next_turn_says_why(world: World) -> None:
     beat = world.core.send(B, C, "x")
     world.tail()
 
-    assert world.verdict(quiet) == "waits for the next turn of @a: its policy is next_turn"
-    assert world.verdict(note) == "waits for the next turn of @a: own mail is a note to oneself"
-    assert world.verdict(beat, C) == (
+    assert world.explanation(quiet) == "waits for the next turn of @a: its policy is next_turn"
+    assert world.explanation(note) == "waits for the next turn of @a: own mail is a note to oneself"
+    assert world.explanation(beat, C) == (
         "waits for the next turn of @c: its harnessTarget is disabled: stored, and left to the heartbeat"
     )
 
@@ -329,10 +332,10 @@ def test_what_was_shown_or_read_before_its_wake_needed_none(world: World) -> Non
     ledger.mark([ledger.find_events(subject_key=gone)[0].id], EventStatus.SUPERSEDED, "the message is gone", world.now)
     ledger.close()
 
-    assert world.verdict(shown) == "shown to @a by `inbox` before a wake was needed"
-    assert world.verdict(unheard, C) == "shown to @c by `inbox` before a wake was needed"
-    assert world.verdict(read) == "not announced: it was read before it had to be announced"
-    assert world.verdict(gone) == "not announced: the message is gone"
+    assert world.explanation(shown) == "shown to @a by `inbox` before a wake was needed"
+    assert world.explanation(unheard, C) == "shown to @c by `inbox` before a wake was needed"
+    assert world.explanation(read) == "not announced: it was read before it had to be announced"
+    assert world.explanation(gone) == "not announced: the message is gone"
 
 
 def test_a_gathering_window_names_the_delivery_and_its_company(world: World) -> None:
@@ -342,17 +345,17 @@ def test_a_gathering_window_names_the_delivery_and_its_company(world: World) -> 
     first = world.core.send(B, A, "one")
     world.core.send(B, A, "two")
     world.tail()
-    assert world.verdict(first) == "matched 0 s ago, in no delivery yet"
+    assert world.explanation(first) == "matched 0 s ago, in no delivery yet"
     ledger = world.ledger()
     (delivery,) = ledger.gather(world.now, new_ulid)
     ledger.close()
 
-    told = world.verdict(first)
+    told = world.explanation(first)
 
     assert told.startswith("due in 4 min: its window collects further events")
     assert told.endswith(f", together with 1 more in {delivery.id}")
     world.later = 360_000
-    assert world.verdict(first, running=False).startswith("due since 1 min")
+    assert world.explanation(first, running=False).startswith("due since 1 min")
 
 
 def test_the_guards_that_would_hold_it_now_are_all_named(world: World) -> None:
@@ -373,7 +376,7 @@ def test_the_guards_that_would_hold_it_now_are_all_named(world: World) -> None:
     (finding,) = world.why(message, A).findings
 
     assert [hold.reason for hold in finding.holds] == [HoldReason.PAUSED, HoldReason.BUDGET]
-    assert finding.verdict.text == "held 0 s: @a is paused (until resumed)"
+    assert finding.explanation.text == "held 0 s: @a is paused (until resumed)"
 
 
 def test_a_row_that_could_not_be_read_is_told_with_its_reason(world: World) -> None:
@@ -385,8 +388,8 @@ def test_a_row_that_could_not_be_read_is_told_with_its_reason(world: World) -> N
     row = world.core.tip()
     world.tail()
 
-    assert "its log row could not be read and was set aside (its JSON is broken)" in world.verdict(row)
-    assert "its log row could not be read" in world.verdict(message)
+    assert "its log row could not be read and was set aside (its JSON is broken)" in world.explanation(row)
+    assert "its log row could not be read" in world.explanation(message)
 
 
 def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:
@@ -402,7 +405,7 @@ def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:
 
     report = world.why(row)
 
-    assert report.scene.entity_id == message
+    assert report.subject.entity_id == message
     assert [finding.case.identity for finding in report.findings] == [A]
     assert any(f"the log no longer has row {row}; the ledger remembers" in note for note in report.notes)
     assert world.why(1).silence == "the log no longer has it, and nothing is recorded of it"
@@ -415,11 +418,11 @@ def test_a_broadcast_is_told_for_everybody_it_concerns(world: World) -> None:
     message = world.core.send(B, "AGENT:*", "to all", [A, C])
     world.tail()
 
-    told = {one.case.identity: one.verdict.text for one in world.why(message).findings}
+    told = {one.case.identity: one.explanation.text for one in world.why(message).findings}
 
     assert told == {A: "matched 0 s ago, in no delivery yet", C: "not announced: @c has no subscription"}
     other = world.why(message, B)
-    assert other.findings[0].verdict.text == "not announced: it is not addressed to @b"
+    assert other.findings[0].explanation.text == "not announced: it is not addressed to @b"
     assert other.notes == ["it is for @a, @c"]
 
 
@@ -444,7 +447,7 @@ def test_a_task_is_told_by_its_moves_the_newest_first(world: World, *, typed: bo
     assert [one.subject_key.split(":")[2] for one in report.findings] == ["Completed", "Working"]
     older = report.findings[1].case.row
     assert [one.subject_key for one in world.why(older, B).findings] == [report.findings[1].subject_key]
-    assert world.verdict(task, A) == "not announced: @a has no subscription"
+    assert world.explanation(task, A) == "not announced: @a has no subscription"
 
 
 def test_a_task_whose_assignee_nobody_subscribed_says_which_subscription_is_missing(world: World) -> None:
@@ -455,7 +458,7 @@ def test_a_task_whose_assignee_nobody_subscribed_says_which_subscription_is_miss
     world.core.move_task(task, "Working")
     world.tail()
 
-    assert world.verdict(task, B) == "not announced: @b has no subscription for TASK_STATE_CHANGED"
+    assert world.explanation(task, B) == "not announced: @b has no subscription for TASK_STATE_CHANGED"
 
 
 def test_permissions_and_pulses_are_told_by_their_rows(world: World) -> None:
@@ -468,7 +471,7 @@ def test_permissions_and_pulses_are_told_by_their_rows(world: World) -> None:
     pulse_row = world.core.tip()
     world.tail()
 
-    assert world.verdict(grant_row, None) == world.verdict(edge, None) == "matched 0 s ago, in no delivery yet"
+    assert world.explanation(grant_row, None) == world.explanation(edge, None) == "matched 0 s ago, in no delivery yet"
     assert world.why(pulse_row).findings[0].kind == "pulse"
 
 
@@ -483,7 +486,7 @@ def test_a_number_that_is_a_row_and_a_name_says_how_it_was_read(world: World) ->
 
     report = world.why(row, A)
 
-    assert report.scene.entity_id == message
+    assert report.subject.entity_id == message
     assert report.read_as == f"row {row} of the log (epoch 1)"
     assert report.notes == [f"a node is called {row} as well: the number was read as a row of the log"]
 
@@ -535,7 +538,7 @@ def test_without_the_graph_the_ledger_alone_answers(world: World) -> None:
 
     report = world.why(message, A)
 
-    assert report.findings[0].verdict.text == "held 0 s: the graph could not be read (there is no graph)"
+    assert report.findings[0].explanation.text == "held 0 s: the graph could not be read (there is no graph)"
     assert report.notes[0].startswith("the graph could not be read, the ledger alone answers")
     with pytest.raises(SourceMissing):
         world.why("MESSAGE:other")
@@ -568,6 +571,6 @@ def test_every_row_and_every_node_of_a_real_graph_has_an_answer(tmp_path: Path) 
         for asked in (*rows, *nodes):
             report = world.why(asked)
             assert report.findings or report.silence
-            assert all(one.verdict.text and one.verdict.next for one in report.findings)
+            assert all(one.explanation.text and one.explanation.next for one in report.findings)
         world.tail()
     world.core.close()

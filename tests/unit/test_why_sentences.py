@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from wake_bridge.domain import errors
-from wake_bridge.domain.case import Case, Listener, Ride, Sighting, Teller, span
 from wake_bridge.domain.causes import FAMILIES
 from wake_bridge.domain.delivery import (
     Delivery,
@@ -19,17 +18,28 @@ from wake_bridge.domain.delivery import (
     Proof,
     Step,
 )
+from wake_bridge.domain.explanation import (
+    DeliveryHistory,
+    SubscriptionAnswer,
+    TailProgress,
+    TimeFormat,
+    WhyCase,
+    explain,
+    explain_delivery,
+    held_since,
+    refusal_sentences,
+    span,
+    unheard_sentences,
+)
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, REFUSED, UNHEARD, consequence_of, held_because
 from wake_bridge.domain.refusals import Refusal, Unheard
 from wake_bridge.domain.sessions import HOOK
-from wake_bridge.domain.standing import held_since, standing_of
 from wake_bridge.domain.subscriptions import parse_subscription
-from wake_bridge.domain.verdict import judge, refusal_sentences, unheard_sentences
 
 A = Identity("@a")
 NOW = Instant(10_000_000)
-TELLER = Teller(NOW, lambda instant: f"at {instant}")
+TELLER = TimeFormat(NOW, lambda instant: f"at {instant}")
 
 
 def error_classes(
@@ -59,21 +69,23 @@ def test_every_reason_a_wake_can_be_kept_back_for_has_its_sentence() -> None:
 def test_a_hold_is_told_as_one_clause_without_an_open_place(reason: HoldReason) -> None:
     """Verdict and next step are one sentence each, whatever is known of place and detail."""
     for hold in (Hold(reason), Hold(reason, "so it is", "agents:1.2")):
-        verdict = standing_of(Ride(delivery(DeliveryState.DISPATCHED, hold)), TELLER, is_running=True)
+        explanation = explain_delivery(
+            DeliveryHistory(delivery(DeliveryState.DISPATCHED, hold)), TELLER, is_running=True
+        )
 
-        assert verdict.text == f"held: {held_because(hold, A)}"
-        assert not set("{}\n") & set(verdict.text)
-        assert not verdict.text.endswith(".")
+        assert explanation.text == f"held: {held_because(hold, A)}"
+        assert not set("{}\n") & set(explanation.text)
+        assert not explanation.text.endswith(".")
 
 
 @pytest.mark.parametrize("refusal", list(Refusal))
 def test_a_refusal_is_told_with_its_next_step(refusal: Refusal) -> None:
     """A guard's word as a clause that follows `not announced:`, and what to do."""
-    case = Case(A, "SENT_TO_ME", listeners=[Listener("WAKE_SUB:1", None, refusal)], row=7)
+    case = WhyCase(A, "SENT_TO_ME", answers=[SubscriptionAnswer("WAKE_SUB:1", None, refusal)], row=7)
 
     clause, remedy = refusal_sentences(case, refusal, "WAKE_SUB:1")
 
-    assert judge(case, TELLER).text == f"not announced: {clause}"
+    assert explain(case, TELLER).text == f"not announced: {clause}"
     assert not set("{}\n") & set(clause + remedy)
 
 
@@ -81,11 +93,11 @@ def test_a_refusal_is_told_with_its_next_step(refusal: Refusal) -> None:
 def test_a_subscription_that_does_not_listen_says_why(deaf: Unheard) -> None:
     """Trigger, status, harnessTarget, or a node that cannot be meant."""
     subscription = parse_subscription("WAKE_SUB:1", {"agentIdentity": "@a", "status": "retired"})
-    case = Case(A, "SENT_TO_ME", listeners=[Listener("WAKE_SUB:1", subscription, unheard=deaf)])
+    case = WhyCase(A, "SENT_TO_ME", answers=[SubscriptionAnswer("WAKE_SUB:1", subscription, unheard=deaf)])
 
-    clause, remedy = unheard_sentences(case, case.listeners[0])
+    clause, remedy = unheard_sentences(case, case.answers[0])
 
-    assert judge(case, TELLER).text.startswith("not announced: ")
+    assert explain(case, TELLER).text.startswith("not announced: ")
     assert not set("{}\n") & set(clause + remedy)
 
 
@@ -103,10 +115,10 @@ def test_every_outcome_is_told(outcome: Outcome) -> None:
     state = DeliveryState.FAILED if outcome in {Outcome.FAILED, Outcome.UNKNOWN} else DeliveryState.DELIVERED
     ended = delivery(state, outcome=outcome, settled_at=NOW, proof=Proof.ACCEPTED)
 
-    verdict = standing_of(Ride(ended), TELLER, is_running=True)
+    explanation = explain_delivery(DeliveryHistory(ended), TELLER, is_running=True)
 
-    assert verdict.text.startswith(("announced at ", "not announced: ", "FAILED at "))
-    assert verdict.next
+    assert explanation.text.startswith(("announced at ", "not announced: ", "FAILED at "))
+    assert explanation.next
 
 
 @pytest.mark.parametrize(
@@ -123,7 +135,7 @@ def test_nobody_is_sent_to_a_place_that_is_a_moment_in_a_turn(adapter: str, told
         adapter=adapter,
     )
 
-    assert standing_of(Ride(ended), TELLER, is_running=True).next.startswith(told)
+    assert explain_delivery(DeliveryHistory(ended), TELLER, is_running=True).next.startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -136,22 +148,22 @@ def test_nobody_is_sent_to_a_place_that_is_a_moment_in_a_turn(adapter: str, told
 )
 def test_every_open_state_is_told_and_needs_a_daemon(state: DeliveryState, told: str) -> None:
     """Without a daemon the next step begins with starting it."""
-    ride = Ride(delivery(state, where="agents:1.0"))
+    history = DeliveryHistory(delivery(state, where="agents:1.0"))
 
-    assert standing_of(ride, TELLER, is_running=True).text == told
-    without = standing_of(ride, TELLER, is_running=False)
+    assert explain_delivery(history, TELLER, is_running=True).text == told
+    without = explain_delivery(history, TELLER, is_running=False)
     assert without.text == f"{told}; the daemon is not running"
     assert without.next.startswith("start the daemon: `wake-bridge run`")
 
 
 def test_the_first_line_that_applies_is_the_verdict() -> None:
     """A row that cannot be read, mail for others, mail shown, rows ahead: in that order, before any subscription."""
-    everything = {"unreadable": "broken", "is_addressed": False, "is_shown": True, "sighting": Sighting.NEVER}
+    everything = {"unreadable": "broken", "is_addressed": False, "is_shown": True, "progress": TailProgress.NEVER}
     told = []
     for name in tuple(everything):
-        told.append(judge(Case(A, "SENT_TO_ME", **everything), TELLER).text)  # type: ignore[arg-type]
+        told.append(explain(WhyCase(A, "SENT_TO_ME", **everything), TELLER).text)  # type: ignore[arg-type]
         everything.pop(name)
-    told.append(judge(Case(A, "SENT_TO_ME"), TELLER).text)
+    told.append(explain(WhyCase(A, "SENT_TO_ME"), TELLER).text)
 
     assert told == [
         "not announced: its log row could not be read and was set aside (broken)",

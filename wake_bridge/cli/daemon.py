@@ -18,8 +18,8 @@ import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.cli.output import harmless, screen, time_of_day
-from wake_bridge.domain.case import span
 from wake_bridge.domain.errors import NotRunning, OperationFailed, UsageMistake
+from wake_bridge.domain.explanation import span
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import SECOND, Instant
 
@@ -56,7 +56,7 @@ def since_you_left(ledger: LedgerStore, left_at: Instant | None) -> dict[str, An
 
 def opening(record: Mapping[str, Any], now: Instant) -> str:
     """`since you left (6 h ago): 14 delivered, 2 held (approval waiting in agents:1.2; quiet hours), 1 unknown`."""
-    from wake_bridge.domain.case import span
+    from wake_bridge.domain.explanation import span
     from wake_bridge.domain.instants import parse_instant
 
     left_at = parse_instant(record["since"])

@@ -207,14 +207,13 @@ def _standing(ledger: LedgerStore, delivery: Delivery, settings: Settings) -> st
     """How it stands, in the words of `why`."""
     from wake_bridge.cli.output import time_of_day
     from wake_bridge.control.instance_lock import liveness
-    from wake_bridge.domain.case import Ride, Teller
-    from wake_bridge.domain.standing import standing_of
+    from wake_bridge.domain.explanation import DeliveryHistory, TimeFormat, explain_delivery
     from wake_bridge.system.clock import SteadyClock
 
-    ride = Ride(delivery, ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
-    teller = Teller(SteadyClock().now(), time_of_day)
-    verdict = standing_of(ride, teller, is_running=liveness(settings.state_dir) != "no")
-    return f"{delivery.identity}: {verdict.text}\n  next: {verdict.next}"
+    history = DeliveryHistory(delivery, ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
+    times = TimeFormat(SteadyClock().now(), time_of_day)
+    explanation = explain_delivery(history, times, is_running=liveness(settings.state_dir) != "no")
+    return f"{delivery.identity}: {explanation.text}\n  next: {explanation.next}"
 
 
 def _told(entry: Entry, *, is_story: bool) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
-from wake_bridge.domain.case import NOTHING
+from wake_bridge.domain.explanation import NOTHING
 from wake_bridge.domain.text import harmless, name
 
 if TYPE_CHECKING:
-    from wake_bridge.domain.case import Case, Listener
-    from wake_bridge.engine.inquest.inquest import Finding, Report
+    from wake_bridge.domain.explanation import SubscriptionAnswer, WhyCase
+    from wake_bridge.engine.explain.explainer import WhyFinding, WhyReport
 
 NAMED_AT_MOST: Final = 3
 """Identities of a broadcast that the one-sentence verdict names; all of them follow below."""
@@ -37,15 +37,15 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
     run.console.object(_record(report), _words(report))
 
 
-def _record(report: Report) -> dict[str, Any]:
+def _record(report: WhyReport) -> dict[str, Any]:
     from wake_bridge.records import delivery_record, time_or_none
 
-    message = report.scene.message
-    rides = {ride.delivery.id: ride for finding in report.findings for ride in finding.rides}
-    verdict, remedy = _headline(report)
+    message = report.subject.message
+    histories = {history.delivery.id: history for finding in report.findings for history in finding.histories}
+    explanation, remedy = _headline(report)
     return {
         "messageId": message.id if message else None,
-        "entityId": report.scene.entity_id or None,
+        "entityId": report.subject.entity_id or None,
         "asked": report.asked,
         "readAs": report.read_as,
         "subject": message.subject if message else None,
@@ -53,7 +53,7 @@ def _record(report: Report) -> dict[str, Any]:
         "sentAt": time_or_none(message.sent_at) if message else None,
         "logIds": list(report.log_ids),
         "subscriptions": [
-            _listener_record(finding.case, one) for finding in _latest(report) for one in finding.case.listeners
+            _answer_record(finding.case, one) for finding in _latest(report) for one in finding.case.answers
         ],
         "guards": [
             {
@@ -67,7 +67,7 @@ def _record(report: Report) -> dict[str, Any]:
             for finding in _latest(report)
             for hold in finding.holds
         ],
-        "deliveries": [delivery_record(ride.delivery, ride.events) for ride in rides.values()],
+        "deliveries": [delivery_record(history.delivery, history.events) for history in histories.values()],
         "findings": [
             {
                 "agentIdentity": finding.case.identity,
@@ -75,57 +75,57 @@ def _record(report: Report) -> dict[str, Any]:
                 "subjectKey": finding.subject_key,
                 "logId": finding.case.row or None,
                 "eventStatus": finding.case.event.status if finding.case.event else None,
-                "verdict": finding.verdict.text,
-                "next": finding.verdict.next,
+                "verdict": finding.explanation.text,
+                "next": finding.explanation.next,
             }
             for finding in report.findings
         ],
         "notes": list(report.notes),
-        "verdict": verdict,
+        "verdict": explanation,
         "next": remedy,
     }
 
 
-def _listener_record(case: Case, listener: Listener) -> dict[str, Any]:
+def _answer_record(case: WhyCase, answer: SubscriptionAnswer) -> dict[str, Any]:
     return {
-        "subscriptionId": listener.id,
+        "subscriptionId": answer.id,
         "agentIdentity": case.identity,
-        "matched": listener.matched,
-        "refusedBy": listener.refusal or listener.unheard,
-        "why": _why(case, listener),
-        "recorded": listener.is_recorded,
+        "matched": answer.matched,
+        "refusedBy": answer.refusal or answer.unheard,
+        "why": _why(case, answer),
+        "recorded": answer.is_recorded,
     }
 
 
-def _why(case: Case, listener: Listener) -> str | None:
-    from wake_bridge.domain.verdict import refusal_sentences, unheard_sentences
+def _why(case: WhyCase, answer: SubscriptionAnswer) -> str | None:
+    from wake_bridge.domain.explanation import refusal_sentences, unheard_sentences
 
-    if listener.refusal is not None:
-        return refusal_sentences(case, listener.refusal, listener.id)[0]
-    return unheard_sentences(case, listener)[0] if listener.unheard is not None else None
+    if answer.refusal is not None:
+        return refusal_sentences(case, answer.refusal, answer.id)[0]
+    return unheard_sentences(case, answer)[0] if answer.unheard is not None else None
 
 
-def _latest(report: Report) -> list[Finding]:
+def _latest(report: WhyReport) -> list[WhyFinding]:
     """The newest finding of each identity: a task has one for each of its moves."""
     return list({finding.case.identity: finding for finding in reversed(report.findings)}.values())[::-1]
 
 
-def _headline(report: Report) -> tuple[str, str]:
+def _headline(report: WhyReport) -> tuple[str, str]:
     """Verdict and next step, one sentence each, whoever is concerned."""
     latest = _latest(report)
     if not latest:
         return f"nobody was told: {report.silence}", NOTHING
     if len(latest) == 1:
-        return latest[0].verdict.text, latest[0].verdict.next
-    named = [f"{one.case.identity} {one.verdict.text}" for one in latest[:NAMED_AT_MOST]]
+        return latest[0].explanation.text, latest[0].explanation.next
+    named = [f"{one.case.identity} {one.explanation.text}" for one in latest[:NAMED_AT_MOST]]
     more = f"; and {len(latest) - NAMED_AT_MOST} more" if len(latest) > NAMED_AT_MOST else ""
     asked = f"`wake-bridge why {report.asked} @ID` says what to do for one of them"
     return "; ".join(named) + more, asked
 
 
-def _words(report: Report) -> str:
-    message = report.scene.message
-    title = f"{report.scene.entity_id or report.asked}"
+def _words(report: WhyReport) -> str:
+    message = report.subject.message
+    title = f"{report.subject.entity_id or report.asked}"
     if message is not None:
         title += f'  "{harmless(message.subject)}" from {name(message.sender, known=True)}'
     rows = ", ".join(map(str, report.log_ids)) or "none"
@@ -133,20 +133,20 @@ def _words(report: Report) -> str:
     for finding in report.findings:
         lines += ["", *_paragraph(finding)]
     if not report.findings:
-        verdict, remedy = _headline(report)
-        lines += ["", verdict, f"  next: {remedy}"]
+        explanation, remedy = _headline(report)
+        lines += ["", explanation, f"  next: {remedy}"]
     return "\n".join([*lines, *(f"note: {note}" for note in report.notes)])
 
 
-def _paragraph(finding: Finding) -> Sequence[str]:
+def _paragraph(finding: WhyFinding) -> Sequence[str]:
     case = finding.case
     about = f" ({finding.subject_key})" if finding.kind == "task" else ""
-    lines = [f"{case.identity}{about}: {finding.verdict.text}", f"  next: {finding.verdict.next}"]
-    for listener in case.listeners:
-        said = "wanted it" if listener.matched else f"did not: {_why(case, listener)}"
-        lines.append(f"  {listener.id} {said}" + ("" if listener.is_recorded else " (asked now)"))
+    lines = [f"{case.identity}{about}: {finding.explanation.text}", f"  next: {finding.explanation.next}"]
+    for answer in case.answers:
+        said = "wanted it" if answer.matched else f"did not: {_why(case, answer)}"
+        lines.append(f"  {answer.id} {said}" + ("" if answer.is_recorded else " (asked now)"))
     lines += [f"  guard {hold.reason}: {hold.detail or hold.remedy(case.identity)}" for hold in finding.holds]
-    for ride in finding.rides:
-        one = ride.delivery
+    for history in finding.histories:
+        one = history.delivery
         lines.append(f"  delivery {one.id} {one.state}" + (f", {one.outcome}" if one.outcome else ""))
     return lines

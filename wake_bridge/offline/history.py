@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from wake_bridge.config.settings import Settings, engine_settings, installed_adapters, matching_rules
 from wake_bridge.control.serving import serving
-from wake_bridge.domain.case import Teller
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.explanation import TimeFormat
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
-from wake_bridge.engine.inquest.inquest import Inquest, Report
+from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.watch.overview import Row, overview
 from wake_bridge.storage.graph.change_log import SqliteGraph
@@ -26,7 +26,7 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 
 
-def look_into(settings: Settings, asked: str, identity: Identity | None, clock: Callable[[Instant], str]) -> Report:
+def look_into(settings: Settings, asked: str, identity: Identity | None, clock: Callable[[Instant], str]) -> WhyReport:
     """What became of a message, a task or a log row; changes nothing.
 
     Args:
@@ -47,16 +47,16 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
     try:
         # what the graph adds to the settings concerns the digest alone
         current = Current(engine_settings(settings, embedded=True))
-        inquest = Inquest(
+        explainer = Explainer(
             log,
             ledger,
             matching_rules(settings, installed_adapters()),
             current,
             Switchboard(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
             is_running=daemon.running != "no",
-            teller=Teller(steady.now(), clock),
+            times=TimeFormat(steady.now(), clock),
         )
-        report = inquest.about(asked, identity)
+        report = explainer.explain(asked, identity)
         if daemon.trouble:
             unwritten = f"the daemon sends no wake, for it cannot write down what it does: {daemon.trouble}"
             return replace(report, notes=[*report.notes, unwritten])

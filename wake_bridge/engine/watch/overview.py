@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wake_bridge.domain.delivery import Delivery, Hold
+from wake_bridge.domain.explanation import held_since
 from wake_bridge.domain.guards import Limits, PastWake
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, Identity, Instant
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.domain.standing import held_since
 from wake_bridge.ports.archive import Archive
 
 

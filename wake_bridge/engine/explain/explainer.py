@@ -10,17 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wake_bridge.domain.case import Case, Ride, Sighting, Teller, Verdict
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
+from wake_bridge.domain.explanation import DeliveryHistory, Explanation, TailProgress, TimeFormat, WhyCase, explain
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger, did_you_mean
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.verdict import judge
 from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
-from wake_bridge.engine.inquest.listeners import listeners_of
-from wake_bridge.engine.inquest.scene import Scene, happened_at, read_scene
+from wake_bridge.engine.explain.subject import Subject, happened_at, read_subject, subscription_answers
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.change_log import ChangeLog
@@ -39,47 +37,47 @@ _TRIGGERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What became of one subject for one identity. `holds` would hold its wake now; `rides` all that ever carried it."""
+class WhyFinding:
+    """What became of one subject for one identity. `holds` would hold its wake now; `histories` all that ever carried it."""
 
-    case: Case
+    case: WhyCase
     kind: EventKind | None
     subject_key: str
-    verdict: Verdict
+    explanation: Explanation
     holds: Sequence[Hold] = ()
-    rides: Sequence[Ride] = ()
+    histories: Sequence[DeliveryHistory] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WhyReport:
     """The answer to one `why`: how the question was read, and a finding for everybody concerned, newest subject first."""
 
     asked: str
     read_as: str
-    scene: Scene
+    subject: Subject
     log_ids: Sequence[LogId]
-    findings: Sequence[Finding]
+    findings: Sequence[WhyFinding]
     notes: Sequence[str] = ()
 
     @property
     def silence(self) -> str:
         """Why there is no finding at all, one clause."""
-        if not self.scene.is_there:
+        if not self.subject.is_there:
             return "the log no longer has it, and nothing is recorded of it"
-        if self.scene.message is not None:
+        if self.subject.message is not None:
             return "it is addressed to nobody"
-        kind, _, entity = self.scene.row.partition(":") if self.scene.row else ("node", "", self.scene.entity_id)
-        return f"{self.scene.traces.label or kind.removesuffix('s')} {entity} wakes nobody"
+        kind, _, entity = self.subject.row.partition(":") if self.subject.row else ("node", "", self.subject.entity_id)
+        return f"{self.subject.traces.label or kind.removesuffix('s')} {entity} wakes nobody"
 
 
-class Inquest:
+class Explainer:
     """Answers `why` from a graph and a ledger.
 
     Args:
         rules: the matching rules in force.
         switchboard: what people have switched off.
         is_running: whether a daemon serves the ledger now.
-        teller: how times are told.
+        times: how times are told.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class Inquest:
         switchboard: Switchboard,
         *,
         is_running: bool,
-        teller: Teller,
+        times: TimeFormat,
     ) -> None:
         self._log = log
         self._archive = archive
@@ -100,9 +98,9 @@ class Inquest:
         self._current = current
         self._switchboard = switchboard
         self._is_running = is_running
-        self._teller = teller
+        self._times = times
 
-    def about(self, asked: str, identity: Identity | None) -> Report:
+    def explain(self, asked: str, identity: Identity | None) -> WhyReport:
         """What became of it, for one identity or for everybody concerned.
 
         Raises:
@@ -112,23 +110,23 @@ class Inquest:
         """
         log_id = _row_number(asked)
         of_row = self._of_present_epoch(self._archive.find_events(log_id=log_id)) if log_id is not None else []
-        scene = read_scene(self._log, asked, log_id, of_row[0] if of_row else None, self._rules)
-        facts = scene.facts(self._teller.now)
-        keys = dict.fromkeys((scene.entity_id, *(fact.subject_key for fact in facts)))
+        subject = read_subject(self._log, asked, log_id, of_row[0] if of_row else None, self._rules)
+        facts = subject.facts(self._times.now)
+        keys = dict.fromkeys((subject.entity_id, *(fact.subject_key for fact in facts)))
         events = {one.id: one for one in of_row}
         for key in keys:
             events |= {one.id: one for one in self._archive.find_events(subject_key=key)} if key else {}
         known = sorted(events.values(), key=lambda one: (one.epoch, one.log_id, one.id))
-        self._require(asked, log_id, scene, known, identity)
+        self._require(asked, log_id, subject, known, identity)
         narrowed = _of_that_row(log_id, facts, known)
-        who = [identity] if identity else _concerned(scene, *narrowed)
-        findings = [finding for one in who for finding in self._findings(one, scene, *narrowed)]
-        log_ids = sorted({*(one.log_id for one in scene.traces.entries), *(one.log_id for one in known)} - {LogId(0)})
-        read_as, notes = self._reading(asked, log_id, scene, known)
+        who = [identity] if identity else _concerned(subject, *narrowed)
+        findings = [finding for one in who for finding in self._findings(one, subject, *narrowed)]
+        log_ids = sorted({*(one.log_id for one in subject.traces.entries), *(one.log_id for one in known)} - {LogId(0)})
+        read_as, notes = self._reading(asked, log_id, subject, known)
         if identity and not any(finding.case.is_addressed for finding in findings):
-            others = _concerned(scene, facts, known)
+            others = _concerned(subject, facts, known)
             notes = [*notes, f"it is for {', '.join(others)}" if others else "it is for nobody that listens"]
-        return Report(asked, read_as, scene, log_ids, findings, [*notes, *self._set_aside(findings)])
+        return WhyReport(asked, read_as, subject, log_ids, findings, [*notes, *self._set_aside(findings)])
 
     # -- the question --------------------------------------------------------------------------------------------
 
@@ -138,22 +136,22 @@ class Inquest:
         return [one for one in events if one.epoch == latest]
 
     def _require(
-        self, asked: str, log_id: LogId | None, scene: Scene, known: Sequence[WakeEvent], identity: Identity | None
+        self, asked: str, log_id: LogId | None, subject: Subject, known: Sequence[WakeEvent], identity: Identity | None
     ) -> None:
-        if not known and scene.trouble is not None:
-            raise scene.trouble
-        everybody = {*scene.identities, *self._current.settings.targets}
-        if identity and not scene.trouble and identity not in everybody:
+        if not known and subject.trouble is not None:
+            raise subject.trouble
+        everybody = {*subject.identities, *self._current.settings.targets}
+        if identity and not subject.trouble and identity not in everybody:
             meant = did_you_mean(identity, everybody)
             raise NotFound("no such identity", identity, hint=f"{meant}`wake-bridge agent list` shows them")
-        is_a_place = log_id is not None and 0 < log_id <= scene.bounds.highest
-        if known or scene.is_there or is_a_place or self._archive.quarantined(log_id, [asked]):
+        is_a_place = log_id is not None and 0 < log_id <= subject.bounds.highest
+        if known or subject.is_there or is_a_place or self._archive.quarantined(log_id, [asked]):
             return
         if log_id is not None:
             raise NotFound(
                 "the log has no such row",
                 asked,
-                hint=f"it reaches from {scene.bounds.lowest} to {scene.bounds.highest}",
+                hint=f"it reaches from {subject.bounds.lowest} to {subject.bounds.highest}",
             )
         raise NotFound(
             "neither the graph nor the ledger knows it",
@@ -163,7 +161,7 @@ class Inquest:
             else "give the id of a message or a task, or a number of the log (`wake-bridge inbox`, `deliveries --json`)",
         )
 
-    def _set_aside(self, findings: Sequence[Finding]) -> list[str]:
+    def _set_aside(self, findings: Sequence[WhyFinding]) -> list[str]:
         """What is said besides of routes that failed, of those for whom something waits."""
         waiting = {
             one.case.identity for one in findings if one.case.event and one.case.event.status is EventStatus.OPEN
@@ -175,105 +173,107 @@ class Inquest:
         ]
 
     def _reading(
-        self, asked: str, log_id: LogId | None, scene: Scene, known: Sequence[WakeEvent]
+        self, asked: str, log_id: LogId | None, subject: Subject, known: Sequence[WakeEvent]
     ) -> tuple[str, list[str]]:
         """How the question was read, and what has to be said besides."""
         notes = []
         epochs = {one.epoch for one in known if one.log_id == log_id} if log_id is not None else set()
-        if scene.trouble is not None:
-            notes.append(f"the graph could not be read, the ledger alone answers: {scene.trouble}")
-        if scene.is_also_named and scene.row:
+        if subject.trouble is not None:
+            notes.append(f"the graph could not be read, the ledger alone answers: {subject.trouble}")
+        if subject.is_also_named and subject.row:
             notes.append(f"a node is called {asked} as well: the number was read as a row of the log")
         if len(epochs) > 1:
             notes.append(f"epochs {', '.join(map(str, sorted(epochs)))} had such a row: the last one is meant")
-        rows = {one.log_id for one in scene.traces.entries}
-        gone = sorted({one.log_id for one in known if one.log_id > 0} - rows) if scene.trouble is None else []
+        rows = {one.log_id for one in subject.traces.entries}
+        gone = sorted({one.log_id for one in known if one.log_id > 0} - rows) if subject.trouble is None else []
         if gone:
             numbers = ", ".join(map(str, gone))
             notes.append(f"the log no longer has row {numbers}; the ledger remembers what came of it")
-        if log_id is None or (not scene.row and scene.is_also_named):
-            return f"the id {scene.entity_id}", notes
+        if log_id is None or (not subject.row and subject.is_also_named):
+            return f"the id {subject.entity_id}", notes
         return f"row {log_id} of the log" + (f" (epoch {max(epochs)})" if epochs else ""), notes
 
     # -- one identity --------------------------------------------------------------------------------------------
 
     def _findings(
-        self, identity: Identity, scene: Scene, facts: Sequence[Fact], events: Sequence[WakeEvent]
-    ) -> list[Finding]:
+        self, identity: Identity, subject: Subject, facts: Sequence[Fact], events: Sequence[WakeEvent]
+    ) -> list[WhyFinding]:
         """One for each subject that concerns the identity, newest first; if none does, one that says so."""
-        mine = [fact for fact in facts if _concerns(fact, identity, scene.book)]
+        mine = [fact for fact in facts if _concerns(fact, identity, subject.book)]
         latest = {one.subject_key: one for one in events if one.identity == identity}
         keys = dict.fromkeys((*latest, *(fact.subject_key for fact in mine)))
         by_key = {key: [fact for fact in mine if fact.subject_key == key] for key in keys}
-        found = [self._finding(identity, scene, key, by_key[key], latest.get(key)) for key in keys]
+        found = [self._finding(identity, subject, key, by_key[key], latest.get(key)) for key in keys]
         if not found:
-            found = [self._finding(identity, scene, scene.entity_id, [], None)]
+            found = [self._finding(identity, subject, subject.entity_id, [], None)]
         return sorted(found, key=lambda one: one.case.row, reverse=True)
 
     def _finding(
-        self, identity: Identity, scene: Scene, key: str, facts: Sequence[Fact], event: WakeEvent | None
-    ) -> Finding:
+        self, identity: Identity, subject: Subject, key: str, facts: Sequence[Fact], event: WakeEvent | None
+    ) -> WhyFinding:
         fact = facts[0] if facts else None
         kind = event.kind if event else fact.kind if fact else None
-        rides = [self._ride(one.id) for one in self._archive.deliveries_with(event.id)] if event else []
+        histories = [self._history(one.id) for one in self._archive.deliveries_with(event.id)] if event else []
         rows = [one.log_id for one in facts if one.log_id] + ([event.log_id] if event and event.log_id > 0 else [])
         row = min(rows, default=LogId(0))
         happened = happened_at(fact, event)
         position, start = self._archive.position(), self._archive.epoch_start()
         broken = self._archive.quarantined(
-            row or None, [scene.entity_id, *(one.entity_id for one in scene.traces.broken)]
+            row or None, [subject.entity_id, *(one.entity_id for one in subject.traces.broken)]
         )
-        case = Case(
+        case = WhyCase(
             identity=identity,
             wanted=_TRIGGERS[kind] if kind else Trigger.SENT_TO_ME,
             event=event,
-            ride=_telling(event, rides),
-            listeners=listeners_of(identity, scene.book, fact, event, happened, self._rules),
-            sighting=_sighting(
+            history=_telling(event, histories),
+            answers=subscription_answers(identity, subject.book, fact, event, happened, self._rules),
+            progress=_progress(
                 row, happened, position.cursor if position else None, start.at if start else EPOCH_START
             ),
             is_addressed=bool(fact or event),
             is_shown=bool(key) and bool(self._archive.announced(identity, [key])),
             is_running=self._is_running,
             row=row,
-            behind=max(0, scene.bounds.highest - position.cursor) if position else 0,
+            behind=max(0, subject.bounds.highest - position.cursor) if position else 0,
             unreadable=broken[-1].why if broken else "",
             epoch_reason=start.reason if start else "",
         )
         is_open = event is not None and event.status is EventStatus.OPEN
-        holds = self._holds(identity, scene, event, case.ride) if event is not None and is_open else ()
+        holds = self._holds(identity, subject, event, case.history) if event is not None and is_open else ()
         case = replace(case, holds=holds)
-        return Finding(case, kind, key, judge(case, self._teller), holds, rides)
+        return WhyFinding(case, kind, key, explain(case, self._times), holds, histories)
 
-    def _ride(self, delivery_id: str) -> Ride:
+    def _history(self, delivery_id: str) -> DeliveryHistory:
         delivery = self._archive.delivery(delivery_id)
         assert delivery is not None  # noqa: S101 - the ledger has just named it
-        return Ride(delivery, self._archive.journal_of(delivery_id), self._archive.events_of(delivery_id))
+        return DeliveryHistory(delivery, self._archive.journal_of(delivery_id), self._archive.events_of(delivery_id))
 
-    def _holds(self, identity: Identity, scene: Scene, event: WakeEvent, ride: Ride | None) -> list[Hold]:
+    def _holds(
+        self, identity: Identity, subject: Subject, event: WakeEvent, history: DeliveryHistory | None
+    ) -> list[Hold]:
         """All that would keep it from being announced now, except what only a look into the pane tells."""
-        row = scene.identities.get(identity)
+        row = subject.identities.get(identity)
         return holds_now(
             self._archive,
             self._switchboard,
             self._current.settings.limits,
             identity,
-            self._teller.now,
-            events=self._archive.events_of(ride.delivery.id) if ride else [event],
+            self._times.now,
+            events=self._archive.events_of(history.delivery.id) if history else [event],
             participation=row.participation if row else "active",
-            delivery=ride.delivery if ride else None,
+            delivery=history.delivery if history else None,
         )
 
 
-def _telling(event: WakeEvent | None, rides: Sequence[Ride]) -> Ride | None:
+def _telling(event: WakeEvent | None, histories: Sequence[DeliveryHistory]) -> DeliveryHistory | None:
     """The delivery that tells how the event stands: the newest that carries it, or that announced it."""
-    if event is None or not rides:
+    if event is None or not histories:
         return None
     if event.status is EventStatus.OPEN:
-        newest = rides[-1]
+        newest = histories[-1]
         has_let_go = newest.delivery.outcome in {Outcome.READ, Outcome.EMPTY}
         return None if has_let_go else newest
-    return next((one for one in reversed(rides) if one.delivery.outcome in _TOLD), None)
+    return next((one for one in reversed(histories) if one.delivery.outcome in _TOLD), None)
 
 
 def _row_number(asked: str) -> LogId | None:
@@ -281,12 +281,12 @@ def _row_number(asked: str) -> LogId | None:
     return LogId(int(asked)) if asked.isdecimal() and len(asked) <= _MOST_DIGITS else None
 
 
-def _sighting(row: LogId, happened: Instant, cursor: LogId | None, epoch_began: Instant) -> Sighting:
+def _progress(row: LogId, happened: Instant, cursor: LogId | None, epoch_began: Instant) -> TailProgress:
     if cursor is None:
-        return Sighting.NEVER
+        return TailProgress.NEVER
     if row > cursor:
-        return Sighting.AHEAD
-    return Sighting.BEFORE if 0 < happened < epoch_began else Sighting.PASSED
+        return TailProgress.AHEAD
+    return TailProgress.BEFORE if 0 < happened < epoch_began else TailProgress.PASSED
 
 
 def _of_that_row(
@@ -306,9 +306,9 @@ def _concerns(fact: Fact, identity: Identity, book: SubscriptionBook) -> bool:
     return identity in book.identities_for(fact.trigger)
 
 
-def _concerned(scene: Scene, facts: Iterable[Fact], events: Iterable[WakeEvent]) -> list[Identity]:
+def _concerned(subject: Subject, facts: Iterable[Fact], events: Iterable[WakeEvent]) -> list[Identity]:
     """Everybody who was, or would have had to be, told."""
     listening = (
-        scene.book.identities_for(fact.trigger) if fact.recipients is None else fact.recipients for fact in facts
+        subject.book.identities_for(fact.trigger) if fact.recipients is None else fact.recipients for fact in facts
     )
     return list(dict.fromkeys([*(one.identity for one in events), *(who for they in listening for who in they)]))

@@ -1,4 +1,4 @@
-"""What log and graph say, at this moment, of the one thing that `why` is asked about."""
+"""What log and graph say, at this moment, of the one thing that `why` is asked about, and what each subscription says to it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wake_bridge.domain.errors import SourceError
-from wake_bridge.domain.events import Fact, Message, MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.events import (
+    EventStatus,
+    Fact,
+    Message,
+    MessageDetail,
+    PermissionDetail,
+    PulseDetail,
+    TaskDetail,
+    WakeEvent,
+)
+from wake_bridge.domain.explanation import SubscriptionAnswer
 from wake_bridge.domain.facts import MAIL_EDGES, PERMISSIONS, Past, facts_of
-from wake_bridge.domain.matching import MatchingRules, read_subscription
+from wake_bridge.domain.instants import parse_instant
+from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
+from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.domain.pulses import PULSE_PREFIX
+from wake_bridge.domain.refusals import Refusal, unheard_by
 from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.ports.change_log import ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
 
 FIRST_TASK_STATE: Final = "Submitted"
@@ -21,7 +34,7 @@ NO_ROWS: Final = LogBounds(LogId(0), LogId(0))
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Subject:
     """One thing, by the id of its node or edge, and who listens in the graph it lies in.
 
     `row` is what the log has at the row that was asked for, `type:id`, empty if nothing was asked or found.
@@ -72,10 +85,10 @@ class Scene:
         return [*rows, replace(last, label=self.traces.label, node=self.traces.properties)]
 
 
-def read_scene(
+def read_subject(
     log: ChangeLog, asked: str, log_id: LogId | None, known: WakeEvent | None, rules: MatchingRules
-) -> Scene:
-    """Look at the graph; never raises: what is wrong with it is `Scene.trouble`.
+) -> Subject:
+    """Look at the graph; never raises: what is wrong with it is `Subject.trouble`.
 
     Args:
         log: the graph's log.
@@ -91,7 +104,7 @@ def read_scene(
         book = SubscriptionBook(embedded=log.is_embedded(), serve=rules.serve)
         for subscription_id, properties in log.subscriptions():
             book.put(read_subscription(subscription_id, properties, rules))
-        return Scene(
+        return Subject(
             entity_id=entity_id,
             row=row,
             is_also_named=is_named,
@@ -102,7 +115,7 @@ def read_scene(
             has_audience=bool(entity_id) and log.has_audience(entity_id),
         )
     except SourceError as trouble:
-        return Scene(entity_id=entity_of(known) if known else asked, trouble=trouble)
+        return Subject(entity_id=entity_of(known) if known else asked, trouble=trouble)
 
 
 def entity_of(event: WakeEvent) -> str:
@@ -140,3 +153,51 @@ def happened_at(fact: Fact | None, event: WakeEvent | None) -> Instant:
         if one is not None and one.occurred_at is not None:
             return one.occurred_at
     return event.matched_at if event is not None else EPOCH_START
+
+
+def subscription_answers(
+    identity: Identity,
+    book: SubscriptionBook,
+    fact: Fact | None,
+    event: WakeEvent | None,
+    happened: Instant,
+    rules: MatchingRules,
+) -> list[SubscriptionAnswer]:
+    """What each subscription said: as recorded, else as it would have said it when the thing happened.
+
+    `rules` that know no age are asked: what was young enough then may be too old now, and that says nothing about then.
+    """
+    recorded = _recorded(event) if event is not None else {}
+    present = {one.id: one for one in book.all() if one.identity == identity}
+    said = [SubscriptionAnswer(one, present.get(one), refusal, is_recorded=True) for one, refusal in recorded.items()]
+    if fact is not None:
+        others = [one for one in present.values() if one.id not in recorded]
+        said += [_would_say(one, book, fact, happened, rules) for one in others]
+    return said
+
+
+def _would_say(
+    subscription: Subscription, book: SubscriptionBook, fact: Fact, happened: Instant, rules: MatchingRules
+) -> SubscriptionAnswer:
+    is_younger = 0 < happened < (parse_instant(subscription.created_at) or EPOCH_START)
+    is_changed = 0 < happened < (parse_instant(subscription.updated_at) or EPOCH_START)
+    deaf = unheard_by(subscription, fact, is_served=book.serves(subscription))
+    refusal = None
+    if deaf is None:
+        alone = SubscriptionBook(embedded=True)
+        alone.put(subscription)
+        moment = Moment(Epoch(0), happened, happened, str, rules)
+        told = match(replace(fact, recipients=(subscription.identity,)), alone, moment)
+        refusal = Refusal(told[0].refused_by) if told and told[0].refused_by else None
+    return SubscriptionAnswer(
+        subscription.id, subscription, refusal, deaf, is_younger=is_younger, is_changed=is_changed
+    )
+
+
+def _recorded(event: WakeEvent) -> dict[str, Refusal | None]:
+    """What the ledger has of each subscription's answer."""
+    refused = {one: Refusal(word) for one, word in event.refusals if word in set(Refusal)}
+    wanted = (
+        () if event.status is EventStatus.REFUSED and refused else (event.subscription_id, *event.other_subscriptions)
+    )
+    return {**dict.fromkeys(one for one in wanted if one), **refused}

@@ -209,7 +209,7 @@ class Daemon:
             "tail": parts.tail.run,
             "deliver": parts.deliverer.run,
             "watch": self._watch,
-            "way back": self._way_back,
+            "way back": self._recovery,
             "acknowledge": parts.acknowledge.run,
             "unknowns": self._unknowns,
         }
@@ -228,10 +228,10 @@ class Daemon:
         await self.parts.tail.begun.wait()
         await self.parts.watch.run()
 
-    async def _way_back(self) -> None:
+    async def _recovery(self) -> None:
         """Ask the routes that failed, those of an earlier daemon too, as soon as it is known whose they are."""
         await self.parts.tail.begun.wait()
-        await self.parts.way_back.run()
+        await self.parts.recovery.run()
 
     async def _unknowns(self) -> None:
         """Look for what nobody knows of, as soon as it is known where everybody lives."""

@@ -18,7 +18,7 @@ from wake_bridge.domain.errors import NotRunning, OperationFailed, WakeBridgeErr
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState, fuse
 from wake_bridge.domain.routing import Address, Route
-from wake_bridge.engine.watch.look import is_suggested
+from wake_bridge.engine.explain.presence_query import is_suggested
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import HarnessAdapter, NameJudge, PaneLister, Place, Sight
 

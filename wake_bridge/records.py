@@ -12,13 +12,13 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Presence, PresenceState
 from wake_bridge.domain.reasons import held_because
-from wake_bridge.domain.route_table import TABLE, Verdict
-from wake_bridge.domain.routing import Authority, Inject, Prospect, Start, Steer, hold_because_of
-from wake_bridge.engine.watch.overview import Row
+from wake_bridge.domain.route_table import TABLE, RouteVerdict
+from wake_bridge.domain.routing import Authority, Inject, RouteState, Start, Steer, hold_because_of
+from wake_bridge.engine.explain.overview import IdentityOverview
 from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.watch.look import Reach, Seen
+    from wake_bridge.engine.explain.presence_query import PresenceReading, Reach
 
 
 MOVES: Final[dict[type, str]] = {Start: "start", Steer: "steer", Inject: "inject", Hold: "hold"}
@@ -26,9 +26,9 @@ MOVES: Final[dict[type, str]] = {Start: "start", Steer: "steer", Inject: "inject
 
 def routes_record(
     identity: Identity,
-    prospects: Sequence[Prospect],
+    route_states: Sequence[RouteState],
     authority: Authority,
-    verdict: Verdict,
+    verdict: RouteVerdict,
     degraded: Mapping[str, str],
 ) -> dict[str, Any]:
     """What `routes --explain` prints: each route in order, what the table says now, and all its rows.
@@ -42,7 +42,7 @@ def routes_record(
         "agentIdentity": identity,
         "authority": {"steer": authority.steer, "mayStartThread": authority.may_start_thread},
         "decision": _decision(identity, verdict),
-        "routes": [_route(one, rows.get(one.route.adapter), degraded) for one in prospects],
+        "routes": [_route(one, rows.get(one.route.adapter), degraded) for one in route_states],
         "table": [
             {
                 "part": row.part,
@@ -57,7 +57,7 @@ def routes_record(
     }
 
 
-def _decision(identity: Identity, verdict: Verdict) -> dict[str, Any]:
+def _decision(identity: Identity, verdict: RouteVerdict) -> dict[str, Any]:
     decision = verdict.decision
     hold = decision if isinstance(decision, Hold) else None
     return {
@@ -73,10 +73,10 @@ def _decision(identity: Identity, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _route(prospect: Prospect, row: str | None, degraded: Mapping[str, str]) -> dict[str, Any]:
-    seen, nowhere = prospect.presence, prospect.nowhere
+def _route(route_state: RouteState, row: str | None, degraded: Mapping[str, str]) -> dict[str, Any]:
+    seen, nowhere = route_state.presence, route_state.nowhere
     return {
-        "route": prospect.route.adapter,
+        "route": route_state.route.adapter,
         "row": row,
         "reachable": seen is not None,
         "where": (seen.where if seen else nowhere.where if nowhere else "") or None,
@@ -84,9 +84,9 @@ def _route(prospect: Prospect, row: str | None, degraded: Mapping[str, str]) -> 
         "source": seen.source if seen else None,
         "activeTurnId": seen.active_turn_id if seen else None,
         "why": seen.detail if seen else nowhere.detail if nowhere else None,
-        "onlySeen": prospect.only_seen,
-        "degraded": degraded.get(prospect.route.adapter),
-        "capabilities": asdict(prospect.route.capabilities),
+        "onlySeen": route_state.only_seen,
+        "degraded": degraded.get(route_state.route.adapter),
+        "capabilities": asdict(route_state.route.capabilities),
     }
 
 
@@ -136,7 +136,7 @@ def journal_record(entry: JournalEntry) -> dict[str, Any]:
     return {"at": time_or_none(entry.at), "step": entry.step, "detail": entry.detail}
 
 
-def overview_record(row: Row) -> dict[str, Any]:
+def overview_record(row: IdentityOverview) -> dict[str, Any]:
     """One line of the live table."""
     return {
         "agentIdentity": row.identity,
@@ -161,7 +161,7 @@ def reach_record(reach: Reach) -> dict[str, Any]:
     return asdict(reach)
 
 
-def presence_record(identity: Identity, seen: Seen) -> dict[str, Any]:
+def presence_record(identity: Identity, seen: PresenceReading) -> dict[str, Any]:
     """What `presence` prints. Evidence that does not weigh is only a note; the one that decides is marked."""
     presence = seen.presence
     held = presence.state is not PresenceState.IDLE
@@ -200,16 +200,18 @@ def glance_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
     }
 
 
-def _pieces_of(prospect: Prospect) -> list[dict[str, Any]]:
+def _pieces_of(route_state: RouteState) -> list[dict[str, Any]]:
     """What another route showed, or why it led nowhere."""
-    adapter = prospect.route.adapter
-    if prospect.nowhere is not None:
-        hold = prospect.nowhere
+    adapter = route_state.route.adapter
+    if route_state.nowhere is not None:
+        hold = route_state.nowhere
         gone = Evidence(
             hold.reason, PresenceState.UNKNOWN, hold.detail, "target", hold=hold.reason, weighs=False, cause=hold.cause
         )
         return [_piece(gone, adapter, decides=False)]
-    return [_piece(one, adapter, decides=False) for one in (prospect.presence.evidence if prospect.presence else ())]
+    return [
+        _piece(one, adapter, decides=False) for one in (route_state.presence.evidence if route_state.presence else ())
+    ]
 
 
 def _piece(one: Evidence, adapter: str, *, decides: bool) -> dict[str, Any]:

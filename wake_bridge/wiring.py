@@ -30,18 +30,18 @@ from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.graph_presence import GraphPresence
+from wake_bridge.engine.presence.remembered_panes import RememberedPanes
+from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.sessions.handover import Handover
 from wake_bridge.engine.sessions.registry import Registry
 from wake_bridge.engine.sessions.whose import Whose
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.tail import Tail
-from wake_bridge.engine.watch.graph_presence import GraphPresence
-from wake_bridge.engine.watch.memory import Memory
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.integrations.adapters import CatalogueEntry, load_catalogue
 from wake_bridge.integrations.human import WordToTheHuman
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Notifier, Reloadable, SessionServed
@@ -132,7 +132,7 @@ class Parts:
     tail: Tail
     routes: Routes
     watch: Watch
-    way_back: WayBack
+    recovery: RouteRecovery
     deliverer: Deliverer
     acknowledge: Acknowledge
     unknowns: Unknowns
@@ -202,7 +202,7 @@ def wire(
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
     sessions = Registry(ledger, clock)
-    memory = Memory(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))
+    memory = RememberedPanes(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))
     routes = Routes(
         loaded.adapters,
         current,
@@ -230,7 +230,7 @@ def wire(
     for adapter in loaded.adapters.values():
         if isinstance(adapter, SessionServed):
             adapter.serve_sessions(sessions)
-    way_back = WayBack(
+    recovery = RouteRecovery(
         ledger,
         routes,
         watch,
@@ -238,7 +238,7 @@ def wire(
         clock,
         restored=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
-    gate = Gate(ledger, inquiry, routes, watch, way_back, current, clock, other_driver=other_driver, dry_run=dry_run)
+    gate = Gate(ledger, inquiry, routes, watch, recovery, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
     acknowledge = Acknowledge(
         ledger,
@@ -299,7 +299,7 @@ def wire(
         tail=tail,
         routes=routes,
         watch=watch,
-        way_back=way_back,
+        recovery=recovery,
         deliverer=deliverer,
         acknowledge=acknowledge,
         unknowns=unknowns,

@@ -19,10 +19,10 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,
@@ -77,7 +77,9 @@ class Rig:
         adapters = {"memory": self.adapter}
         self.routes = Routes(adapters, self.current, lambda _: (), lambda _: None)
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
-        self.way_back = WayBack(self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None)
+        self.recovery = RouteRecovery(
+            self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None
+        )
         self.inquiry = Inquiry(lambda: SqliteGraph(directory / "graph.sqlite"))
         self.gate = self.new_gate()
         self._rows = 0
@@ -88,7 +90,7 @@ class Rig:
             self.inquiry,
             self.routes,
             self.watch,
-            self.way_back,
+            self.recovery,
             self.current,
             self.clock,
             other_driver=lambda: None,

@@ -12,8 +12,8 @@ from wake_bridge.domain.delivery import Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.events import TaskDetail
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
-from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.watch.overview import Sighted, overview
+from wake_bridge.domain.presence import PresenceState, Sighted
+from wake_bridge.engine.explain.overview import overview
 from wake_bridge.ports.ledger_records import PageRecord, Position, Quarantined
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (

@@ -13,7 +13,7 @@ from wake_bridge.domain.events import EventStatus, MessageDetail, PulseDetail, W
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.routing import Address, Claim, RememberedPane
-from wake_bridge.engine.watch.memory import UNWRITTEN, Memory
+from wake_bridge.engine.presence.remembered_panes import UNWRITTEN, RememberedPanes
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.ledger_records import NewId, PageRecord, Pause, Position, Quarantined, SetAside, Tally
 from wake_bridge.storage.ledger import LedgerStore
@@ -271,7 +271,7 @@ def test_a_run_that_was_killed_may_have_seen_an_agent_after_it_wrote_it_down(
     """A neighbour that was started meanwhile is not the new agent; what this run sees is exact."""
     found = RememberedPane("work", "", FENCE, START, START)
     ledger.remember(AGENT, found, None)
-    memory = Memory(ledger, later(lived_until))
+    memory = RememberedPanes(ledger, later(lived_until))
     assert memory.of(AGENT) == replace(found, seen_at=later(seen_at))
 
     place = Place("", "work:0.0", FENCE)
@@ -285,7 +285,7 @@ def test_a_pane_of_another_boot_is_another_one_though_server_and_pane_have_the_s
 ) -> None:
     """Else its server would count as ended for ever, and whoever lives beside it as new."""
     ledger.remember(AGENT, RememberedPane("work", "", FENCE, START, START), None)
-    memory = Memory(ledger, START)
+    memory = RememberedPanes(ledger, START)
     there = replace(FENCE, pane_started=pane_started, agent_pid=FENCE.agent_pid + 1)
 
     address = Address(AGENT, suggested="work", remembered=memory.of(AGENT))

@@ -20,8 +20,8 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation, PresenceState
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.routing import route_recovery
 from wake_bridge.engine.settings import TargetSettings
-from wake_bridge.engine.watch import way_back
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
 from wake_bridge.ports.ledger_records import Lock, SetAside
 from wake_bridge.testing.office import Office
@@ -253,7 +253,7 @@ def test_a_route_that_is_set_aside_is_asked_with_growing_patience_and_taken_back
         office.channels["channel"].resolve = resolve  # type: ignore[method-assign]
         for _ in range(300):
             office.clock.turn(1000)
-            await office.way_back.tick()
+            await office.recovery.tick()
         gaps = [later - earlier for earlier, later in pairwise(asked)]
         assert gaps[:3] == sorted(gaps[:3])
         assert gaps[0] < gaps[-1] == settings.relook_max_ms
@@ -261,7 +261,7 @@ def test_a_route_that_is_set_aside_is_asked_with_growing_patience_and_taken_back
 
         desk.line.is_open, desk.line.answers = True, "takes it"
         office.clock.turn(settings.relook_max_ms)
-        await office.way_back.tick()
+        await office.recovery.tick()
         assert not office.ledger.degraded(ADA)
         desk.send("again")
         assert (await desk.wakes()).adapter == "channel"
@@ -279,7 +279,7 @@ def test_what_was_set_aside_before_a_restart_is_asked_at_once(tmp_path: Path) ->
         desk.line.answers = "takes it"
         await desk.office.restarts()
 
-        await desk.office.way_back.tick()
+        await desk.office.recovery.tick()
 
         assert not desk.office.ledger.degraded(ADA)
 
@@ -288,7 +288,7 @@ def test_what_was_set_aside_before_a_restart_is_asked_at_once(tmp_path: Path) ->
 
 def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs an idle daemon something is done for a reason."""
-    monkeypatch.setattr(way_back, "ROUND", 0)
+    monkeypatch.setattr(route_recovery, "ROUND", 0)
 
     async def story(desk: Desk) -> None:
         rounds: list[int] = []
@@ -299,7 +299,7 @@ def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatc
             return looking()
 
         monkeypatch.setattr(desk.office.ledger, "degraded_routes", degraded_routes)
-        asking = asyncio.create_task(desk.office.way_back.run())
+        asking = asyncio.create_task(desk.office.recovery.run())
         for _ in range(10):
             await asyncio.sleep(0)
         assert len(rounds) == 1
@@ -322,7 +322,7 @@ def test_an_adapter_that_is_not_there_any_more_is_forgotten(tmp_path: Path) -> N
 
     async def story(desk: Desk) -> None:
         desk.office.ledger.degrade(ADA, "pigeon", "the bird is lost", desk.office.clock.now())
-        await desk.office.way_back.tick()
+        await desk.office.recovery.tick()
         assert not desk.office.ledger.degraded(ADA)
 
     play(tmp_path, story)
@@ -613,7 +613,7 @@ def test_of_two_drivers_that_race_for_one_delivery_one_delivers(tmp_path: Path) 
             office.inquiry,
             office.routes,
             office.watch,
-            office.way_back,
+            office.recovery,
             office.current,
             office.clock,
             other_driver=lambda: None,
@@ -646,7 +646,7 @@ def test_a_dry_run_tries_no_route(tmp_path: Path) -> None:
             office.inquiry,
             office.routes,
             office.watch,
-            office.way_back,
+            office.recovery,
             office.current,
             office.clock,
             other_driver=lambda: None,

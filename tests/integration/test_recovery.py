@@ -20,8 +20,8 @@ from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address
 from wake_bridge.engine.deliver import deliver as deliver_module
 from wake_bridge.engine.deliver.deliver import Deliverer
+from wake_bridge.engine.presence.adapter_calls import AdapterCalls
 from wake_bridge.engine.settings import Current, EngineSettings
-from wake_bridge.engine.watch.looks import Looks
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.ports.change_log import Published
 from wake_bridge.ports.ledger_records import PageRecord, Position
@@ -267,7 +267,7 @@ def test_an_adapter_that_breaks_its_promise_holds_its_own_wakes_and_stops_nobody
     address = Address(Identity(A), suggested="a")
 
     async def scenario() -> tuple[Any, Any, Any]:
-        looks = Looks(Current(EngineSettings(lease_ms=50)), clock)
+        looks = AdapterCalls(Current(EngineSettings(lease_ms=50)), clock)
         place = Place(key="a", label="a", fence=None)
         async with asyncio.timeout(10):
             return (

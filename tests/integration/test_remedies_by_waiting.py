@@ -266,7 +266,7 @@ async def _left_alone(scene: Scene) -> Delivery:
     began = scene.office.clock.now()
     while scene.office.clock.now() - began < LONGEST:
         scene.office.clock.turn(1_000)
-        await scene.office.way_back.tick()
+        await scene.office.recovery.tick()
         delivery = await scene.works()
         if delivery.state.is_terminal:
             return delivery

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.guards import (
-    Candidate,
     Go,
     Limits,
     Nothing,
     PastWake,
     QuietHours,
     Switches,
+    WakeCandidate,
     before_lock,
 )
 from wake_bridge.domain.names import DAY, HOUR, Epoch, EventKind, Identity, Instant, LogId, WakePolicy
@@ -96,7 +96,7 @@ class Bridge:
         """Judge what is open and do as told."""
         events = self.open.get(identity, [])
         immediate = [one for one in events if one.policy is WakePolicy.IMMEDIATE]
-        candidate = Candidate(
+        candidate = WakeCandidate(
             identity=identity,
             events=tuple(events),
             due_at=min((one.due_at for one in immediate), default=now),

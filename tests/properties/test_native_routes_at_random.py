@@ -88,7 +88,7 @@ class Watched:
         await self.office.reads()
         await self.office.works()
         self.office.clock.turn(seconds * 1000)
-        await self.office.way_back.tick()
+        await self.office.recovery.tick()
 
 
 def _says_busy(line: ImaginedLine) -> bool:

@@ -10,15 +10,15 @@ from wake_bridge.domain.delivery import Hold, HoldReason, Outcome
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.guards import (
     LOOK_AGAIN,
-    Candidate,
     Go,
+    GuardVerdict,
     Limits,
     Nothing,
     OtherDriver,
     PastWake,
     QuietHours,
     Switches,
-    Verdict,
+    WakeCandidate,
     before_lock,
 )
 from wake_bridge.domain.names import DAY, HOUR, Epoch, EventKind, Identity, Instant, LogId, WakePolicy
@@ -79,8 +79,8 @@ def judge(
     pane: str = PANE,
     minutes: int = 720,
     now: Instant = NOW,
-) -> Verdict:
-    candidate = Candidate(
+) -> GuardVerdict:
+    candidate = WakeCandidate(
         identity=ME,
         events=events,
         due_at=Instant(due_at),
@@ -91,7 +91,7 @@ def judge(
     return before_lock(candidate, limits or Limits(), past or [], switches or Switches(), now, minutes)
 
 
-def held(verdict: Verdict) -> tuple[HoldReason, int]:
+def held(verdict: GuardVerdict) -> tuple[HoldReason, int]:
     """Reason, and milliseconds to the next look."""
     assert isinstance(verdict, Hold), verdict
     return verdict.reason, verdict.next_look_at - NOW

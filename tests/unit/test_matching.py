@@ -18,7 +18,7 @@ from wake_bridge.domain.events import (
     TaskDetail,
     WakeEvent,
 )
-from wake_bridge.domain.matching import MatchingRules, Moment, TargetRule, match
+from wake_bridge.domain.matching import MatchContext, MatchingRules, TargetRule, match
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import parse_subscription
@@ -39,9 +39,9 @@ def book(*subscriptions: dict[str, Any], embedded: bool = False) -> Subscription
     return made
 
 
-def moment(**rules: Any) -> Moment:
+def moment(**rules: Any) -> MatchContext:
     ids = count(1)
-    return Moment(Epoch(3), NOW, WALL, lambda: f"ID{next(ids)}", MatchingRules(**rules), frozenset({"@person"}))
+    return MatchContext(Epoch(3), NOW, WALL, lambda: f"ID{next(ids)}", MatchingRules(**rules), frozenset({"@person"}))
 
 
 def mail(sender: str = "@a", recipient: str | None = "@b", fact: dict[str, Any] | None = None, **said: Any) -> Fact:
@@ -85,7 +85,7 @@ def only(events: list[WakeEvent]) -> WakeEvent:
     return events[0]
 
 
-def refusal(fact: Fact, subscriptions: SubscriptionBook, rules: Moment | None = None) -> str:
+def refusal(fact: Fact, subscriptions: SubscriptionBook, rules: MatchContext | None = None) -> str:
     event = only(match(fact, subscriptions, rules or moment()))
     assert (event.status is EventStatus.REFUSED) is bool(event.refused_by)
     return event.refused_by

@@ -18,7 +18,7 @@ from wake_bridge.domain.presence import (
     told_in_graph,
 )
 from wake_bridge.domain.routing import Capabilities
-from wake_bridge.engine.watch.look import Seen
+from wake_bridge.engine.explain.presence_query import PresenceReading
 from wake_bridge.records import presence_record
 
 NOW = Instant(1_800_000_000_000)
@@ -157,6 +157,6 @@ def test_a_presence_record_says_what_can_be_done_with_the_agent() -> None:
     presence = Presence(PresenceState.UNKNOWN, PresenceSource.CODEX_APP_SERVER, NOW, capabilities=("codex",))
     able = Capabilities(composer_independent=True, can_steer=True, idempotent=True)
 
-    record = presence_record(Identity("@a"), Seen(presence, "codex", capabilities=able))
+    record = presence_record(Identity("@a"), PresenceReading(presence, "codex", capabilities=able))
 
     assert record["capabilities"] == ["codex", "start", "steer", "composer_independent", "idempotent"]

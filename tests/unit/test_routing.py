@@ -10,16 +10,16 @@ from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.domain.route_table import TABLE, Part, Verdict, decide
+from wake_bridge.domain.route_table import TABLE, RouteVerdict, TablePart, decide
 from wake_bridge.domain.routing import (
     Address,
     Authority,
     Capabilities,
     Decision,
     Inject,
-    Look,
-    Prospect,
+    Observe,
     Route,
+    RouteState,
     Start,
     Steer,
     StoreOnly,
@@ -81,14 +81,14 @@ def seen(
 
 def at(
     route: Route, state: PresenceState, *, only_seen: bool = False, refused: Hold | None = None, **how: object
-) -> Prospect:
+) -> RouteState:
     """A route where that is seen."""
-    return Prospect(route, seen(state, **how), only_seen=only_seen, refused=refused)  # type: ignore[arg-type]
+    return RouteState(route, seen(state, **how), only_seen=only_seen, refused=refused)  # type: ignore[arg-type]
 
 
-def gone(route: Route, why: Hold = NO_SOCKET) -> Prospect:
+def gone(route: Route, why: Hold = NO_SOCKET) -> RouteState:
     """A route that leads nowhere now."""
-    return Prospect(route, nowhere=why)
+    return RouteState(route, nowhere=why)
 
 
 NOT_LOADED = at(NATIVE, UNKNOWN, hold=HoldReason.NOT_LOADED)
@@ -96,12 +96,12 @@ SCREEN_IDLE = at(SCREEN, IDLE)
 
 
 def choose(
-    *prospects: Prospect, authority: Authority = NOTHING_MORE, policy: WakePolicy = WakePolicy.IMMEDIATE
-) -> Verdict:
-    return decide(policy, prospects, authority, NOW, FRESH_FOR)
+    *route_states: RouteState, authority: Authority = NOTHING_MORE, policy: WakePolicy = WakePolicy.IMMEDIATE
+) -> RouteVerdict:
+    return decide(policy, route_states, authority, NOW, FRESH_FOR)
 
 
-def expect(verdict: Verdict, row: str, decision: Decision | HoldReason) -> None:
+def expect(verdict: RouteVerdict, row: str, decision: Decision | HoldReason) -> None:
     """The row that decides, and what it says."""
     assert verdict.row == row, verdict
     if isinstance(decision, HoldReason):
@@ -111,12 +111,12 @@ def expect(verdict: Verdict, row: str, decision: Decision | HoldReason) -> None:
         assert verdict.decision == decision
 
 
-CASES: list[tuple[str, Authority, tuple[Prospect, ...], Decision | HoldReason]] = [
+CASES: list[tuple[str, Authority, tuple[RouteState, ...], Decision | HoldReason]] = [
     ("no-route", NOTHING_MORE, (), HoldReason.NO_ADAPTER),
     ("all-set-aside", NOTHING_MORE, (at(NATIVE_ASIDE, IDLE), at(SCREEN_ASIDE, IDLE)), HoldReason.NO_ADAPTER),
-    ("look", NOTHING_MORE, (Prospect(NATIVE), Prospect(SCREEN)), Look(NATIVE)),
-    ("look", NOTHING_MORE, (gone(NATIVE), Prospect(SCREEN)), Look(SCREEN)),
-    ("native-idle", NOTHING_MORE, (at(NATIVE, IDLE), Prospect(SCREEN)), Start(NATIVE)),
+    ("look", NOTHING_MORE, (RouteState(NATIVE), RouteState(SCREEN)), Observe(NATIVE)),
+    ("look", NOTHING_MORE, (gone(NATIVE), RouteState(SCREEN)), Observe(SCREEN)),
+    ("native-idle", NOTHING_MORE, (at(NATIVE, IDLE), RouteState(SCREEN)), Start(NATIVE)),
     ("native-idle", NOTHING_MORE, (at(NATIVE, TYPING), SCREEN_IDLE), Start(NATIVE)),
     ("native-idle", NOTHING_MORE, (at(NATIVE, TYPING, also=IDLE), SCREEN_IDLE), Start(NATIVE)),
     ("native-busy", NOTHING_MORE, (at(NATIVE, TYPING, also=ACTIVE), SCREEN_IDLE), HoldReason.USER_TYPING),
@@ -146,30 +146,30 @@ CASES: list[tuple[str, Authority, tuple[Prospect, ...], Decision | HoldReason]] 
     ("nothing-left", NOTHING_MORE, (at(NATIVE, IDLE, refused=GAVE_BACK),), HoldReason.UNREACHABLE),
     ("screen-idle", NOTHING_MORE, (gone(NATIVE), SCREEN_IDLE), Inject(SCREEN)),
     ("screen-idle", NOTHING_MORE, (at(NATIVE, UNKNOWN), SCREEN_IDLE), Inject(SCREEN)),
-    ("screen-idle", NOTHING_MORE, (Prospect(NATIVE_ASIDE), SCREEN_IDLE), Inject(SCREEN)),
+    ("screen-idle", NOTHING_MORE, (RouteState(NATIVE_ASIDE), SCREEN_IDLE), Inject(SCREEN)),
     ("screen-waits", NOTHING_MORE, (gone(NATIVE), at(SCREEN, WAITING)), HoldReason.WAITING_ON_APPROVAL),
     ("nothing-left", NOTHING_MORE, (gone(NATIVE), gone(SCREEN, TWO_PANES)), HoldReason.AMBIGUOUS),
     ("nothing-left", NOTHING_MORE, (at(NATIVE, UNKNOWN),), HoldReason.UNKNOWN),
     ("nothing-left", NOTHING_MORE, (at(NATIVE, IDLE, only_seen=True),), HoldReason.UNREACHABLE),
     ("screen-idle", NOTHING_MORE, (at(HEARTBEAT, IDLE),), Inject(HEARTBEAT)),
     ("screen-waits", NOTHING_MORE, (at(HEARTBEAT, ACTIVE, turn="t1"),), HoldReason.ACTIVE),
-    ("screen-idle", NOTHING_MORE, (SCREEN_IDLE, Prospect(HEARTBEAT)), Inject(SCREEN)),
+    ("screen-idle", NOTHING_MORE, (SCREEN_IDLE, RouteState(HEARTBEAT)), Inject(SCREEN)),
     ("screen-idle", NOTHING_MORE, (at(SCREEN_ASIDE, IDLE), at(HEARTBEAT, IDLE)), Inject(HEARTBEAT)),
     ("nothing-left", NOTHING_MORE, (gone(SCREEN, NO_PANE), at(HEARTBEAT, IDLE)), HoldReason.UNREACHABLE),
     ("native-busy", NOTHING_MORE, (at(NATIVE, ACTIVE), at(HEARTBEAT, IDLE)), HoldReason.ACTIVE),
 ]
 
 
-@pytest.mark.parametrize(("row", "authority", "prospects", "decision"), CASES)
+@pytest.mark.parametrize(("row", "authority", "route_states", "decision"), CASES)
 def test_each_row_decides_what_it_says(
-    row: str, authority: Authority, prospects: tuple[Prospect, ...], decision: Decision | HoldReason
+    row: str, authority: Authority, route_states: tuple[RouteState, ...], decision: Decision | HoldReason
 ) -> None:
     """Native control plane before bridge before heartbeat; the first row that applies wins."""
-    expect(choose(*prospects, authority=authority), row, decision)
+    expect(choose(*route_states, authority=authority), row, decision)
 
 
 PASSED = [
-    ("set-aside", (Prospect(NATIVE_ASIDE), SCREEN_IDLE)),
+    ("set-aside", (RouteState(NATIVE_ASIDE), SCREEN_IDLE)),
     ("nowhere", (gone(NATIVE), SCREEN_IDLE)),
     ("native-refused", (at(NATIVE, IDLE, refused=GAVE_BACK), SCREEN_IDLE)),
     ("native-seen", (at(NATIVE, IDLE, only_seen=True), SCREEN_IDLE)),
@@ -179,11 +179,11 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize(("row", "prospects"), PASSED)
-def test_each_row_that_passes_a_route_over_says_so(row: str, prospects: tuple[Prospect, ...]) -> None:
+@pytest.mark.parametrize(("row", "route_states"), PASSED)
+def test_each_row_that_passes_a_route_over_says_so(row: str, route_states: tuple[RouteState, ...]) -> None:
     """A route that cannot serve the moment falls to the next, and `--explain` tells by which row."""
-    verdict = choose(*prospects)
-    assert verdict.passed == ((prospects[0].route, row),)
+    verdict = choose(*route_states)
+    assert verdict.passed == ((route_states[0].route, row),)
     assert verdict.decision == Inject(SCREEN)
 
 
@@ -198,8 +198,8 @@ def test_no_row_of_the_table_is_without_a_case() -> None:
 @pytest.mark.parametrize(("policy", "row"), [(WakePolicy.SILENT, "silent"), (WakePolicy.NEXT_TURN, "next-turn")])
 def test_silent_and_next_turn_are_stored_whatever_is_seen(policy: WakePolicy, row: str, state: PresenceState) -> None:
     """`silent` is recorded only, no heartbeat either; `next_turn` is picked up at the turn's start."""
-    for prospects in ((at(NATIVE, state), at(SCREEN, state)), (at(HEARTBEAT, state),), ()):
-        verdict = choose(*prospects, policy=policy)
+    for route_states in ((at(NATIVE, state), at(SCREEN, state)), (at(HEARTBEAT, state),), ()):
+        verdict = choose(*route_states, policy=policy)
         assert isinstance(verdict.decision, StoreOnly)
         assert verdict.row == row
 
@@ -247,25 +247,25 @@ def test_no_screen_is_typed_into_while_the_agent_itself_says_that_it_is_busy(
 def test_what_nobody_has_open_is_begun_only_with_authority_and_where_it_can_be() -> None:
     """The seed's "explicit authority": `[targets].may_start_thread`."""
     assert choose(at(START_ONLY, UNKNOWN, hold=HoldReason.NOT_LOADED), authority=MAY_OPEN).decision == Start(START_ONLY)
-    for prospect in (
+    for route_state in (
         at(NATIVE, UNKNOWN, hold=HoldReason.NOT_LOADED, only_seen=True),
         at(STEER_ONLY, UNKNOWN, hold=HoldReason.NOT_LOADED),
         at(NATIVE, UNKNOWN, hold=HoldReason.NOT_LOADED, refused=GAVE_BACK),
         gone(NATIVE, Hold(HoldReason.NOT_LOADED, "its thread is closed")),
     ):
-        assert isinstance(choose(prospect, authority=MAY_OPEN).decision, Hold)
+        assert isinstance(choose(route_state, authority=MAY_OPEN).decision, Hold)
 
 
 def test_a_hold_says_what_to_change() -> None:
     """A hold carries a remedy a person can act on, the right one of several."""
     remedies = {
         (): "in its [targets] entry or its subscription",
-        (Prospect(NATIVE_ASIDE), Prospect(SCREEN_ASIDE)): "`wake-bridge doctor` says what failed",
+        (RouteState(NATIVE_ASIDE), RouteState(SCREEN_ASIDE)): "`wake-bridge doctor` says what failed",
         (at(NATIVE, IDLE, only_seen=True),): "`wake-bridge bind @neo-gpt`",
         (gone(NATIVE), gone(SCREEN, NO_PANE)): "`wake-bridge bind @neo-gpt`",
     }
-    for prospects, words in remedies.items():
-        held = choose(*prospects).decision
+    for route_states, words in remedies.items():
+        held = choose(*route_states).decision
         assert isinstance(held, Hold)
         assert words in held.remedy(ME)
 
@@ -280,7 +280,7 @@ def test_a_hold_names_the_more_exact_reason_where_the_evidence_has_one() -> None
 def test_whatever_is_seen_the_table_has_an_answer() -> None:
     """Never raises; and whatever goes out goes to a route where that was seen."""
     routes = (NATIVE, START_ONLY, STEER_ONLY, NATIVE_ASIDE, SCREEN, SCREEN_ASIDE, HEARTBEAT)
-    kinds = [Prospect(route) for route in routes] + [gone(route) for route in routes]
+    kinds = [RouteState(route) for route in routes] + [gone(route) for route in routes]
     kinds += [
         at(route, state, turn="t1", only_seen=only_seen)
         for route, state, only_seen in product(routes, ALL_STATES, (False, True))
@@ -299,6 +299,6 @@ def test_whatever_is_seen_the_table_has_an_answer() -> None:
 
 def test_the_last_row_of_each_part_leaves_nothing_undecided() -> None:
     """A table a person can read ends with what holds for the rest."""
-    for part in (Part.ROUTE, Part.END):
+    for part in (TablePart.ROUTE, TablePart.END):
         last = [row for row in TABLE if row.part is part][-1]
         assert last.decides is not None

@@ -15,13 +15,11 @@ from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
-from wake_bridge.engine.settings import Current, EngineSettings
-from wake_bridge.engine.watch import watch
-from wake_bridge.engine.watch.graph_presence import GraphPresence
-from wake_bridge.engine.watch.memory import Memory
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.turns import RESOLVE_AGAIN, RESOLVED_AT_ONCE
-from wake_bridge.engine.watch.watch import (
+from wake_bridge.engine.presence import watch
+from wake_bridge.engine.presence.graph_presence import GraphPresence
+from wake_bridge.engine.presence.remembered_panes import RememberedPanes
+from wake_bridge.engine.presence.resolve_schedule import RESOLVE_AGAIN, RESOLVED_AT_ONCE
+from wake_bridge.engine.presence.watch import (
     CHANGE_LASTS,
     LIVELY_ROUND,
     LOOK_AGAIN,
@@ -29,6 +27,8 @@ from wake_bridge.engine.watch.watch import (
     ROUND,
     Watch,
 )
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.records import glance_record
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
@@ -91,7 +91,7 @@ class OneRoute:
 class Scene:
     """A watch over imagined agents; `waiting` are those for whom something waits, `told` whose change it told."""
 
-    def __init__(self, watched: Iterable[Identity], memory: Memory | None = None) -> None:
+    def __init__(self, watched: Iterable[Identity], memory: RememberedPanes | None = None) -> None:
         self.clock = HandClock()
         self.adapter = CountingAdapter(self.clock)
         self.routes = OneRoute(self.adapter)
@@ -120,7 +120,7 @@ class Scene:
 @pytest.mark.parametrize("is_daemon", [True, False])
 def test_each_look_of_the_daemon_is_a_line_at_debug_and_a_commands_is_none(*, is_daemon: bool) -> None:
     """`log_level = "debug"` printed nothing more; a command that looks by itself prints its answer alone."""
-    scene = Scene([ADA], memory=Mock(spec=Memory) if is_daemon else None)
+    scene = Scene([ADA], memory=Mock(spec=RememberedPanes) if is_daemon else None)
     scene.adapter.agents["ada"] = ImaginedAgent()
     with capture_logs() as lines:
         scene.rounds()

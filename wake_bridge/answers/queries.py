@@ -10,9 +10,9 @@ from wake_bridge.control.server import Answer, Handler
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.engine.watch.look import presence_of, reach_of
-from wake_bridge.engine.watch.overview import overview
-from wake_bridge.engine.watch.prospects import Prospects
+from wake_bridge.engine.explain.overview import overview
+from wake_bridge.engine.explain.presence_query import presence_of, reach_of
+from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (
@@ -90,7 +90,7 @@ class Queries:
     async def _routes(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
         identity = Identity(str(request.get("identity", "")))
-        prospects = Prospects(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
+        prospects = RouteStates(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
         verdict = await prospects.look_everywhere()
         degraded = parts.ledger.degraded(identity)
         return routes_record(identity, prospects.all, prospects.authority, verdict, degraded)

@@ -208,7 +208,7 @@ def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
     from wake_bridge.control.client import ask
     from wake_bridge.domain.errors import NotRunning
     from wake_bridge.domain.names import Identity
-    from wake_bridge.engine.watch.look import presence_of
+    from wake_bridge.engine.explain.presence_query import presence_of
     from wake_bridge.offline.inspection import Inspection
     from wake_bridge.records import presence_record
     from wake_bridge.storage.graph.nodes import require_known

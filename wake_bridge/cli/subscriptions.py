@@ -17,7 +17,7 @@ from wake_bridge.storage.graph.nodes import require_identity, short_ids
 from wake_bridge.storage.graph.outlook import Circumstances, judge_subscriptions
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.watch.look import Reach
+    from wake_bridge.engine.explain.presence_query import Reach
 
 
 @click.command("list")

@@ -118,7 +118,7 @@ class Switches:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WakeCandidate:
     """A delivery about to be locked.
 
     Args:
@@ -153,17 +153,17 @@ class Nothing:
     outcome: Outcome
 
 
-Verdict = Go | Hold | Nothing
+GuardVerdict = Go | Hold | Nothing
 
 
 def before_lock(
-    candidate: Candidate,
+    candidate: WakeCandidate,
     limits: Limits,
     past: Sequence[PastWake],
     switches: Switches,
     now: Instant,
     local_minutes: int,
-) -> Verdict:
+) -> GuardVerdict:
     """Judge one delivery; the first line that applies wins.
 
     Args:
@@ -214,7 +214,7 @@ def switched_off(switches: Switches, now: Instant, local_minutes: int) -> Hold |
 
 
 def every_hold(
-    candidate: Candidate,
+    candidate: WakeCandidate,
     limits: Limits,
     past: Sequence[PastWake],
     switches: Switches,
@@ -265,7 +265,7 @@ def _pauses(switches: Switches, now: Instant) -> Iterator[Hold]:
 
 def _limits_reached(
     events: Sequence[WakeEvent],
-    candidate: Candidate,
+    candidate: WakeCandidate,
     limits: Limits,
     past: Sequence[PastWake],
     now: Instant,
@@ -307,7 +307,7 @@ def _until(end: Instant, now: Instant, local_minutes: int) -> str:
     return f"until {minutes // 60 % 24:02}:{minutes % 60:02}{day}"
 
 
-def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits) -> Hold:
+def _braked(brakes: Mapping[str, Instant], candidate: WakeCandidate, limits: Limits) -> Hold:
     """The hold for the thread that frees first."""
     thread, frees_at = min(brakes.items(), key=lambda brake: brake[1])
     detail = f"{limits.thread_wakes} wakes within an hour in thread {harmless(thread, _ID_LIMIT)}"
@@ -315,7 +315,7 @@ def _braked(brakes: Mapping[str, Instant], candidate: Candidate, limits: Limits)
 
 
 def _brakes(
-    events: Sequence[WakeEvent], candidate: Candidate, limits: Limits, past: Sequence[PastWake], now: Instant
+    events: Sequence[WakeEvent], candidate: WakeCandidate, limits: Limits, past: Sequence[PastWake], now: Instant
 ) -> dict[str, Instant]:
     """Threads in which agents wake each other too often without a person, each with the moment it frees.
 

@@ -61,7 +61,7 @@ class MatchingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class MatchContext:
     """When and where a fact is judged: steady time and wall time, and which identities are people."""
 
     epoch: Epoch
@@ -73,7 +73,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class _SubscriptionVerdict:
     """What one subscription says to one fact; `refusal` is None where it wants it."""
 
     subscription: Subscription
@@ -91,7 +91,7 @@ def read_subscription(subscription_id: str, properties: Mapping[str, Any], rules
     return with_known_adapters(subscription, rules.known_adapters)
 
 
-def match(fact: Fact, book: SubscriptionBook, moment: Moment) -> list[WakeEvent]:
+def match(fact: Fact, book: SubscriptionBook, moment: MatchContext) -> list[WakeEvent]:
     """The wake events of a fact: at most one for each identity, open, or refused with the reason.
 
     Guards, in order: self → suppressed or silent → filters → read → age; what is private under `user_scope` is refused
@@ -108,9 +108,9 @@ def match(fact: Fact, book: SubscriptionBook, moment: Moment) -> list[WakeEvent]
     return events
 
 
-def _judge(fact: Fact, identity: Identity, subscription: Subscription, moment: Moment) -> _Verdict:
+def _judge(fact: Fact, identity: Identity, subscription: Subscription, moment: MatchContext) -> _SubscriptionVerdict:
     policy = _policy(fact, identity, subscription, moment.rules)
-    return _Verdict(
+    return _SubscriptionVerdict(
         subscription,
         policy,
         _window(fact, subscription, moment.rules),
@@ -120,7 +120,7 @@ def _judge(fact: Fact, identity: Identity, subscription: Subscription, moment: M
 
 
 def _refusal(
-    fact: Fact, identity: Identity, subscription: Subscription, policy: WakePolicy, moment: Moment
+    fact: Fact, identity: Identity, subscription: Subscription, policy: WakePolicy, moment: MatchContext
 ) -> Refusal | None:
     """The first guard that says no; None when none does."""
     if fact.message and moment.rules.user_scope and not _may_see(identity, fact.message):
@@ -140,7 +140,7 @@ def _refusal(
     return _too_old(fact, moment)
 
 
-def _too_old(fact: Fact, moment: Moment) -> Refusal | None:
+def _too_old(fact: Fact, moment: MatchContext) -> Refusal | None:
     """Which of the two limits of age the fact is beyond; None when it is young enough."""
     age = moment.wall - fact.occurred_at if fact.occurred_at is not None else 0
     if age > moment.rules.catch_up:
@@ -218,7 +218,7 @@ def _sender(fact: Fact) -> str:
             return ""
 
 
-def _event(fact: Fact, identity: Identity, verdicts: Sequence[_Verdict], moment: Moment) -> WakeEvent:
+def _event(fact: Fact, identity: Identity, verdicts: Sequence[_SubscriptionVerdict], moment: MatchContext) -> WakeEvent:
     wanted = [verdict for verdict in verdicts if not verdict.refusal]
     speaking = sorted(wanted or verdicts[:1], key=lambda verdict: (-verdict.policy.loudness, verdict.window))
     first, others = speaking[0], speaking[1:]

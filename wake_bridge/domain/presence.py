@@ -138,6 +138,20 @@ class Presence:
         return now - self.seen_at <= fresh_for_ms
 
 
+@dataclass(frozen=True, slots=True)
+class Sighted:
+    """What a watched place showed when it was last looked at, and since when it has shown that.
+
+    `state` is what is proven; `looks_like` what the last look speaks for, taken alone; `adapter` whose look it was.
+    """
+
+    state: PresenceState
+    looks_like: PresenceState
+    since: Instant
+    where: str
+    adapter: str = ""
+
+
 _VETO_ORDER: Final = (
     PresenceState.WAITING_ON_APPROVAL,
     PresenceState.USER_TYPING,

@@ -13,23 +13,23 @@ from typing import Final
 
 from wake_bridge.domain import route_conditions as conditions
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
-from wake_bridge.domain.route_conditions import Moment
+from wake_bridge.domain.route_conditions import RouteContext
 from wake_bridge.domain.routing import (
     Address,
     Authority,
     Capabilities,
     Decision,
     Inject,
-    Look,
-    Prospect,
+    Observe,
     Route,
+    RouteState,
     Start,
     Steer,
     StoreOnly,
 )
 
 
-class Part(StrEnum):
+class TablePart(StrEnum):
     """Which part of the table a row belongs to."""
 
     WAKE = "the wake"
@@ -38,22 +38,22 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RouteRule:
     """One line: `when` it applies and what happens `then`, in words and in code.
 
     Without `decides` the next route is asked.
     """
 
-    part: Part
+    part: TablePart
     name: str
     when: str
     then: str
-    applies: Callable[[Moment, Prospect], bool]
-    decides: Callable[[Moment, Prospect], Decision] | None = None
+    applies: Callable[[RouteContext, RouteState], bool]
+    decides: Callable[[RouteContext, RouteState], Decision] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RouteVerdict:
     """What was decided, by which row and for which route; `passed` names the row for each route that was passed over."""
 
     decision: Decision
@@ -63,13 +63,13 @@ class Verdict:
 
 
 def decide(
-    policy: WakePolicy, prospects: Sequence[Prospect], authority: Authority, now: Instant, fresh_for_ms: int
-) -> Verdict:
+    policy: WakePolicy, route_states: Sequence[RouteState], authority: Authority, now: Instant, fresh_for_ms: int
+) -> RouteVerdict:
     """Choose how to wake one target by the table.
 
     Args:
         policy: the wake's.
-        prospects: the routes in Shape D order. Those that nobody has looked at are asked for by a `Look` when their turn
+        route_states: the routes in Shape D order. Those that nobody has looked at are asked for by a `Observe` when their turn
             comes: a route below one that decides need not be looked at.
         authority: what the target allows.
         now: the moment of deciding.
@@ -78,185 +78,189 @@ def decide(
     Returns:
         The decision, and the row it comes from. A `Hold` always carries a reason a person can act on. Never raises.
     """
-    moment = Moment(policy, prospects, authority, now, fresh_for_ms)
-    for part, prospect in [(Part.WAKE, _NOBODY), *((Part.ROUTE, one) for one in prospects), (Part.END, _NOBODY)]:
-        row = next((one for one in TABLE if one.part is part and one.applies(moment, prospect)), None)
+    context = RouteContext(policy, route_states, authority, now, fresh_for_ms)
+    for part, route_state in [
+        (TablePart.WAKE, _NOBODY),
+        *((TablePart.ROUTE, one) for one in route_states),
+        (TablePart.END, _NOBODY),
+    ]:
+        row = next((one for one in TABLE if one.part is part and one.applies(context, route_state)), None)
         if row is None:
             continue
         if row.decides is not None:
-            passed = tuple((one.route, name) for one, name in moment.passed)
-            route = prospect.route if part is Part.ROUTE else None
-            return Verdict(row.decides(moment, prospect), row.name, route, passed)
-        moment = replace(moment, passed=(*moment.passed, (prospect, row.name)))
+            passed = tuple((one.route, name) for one, name in context.passed)
+            route = route_state.route if part is TablePart.ROUTE else None
+            return RouteVerdict(row.decides(context, route_state), row.name, route, passed)
+        context = replace(context, passed=(*context.passed, (route_state, row.name)))
     raise AssertionError("the last row of the table always applies")
 
 
-_NOBODY: Final = Prospect(Route("", Address(Identity("")), Capabilities()))
+_NOBODY: Final = RouteState(Route("", Address(Identity("")), Capabilities()))
 
-TABLE: Final[tuple[Row, ...]] = (
-    Row(
-        Part.WAKE,
+TABLE: Final[tuple[RouteRule, ...]] = (
+    RouteRule(
+        TablePart.WAKE,
         "silent",
         "the policy is silent",
         "recorded only; the heartbeat does not speak of it either",
-        lambda moment, _: moment.policy is WakePolicy.SILENT,
+        lambda context, _: context.policy is WakePolicy.SILENT,
         lambda *_: StoreOnly("policy is silent"),
     ),
-    Row(
-        Part.WAKE,
+    RouteRule(
+        TablePart.WAKE,
         "next-turn",
         "the policy is next_turn",
         "stored; picked up at the agent's next turn",
-        lambda moment, _: moment.policy is WakePolicy.NEXT_TURN,
+        lambda context, _: context.policy is WakePolicy.NEXT_TURN,
         lambda *_: StoreOnly("picked up at the next turn"),
     ),
-    Row(
-        Part.WAKE,
+    RouteRule(
+        TablePart.WAKE,
         "no-route",
         "no adapter serves the identity",
         "hold: no_adapter",
-        lambda moment, _: not moment.prospects,
+        lambda context, _: not context.route_states,
         conditions.no_adapter,
     ),
-    Row(
-        Part.WAKE,
+    RouteRule(
+        TablePart.WAKE,
         "all-set-aside",
         "every route is set aside",
         "hold: no_adapter",
-        lambda moment, _: all(one.route.degraded for one in moment.prospects),
+        lambda context, _: all(one.route.degraded for one in context.route_states),
         conditions.all_set_aside,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         conditions.SET_ASIDE,
         "the route failed and has not answered since",
         "the next route",
         lambda _, one: one.route.degraded,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         conditions.LAST_RESORT,
         "the heartbeat, and a route that is not set aside exists",
         "the next route",
         conditions.yields_to_another,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "look",
         "nobody has looked there yet",
         "look, and decide anew",
         lambda _, one: one.presence is None and one.nowhere is None,
-        lambda _, one: Look(one.route),
+        lambda _, one: Observe(one.route),
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "nowhere",
         "it leads to no place now: no socket, no session, no pane, an unknown version",
         "the next route",
         lambda _, one: one.nowhere is not None,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "stale",
         "the last look is older than `presence.fresh_for`",
         "hold: unknown",
         conditions.is_stale,
         conditions.too_old,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-second-look",
         "native: it looks idle, and one look is no proof there",
         "hold: a second look follows soon",
         conditions.wants_second_look,
         conditions.as_seen,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-steer",
         "native: a turn runs whose id is known, it can be added to, and `steer` allows it",
         "steer: added to that turn",
         conditions.can_steer,
         lambda _, one: Steer(one.route, conditions.turn_of(one)),
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-busy",
         "native: a turn runs, or a dialog waits",
         "hold, and no screen is typed into either",
         conditions.is_busy,
         conditions.as_seen,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-refused",
         "native: it gave this wake back a moment ago, unsent",
         "the next route",
         conditions.was_refused,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-idle",
         "native: idle, whatever is being typed in the composer",
         "start a turn",
         conditions.can_start,
         lambda _, one: Start(one.route),
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-seen",
         "native: idle, but it can only be seen there and not woken",
         "the next route, by its own look",
         conditions.is_only_seen,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-open",
         "native: no program has the conversation open, and `may_start_thread` allows to begin one",
         "start a turn",
         conditions.may_start_thread,
         lambda _, one: Start(one.route),
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-not-loaded",
         "native: no program has the conversation open",
         "the next route",
         conditions.is_not_loaded,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "native-unsure",
         "native: anything else that is not known for certain",
         "the next route, by its own look",
         conditions.is_native,
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "screen-idle",
         "a screen: proven idle",
         "inject: typed into the composer",
         conditions.is_idle,
         lambda _, one: Inject(one.route),
     ),
-    Row(
-        Part.ROUTE,
+    RouteRule(
+        TablePart.ROUTE,
         "screen-waits",
         "a screen: anything else",
         "hold, with what is seen there",
         lambda *_: True,
         conditions.as_seen,
     ),
-    Row(
-        Part.END,
+    RouteRule(
+        TablePart.END,
         "not-loaded",
         "a native route knows the conversation, and the others lead nowhere",
         "hold: not_loaded",
         conditions.is_only_unloaded,
         conditions.why_unloaded,
     ),
-    Row(
-        Part.END,
+    RouteRule(
+        TablePart.END,
         "nothing-left",
         "every route was passed over",
         "hold, with the reason of the last one",

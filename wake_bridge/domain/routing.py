@@ -185,17 +185,17 @@ class StoreOnly:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observe:
     """Nobody has looked there yet: look, and decide anew."""
 
     route: Route
 
 
-Decision = Start | Steer | Inject | StoreOnly | Hold | Look
+Decision = Start | Steer | Inject | StoreOnly | Hold | Observe
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class RouteState:
     """One route, and how things stand there now; with neither `presence` nor `nowhere` nobody has looked yet.
 
     `nowhere` says why the route leads to no place, `refused` why it gave this very wake back a moment ago. What is

@@ -11,9 +11,9 @@ from wake_bridge.config.settings import Settings, installed_adapters, matching_r
 from wake_bridge.control.instance_lock import reload_command
 from wake_bridge.domain.errors import NotFound, OperationFailed, RefusedForSafety
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.pane_identity import who_lives_in
 from wake_bridge.domain.routing import Address, RememberedPane
 from wake_bridge.domain.sessions import Session
-from wake_bridge.domain.whereabouts import who_lives_in
 from wake_bridge.engine.tail.resync import ResyncResult, resync
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import (

@@ -15,8 +15,8 @@ from wake_bridge.domain.explanation import TimeFormat
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
 from wake_bridge.engine.explain.explainer import Explainer, WhyReport
+from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.overview import Row, overview
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.glance import book_of
@@ -90,7 +90,7 @@ def _participation(settings: Settings, identity: Identity) -> str:
     return "active"
 
 
-def overview_without_daemon(settings: Settings) -> list[Row]:
+def overview_without_daemon(settings: Settings) -> list[IdentityOverview]:
     """How every identity stands, from the ledger alone: nobody watches the panes. Raises `LedgerError`."""
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:

@@ -19,12 +19,12 @@ from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.engine.explain.presence_query import Reach, reach_of
+from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.look import Reach, reach_of
-from wake_bridge.engine.watch.memory import Memory, claims_of
-from wake_bridge.engine.watch.prospects import Prospects
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import (
     Check,
     Nowhere,
@@ -57,7 +57,7 @@ class Inspection:
         held = ledger.claims()
         # where no daemon runs, as the next one will see it
         ended = EPOCH_START if liveness(settings.state_dir) == "yes" else lived_until(settings.state_dir)
-        memory = Memory(ledger, self.clock.now() if ended is None else min(ended, self.clock.now()))
+        memory = RememberedPanes(ledger, self.clock.now() if ended is None else min(ended, self.clock.now()))
         remembered = {one.identity: memory.of(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
         self.window_hits = ledger.window_hits()
@@ -161,10 +161,10 @@ class Inspection:
 
     async def routes_now(self, identity: Identity) -> dict[str, Any]:
         """What `routes` prints, by looks of our own."""
-        prospects = Prospects(identity, self.routes, self.watch, self.current, self.clock, patient=True)
-        verdict = await prospects.look_everywhere()
+        route_states = RouteStates(identity, self.routes, self.watch, self.current, self.clock, patient=True)
+        verdict = await route_states.look_everywhere()
         aside = {one.adapter: one.why for one in self.degraded if one.identity == identity}
-        return routes_record(identity, prospects.all, prospects.authority, verdict, aside)
+        return routes_record(identity, route_states.all, route_states.authority, verdict, aside)
 
     async def checks_of_agent(self, identity: Identity) -> Sequence[Check]:
         """What `doctor` asks of the agent that is there now; empty where none is."""

@@ -18,12 +18,12 @@ from wake_bridge.domain.presence import SAMPLES_APART
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.heartbeat import Heartbeat
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail.tail import Tail
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.signal import SilentSignal
@@ -107,13 +107,15 @@ class Office:
             unserved=self.tail.why_nothing_serves,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
-        self.way_back = WayBack(self.ledger, self.routes, self.watch, self.current, self.clock, restored=self._look_at)
+        self.recovery = RouteRecovery(
+            self.ledger, self.routes, self.watch, self.current, self.clock, restored=self._look_at
+        )
         self.gate = Gate(
             self.ledger,
             self.inquiry,
             self.routes,
             self.watch,
-            self.way_back,
+            self.recovery,
             self.current,
             self.clock,
             other_driver=lambda: None,

@@ -17,11 +17,11 @@ from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknowns import Unknowns
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.tail.tail import Tail
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.signal import SilentSignal
@@ -91,7 +91,7 @@ class WholeEngine:
             waiting=lambda: self.deliverer.waiting(),  # noqa: PLW0108 - made below
             changed=lambda identity: self.deliverer.look_at(identity),  # noqa: PLW0108 - made below
         )
-        way_back = WayBack(
+        recovery = RouteRecovery(
             self.ledger,
             routes,
             watch,
@@ -99,7 +99,7 @@ class WholeEngine:
             clock,
             restored=lambda identity: self.deliverer.look_at(identity),  # noqa: PLW0108 - made below
         )
-        gate = Gate(self.ledger, self._inquiry, routes, watch, way_back, self.current, clock, other_driver=lambda: None)
+        gate = Gate(self.ledger, self._inquiry, routes, watch, recovery, self.current, clock, other_driver=lambda: None)
         self.deliverer = Deliverer(self.ledger, gate, self.current, clock, new_ulid)
         acknowledge = Acknowledge(
             self.ledger,

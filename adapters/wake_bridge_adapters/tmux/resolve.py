@@ -10,16 +10,16 @@ from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
-from wake_bridge.domain.whereabouts import (
-    Candidate,
-    Case,
-    Home,
-    Move,
+from wake_bridge.domain.pane_identity import (
+    CandidatePane,
+    PaneCase,
+    PaneMove,
+    PaneState,
     already_lives_there,
+    decide_pane,
     sharers,
-    whereabouts,
 )
+from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
 from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane, nothing_behind
@@ -78,7 +78,7 @@ class _Located:
 class _Home:
     """How the remembered pane stands; `place` where it is there."""
 
-    state: Home
+    state: PaneState
     place: Place | None = None
 
 
@@ -141,7 +141,7 @@ class Resolver:
         if not is_configured and (marked := self._marked(address, seen)):
             return marked, None
         home = self._home(address, seen)
-        if home.state is Home.LIVES and home.place is not None:
+        if home.state is PaneState.LIVES and home.place is not None:
             return home.place, None
         if is_configured:
             return self._named(address.pane, usual, seen[usual], address.harness, address.expected), home
@@ -174,11 +174,11 @@ class Resolver:
     def _home(self, address: Address, seen: _Seen) -> _Home:
         """How the remembered pane stands now; gone where its server cannot be asked."""
         if address.remembered is None:
-            return _Home(Home.GONE)
+            return _Home(PaneState.GONE)
         fence, since = address.remembered.fence, address.remembered.since
         panes = next((panes for socket, panes in seen.items() if os.path.realpath(socket) == fence.socket), [])
         if isinstance(panes, NoPane) or not panes:
-            return _Home(Home.GONE)
+            return _Home(PaneState.GONE)
         pane = next(iter(panes_named(panes, fence.pane_id)), None)
         is_same_process = pane is not None and (pane.pane_pid, started_at(pane.pane_pid)) == (
             fence.pane_pid,
@@ -189,18 +189,18 @@ class Resolver:
             is_same_process or panes[0].server_started * 1000 <= since
         )
         if not is_same_server:
-            return _Home(Home.SERVER_ENDED)
+            return _Home(PaneState.SERVER_ENDED)
         if pane is None:
-            return _Home(Home.GONE)
+            return _Home(PaneState.GONE)
         located = _Located(fence.socket, panes, pane)
         place = self._place(located, address.harness)
         if self._stranger(located, address.harness, address.expected):
-            return _Home(Home.EMPTY)
+            return _Home(PaneState.EMPTY)
         if self._agent(located, address.harness) is not None:
-            return _Home(Home.LIVES, place)
+            return _Home(PaneState.LIVES, place)
         agent = process_now(fence.agent_pid) if fence.agent_pid else None
         lives = agent is not None and agent.started == fence.agent_started
-        return _Home(Home.ASIDE if lives else Home.EMPTY, place)
+        return _Home(PaneState.ASIDE if lives else PaneState.EMPTY, place)
 
     def _for_the_first_time(self, address: Address, found: Place | Nowhere, seen: _Seen) -> Place | Nowhere:
         """Where a name leads of which nothing is remembered: after `unbind`, an update, or as the first there was."""
@@ -225,11 +225,11 @@ class Resolver:
         seen: _Seen,
         claims: Sequence[Claim],
     ) -> Place | Nowhere:
-        """Where the name leads, if that may be the identity's (see `whereabouts`)."""
+        """Where the name leads, if that may be the identity's (see `decide_pane`)."""
         own = self._of_conversation(address, seen)
         place = own or found
-        verdict = whereabouts(
-            Case(
+        verdict = decide_pane(
+            PaneCase(
                 identity=address.identity,
                 memory=memory,
                 home=home.state,
@@ -238,12 +238,12 @@ class Resolver:
                 may_be_confused=self._may_be_confused(address, memory, home.state, seen, claims),
             )
         )
-        if verdict.move is Move.HOLD:
+        if verdict.move is PaneMove.HOLD:
             label = place.label if isinstance(place, Place) else ""
             if address.pane and verdict.cause is not Cause.SERVER_BEGAN_ANEW:
                 return Nowhere(HoldReason.MOVED, f"[targets] {verdict.why}", label, Cause.TARGET_MOVED)
             return Nowhere(HoldReason.MOVED, verdict.why, label, verdict.cause)
-        return home.place if verdict.move is Move.STAY and home.place is not None else place
+        return home.place if verdict.move is PaneMove.STAY and home.place is not None else place
 
     def _of_conversation(self, address: Address, seen: _Seen) -> Place | None:
         """The pane where a conversation runs that is known to be the identity's; None where none does."""
@@ -268,13 +268,13 @@ class Resolver:
         claims: Sequence[Claim],
         *,
         is_own: bool,
-    ) -> Candidate | None:
+    ) -> CandidatePane | None:
         if not isinstance(found, Place) or found.fence is None:
             return None
         fence = found.fence
         pane = next(iter(panes_named(self._panes_at(fence.socket, seen), fence.pane_id)), None)
         began = self._now() - int(age_of(fence.agent_pid) * 1000) if fence.agent_pid else self._now()
-        return Candidate(
+        return CandidatePane(
             label=found.label,
             fence=fence,
             began=Instant(began),
@@ -320,7 +320,7 @@ class Resolver:
         return lost if rests_on_an_index(address.name, panes) else lost & self._beside(address, memory, panes, claims)
 
     def _may_be_confused(
-        self, address: Address, memory: RememberedPane, home: Home, seen: _Seen, claims: Sequence[Claim]
+        self, address: Address, memory: RememberedPane, home: PaneState, seen: _Seen, claims: Sequence[Claim]
     ) -> bool:
         """Whether the name tells no agent from another, and the same one may be meant for somebody who has not come back."""
         panes = self._panes_at(self._socket_of(address.socket), seen)

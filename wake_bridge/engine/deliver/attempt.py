@@ -21,9 +21,9 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Place, Refused, Unknown, Wake
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -54,10 +54,10 @@ def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
 class Attempt:
     """Runs attempts on locked deliveries and settles what comes of them."""
 
-    def __init__(self, ledger: Ledger, routes: Routes, way_back: WayBack, current: Current, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, routes: Routes, recovery: RouteRecovery, current: Current, clock: Clock) -> None:
         self._ledger = ledger
         self._routes = routes
-        self._way_back = way_back
+        self._recovery = recovery
         self._current = current
         self._clock = clock
         self._log = structlog.get_logger("deliver")
@@ -112,7 +112,7 @@ class Attempt:
         """Write down what became of a LOCKED delivery; answers where it stands then."""
         match outcome:
             case Delivered(proof, evidence):
-                self._way_back.went_well(route)
+                self._recovery.note_success(route)
                 return self._settle(delivery, Outcome.SUBMITTED, proof, evidence)
             case Unknown(evidence):
                 return self._settle(delivery, Outcome.UNKNOWN, Proof.NONE, evidence)
@@ -157,7 +157,7 @@ class Attempt:
         if self._progress(delivery) is not Progress.UNTOUCHED:
             return self._wait(delivery, hold)
         if self._routes.may_fall_back(route):
-            self._way_back.set_aside(route, reason)
+            self._recovery.set_aside(route, reason)
             return self._ledger.release(delivery, hold, self._clock.now(), is_attempt=False)
         if not retryable or delivery.attempts + 1 >= self._current.settings.max_attempts:
             return self._settle(delivery, Outcome.FAILED, Proof.NONE, {"reason": reason})

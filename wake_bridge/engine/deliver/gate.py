@@ -20,11 +20,11 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import Candidate, Go, Nothing, OtherDriver, Verdict, before_lock
+from wake_bridge.domain.guards import Go, GuardVerdict, Nothing, OtherDriver, WakeCandidate, before_lock
 from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import DAY, Instant, WakePolicy
-from wake_bridge.domain.route_table import Verdict as RouteVerdict
-from wake_bridge.domain.routing import Inject, Look, Route, Start, Steer
+from wake_bridge.domain.route_table import RouteVerdict
+from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import Attempt
 from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
 from wake_bridge.engine.deliver.look_back import Doubt, LookBack
@@ -33,11 +33,11 @@ from wake_bridge.engine.deliver.resume import Resume
 from wake_bridge.engine.deliver.survivors import Sorted
 from wake_bridge.engine.deliver.switchboard import Switchboard
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_recovery import RouteRecovery
+from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.prospects import Prospects
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
-from wake_bridge.engine.watch.way_back import WayBack
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -61,7 +61,7 @@ class Gate:
         inquiry: Inquiry,
         routes: Routes,
         watch: Watch,
-        way_back: WayBack,
+        recovery: RouteRecovery,
         current: Current,
         clock: Clock,
         *,
@@ -75,7 +75,7 @@ class Gate:
         self._current = current
         self._clock = clock
         self._dry_run = dry_run
-        self._attempt = Attempt(ledger, routes, way_back, current, clock)
+        self._attempt = Attempt(ledger, routes, recovery, current, clock)
         self._switchboard = Switchboard(ledger, current, clock, other_driver)
         self._look_back = LookBack(ledger, routes, current, clock)
         self._resume = Resume(
@@ -121,7 +121,7 @@ class Gate:
             self._close(news.judged)
             if not news.candidates:
                 return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
-            prospects = Prospects(
+            route_states = RouteStates(
                 delivery.identity,
                 self._routes,
                 self._watch,
@@ -130,22 +130,22 @@ class Gate:
                 refused=refused,
                 patient=patient,
             )
-            if not prospects.all:
+            if not route_states.all:
                 missing = self._routes.missing(delivery.identity)
                 return self._hold(delivery, replace(missing, next_look_at=self._relook(delivery)))
-            tried, delivery = await self._choose(delivery, news, prospects)
+            tried, delivery = await self._choose(delivery, news, route_states)
             given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
             if tried is None or given_back is None or self._dry_run:
                 return delivery
             refused[tried.adapter] = given_back
             self._given_back[delivery.id] = refused
 
-    async def _choose(self, delivery: Delivery, news: News, prospects: Prospects) -> tuple[Route | None, Delivery]:
+    async def _choose(self, delivery: Delivery, news: News, route_states: RouteStates) -> tuple[Route | None, Delivery]:
         """Look along the routes, guards first, until the table decides; answers the route that was tried if it has another."""
         is_judged = False
-        while isinstance((verdict := prospects.verdict()).decision, Look):
+        while isinstance((verdict := route_states.verdict()).decision, Observe):
             route = verdict.decision.route
-            place = await prospects.locate(route)
+            place = await route_states.locate(route)
             if isinstance(place, Nowhere):
                 continue
             # identities that share a pane take turns, so that its limits are counted right
@@ -154,8 +154,8 @@ class Gate:
                 if not isinstance(guarded, Go):
                     return None, self._stopped(delivery, guarded)
                 is_judged = True
-                await prospects.look(route, place)
-                decision = prospects.verdict().decision
+                await route_states.look(route, place)
+                decision = route_states.verdict().decision
                 if isinstance(decision, Start | Steer | Inject):
                     is_last = not self._routes.may_fall_back(route)
                     is_at_rest = not isinstance(decision, Steer)
@@ -168,7 +168,7 @@ class Gate:
             guarded = self._judge(delivery, news, None)
             if not isinstance(guarded, Go):
                 return None, self._stopped(delivery, guarded)
-        return None, self._hold(delivery, self._with_look(verdict, prospects, delivery))
+        return None, self._hold(delivery, self._with_look(verdict, route_states, delivery))
 
     def _not_again(self, delivery: Delivery, doubt: Doubt | None) -> Delivery:
         """All that it would tell was told before, and may have arrived, or is seen to have."""
@@ -188,11 +188,11 @@ class Gate:
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())
 
-    def _judge(self, delivery: Delivery, news: News, place: Place | None) -> Verdict:
+    def _judge(self, delivery: Delivery, news: News, place: Place | None) -> GuardVerdict:
         now = self._clock.now()
         row = news.judged.identities.get(delivery.identity)
         return before_lock(
-            Candidate(
+            WakeCandidate(
                 identity=delivery.identity,
                 events=news.candidates,
                 due_at=delivery.due_at,
@@ -303,10 +303,10 @@ class Gate:
                 self._log.warning("limit_reached", agent=delivery.identity, reason=hold.reason, detail=hold.detail)
         return self._ledger.hold(delivery, hold, self._clock.now())
 
-    def _with_look(self, verdict: RouteVerdict, prospects: Prospects, delivery: Delivery) -> Hold:
+    def _with_look(self, verdict: RouteVerdict, route_states: RouteStates, delivery: Delivery) -> Hold:
         """A place that seemed idle is looked at again soon; everything else with growing patience."""
         route = verdict.route
-        seen = prospects.at(route).presence if route is not None else None
+        seen = route_states.at(route).presence if route is not None else None
         soon = seen is not None and seen.wants_second_look
         look_at = self._watch.second_look_at(route) if route is not None and soon else self._relook(delivery)
         hold = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)

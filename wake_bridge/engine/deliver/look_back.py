@@ -12,9 +12,9 @@ from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.reasons import SEEN_LATE
 from wake_bridge.domain.routing import Route
+from wake_bridge.engine.presence.adapter_calls import AdapterCalls
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.looks import Looks
-from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.ports.adapter import Place, Trace, Wake
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -35,7 +35,7 @@ class LookBack:
         self._ledger = ledger
         self._routes = routes
         self._clock = clock
-        self._looks = Looks(current, clock)
+        self._calls = AdapterCalls(current, clock)
         self._log = structlog.get_logger("deliver")
 
     async def at_its_place(self, unknown: Delivery) -> Trace:
@@ -106,4 +106,4 @@ class LookBack:
             fence=self._ledger.fence_of(mark),
             may_begin=False,
         )
-        return await self._looks.trace(self._routes.adapter(route), place, route.address, wake)
+        return await self._calls.trace(self._routes.adapter(route), place, route.address, wake)

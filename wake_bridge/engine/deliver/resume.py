@@ -15,9 +15,9 @@ from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.attempt import Attempt, still_out
 from wake_bridge.engine.deliver.look_back import LookBack
 from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Nowhere, Place, Refused, Unknown
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import Candidate, Limits, OtherDriver, Switches, every_hold, switched_off
+from wake_bridge.domain.guards import Limits, OtherDriver, Switches, WakeCandidate, every_hold, switched_off
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.archive import Archive
@@ -41,7 +41,7 @@ def holds_now(
     of_identity = [wake.pane_key for wake in past if wake.identity == identity]
     hold = delivery.hold if delivery else None
     return every_hold(
-        Candidate(
+        WakeCandidate(
             identity=identity,
             events=events,
             pane_key=(delivery.pane_key if delivery else "") or (of_identity[-1] if of_identity else ""),

@@ -16,8 +16,8 @@ from wake_bridge.domain.names import Instant
 from wake_bridge.engine.deliver.look_back import LookBack
 from wake_bridge.engine.deliver.survivors import events_of, still_unread
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import LOOKED_FOR, Current, EngineSettings
-from wake_bridge.engine.watch.routes import Routes
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId

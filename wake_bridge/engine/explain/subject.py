@@ -20,7 +20,7 @@ from wake_bridge.domain.events import (
 from wake_bridge.domain.explanation import SubscriptionAnswer
 from wake_bridge.domain.facts import MAIL_EDGES, PERMISSIONS, Past, facts_of
 from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
+from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.domain.pulses import PULSE_PREFIX
@@ -186,7 +186,7 @@ def _would_say(
     if deaf is None:
         alone = SubscriptionBook(embedded=True)
         alone.put(subscription)
-        moment = Moment(Epoch(0), happened, happened, str, rules)
+        moment = MatchContext(Epoch(0), happened, happened, str, rules)
         told = match(replace(fact, recipients=(subscription.identity,)), alone, moment)
         refusal = Refusal(told[0].refused_by) if told and told[0].refused_by else None
     return SubscriptionAnswer(

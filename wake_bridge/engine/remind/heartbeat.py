@@ -11,16 +11,16 @@ from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.heartbeat import Beat, Driver, next_beat, pulse_for
-from wake_bridge.domain.matching import MatchingRules, Moment, match
+from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.deliver.news import unread_of
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.change_log import LogEntry
 from wake_bridge.ports.clock import Clock
@@ -142,7 +142,7 @@ class Heartbeat:
         rules = self._rules()
         since = Instant(self._clock.wall() - rules.catch_up)
         mail = await self._inquiry.unread_mail(identity, since)
-        moment = Moment(position.epoch, now, self._clock.wall(), self._new_id, rules, self._tail.humans())
+        moment = MatchContext(position.epoch, now, self._clock.wall(), self._new_id, rules, self._tail.humans())
         book = SubscriptionBook(embedded=True)
         book.put(Subscription("", identity, Trigger.SENT_TO_ME, harness_target="none"))
         events: dict[str, WakeEvent] = {}

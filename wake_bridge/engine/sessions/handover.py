@@ -15,7 +15,7 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.guards import Candidate, Go, before_lock, switched_off
+from wake_bridge.domain.guards import Go, WakeCandidate, before_lock, switched_off
 from wake_bridge.domain.handover import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import DAY, Identity, Instant
@@ -254,7 +254,7 @@ class Handover:
             off = switched_off(switches, now, self._switchboard.local_minutes())
             return () if off else tuple(one for one in judged.surviving if one.not_before <= now)
         verdict = before_lock(
-            Candidate(
+            WakeCandidate(
                 identity=identity,
                 events=judged.surviving,
                 due_at=vehicle.due_at if vehicle else now,

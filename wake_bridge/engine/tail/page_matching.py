@@ -10,7 +10,7 @@ import structlog
 
 from wake_bridge.domain.events import Fact, Message, TaskDetail, WakeEvent
 from wake_bridge.domain.facts import Past, derived_twin, facts_of
-from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
+from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import Epoch, Identity, Instant
 from wake_bridge.domain.subscription_book import SubscriptionBook
@@ -192,10 +192,10 @@ class PageMatcher:
 
     # -- facts ---------------------------------------------------------------------------------------------------
 
-    def _moment(self, epoch: Epoch) -> Moment:
-        return Moment(epoch, self._clock.now(), self._clock.wall(), self._new_id, self._rules(), self.humans())
+    def _moment(self, epoch: Epoch) -> MatchContext:
+        return MatchContext(epoch, self._clock.now(), self._clock.wall(), self._new_id, self._rules(), self.humans())
 
-    def _events(self, facts: tuple[Fact, ...], entry: LogEntry, moment: Moment) -> Iterable[WakeEvent]:
+    def _events(self, facts: tuple[Fact, ...], entry: LogEntry, moment: MatchContext) -> Iterable[WakeEvent]:
         for fact in facts:
             for event in match(fact, self.book, moment):
                 if entry.entity_type != "task_state_changed" or not self._was_derived(event):

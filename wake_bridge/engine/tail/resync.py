@@ -9,7 +9,7 @@ from typing import Final
 from wake_bridge.domain.errors import NotFound, UsageMistake
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
-from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
+from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
@@ -63,7 +63,7 @@ def resync(
     book = SubscriptionBook(embedded=log.is_embedded(), serve=rules.serve)
     book.put(read_subscription(subscription_id, properties, ageless))
     humans = frozenset(row.id for row in log.identities().values() if row.account_type == "human")
-    moment = Moment(epoch, now, wall, new_id, ageless, humans)
+    moment = MatchContext(epoch, now, wall, new_id, ageless, humans)
     lowest = bounds.lowest
     events: dict[str, WakeEvent] = {}
     last = since
@@ -75,7 +75,7 @@ def resync(
 
 
 def _events_of(
-    page: Page, with_audience: frozenset[str], book: SubscriptionBook, moment: Moment
+    page: Page, with_audience: frozenset[str], book: SubscriptionBook, moment: MatchContext
 ) -> Iterator[WakeEvent]:
     """The open events of a page."""
     for entry in page.entries:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
-from wake_bridge.domain.matching import MatchingRules, Moment, match, read_subscription
+from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, EventKind, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
@@ -63,7 +63,7 @@ def adopt_upstream(
     for subscription_id, properties in beginning.contents.subscriptions:
         book.put(read_subscription(subscription_id, properties, rules))
     humans = frozenset(row.id for row in beginning.contents.identities.values() if row.account_type == "human")
-    moment = Moment(start.position.epoch, clock.now(), wall, new_id, rules, humans)
+    moment = MatchContext(start.position.epoch, clock.now(), wall, new_id, rules, humans)
     for identity, message_ids in inheritance.messages.items():
         ledger.announce(identity, message_ids, "upstream", clock.now())
     unannounced = list(_unannounced(log, start.position.cursor, inheritance.woken_upto, book, moment))
@@ -75,7 +75,7 @@ def adopt_upstream(
 
 
 def _unannounced(
-    log: ChangeLog, upto: LogId, woken_upto: Mapping[str, LogId], book: SubscriptionBook, moment: Moment
+    log: ChangeLog, upto: LogId, woken_upto: Mapping[str, LogId], book: SubscriptionBook, moment: MatchContext
 ) -> Iterator[WakeEvent]:
     """Open events for mail up to the cursor that lies beyond its subscription's last wake."""
     first = min((woken_upto.get(subscription.id, LogId(0)) for subscription in book.all()), default=upto)

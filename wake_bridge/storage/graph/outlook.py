@@ -10,7 +10,7 @@ from wake_bridge.config.settings import Settings, matching_rules
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
-from wake_bridge.domain.matching import Moment, match
+from wake_bridge.domain.matching import MatchContext, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.reasons import held_because
@@ -111,7 +111,7 @@ class Outlook:
         self._holds = holds
         self._settings = settings
         self._rules = matching_rules(settings)
-        self._moment = Moment(epoch=Epoch(1), now=now, wall=now, new_id=str, rules=self._rules)
+        self._moment = MatchContext(epoch=Epoch(1), now=now, wall=now, new_id=str, rules=self._rules)
         self._book = book_of(graph, settings)
 
     def policy(self, message: Node, identity: Identity) -> WakePolicy:

@@ -9,17 +9,17 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.domain.routing import Address, Capabilities, Prospect, Route
+from wake_bridge.domain.routing import Address, Capabilities, Route, RouteState
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
+from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.prospects import Prospects
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PresenceReading:
     """How an identity stands: the presence by which a wake would be decided now, and the adapter it comes from.
 
     `capabilities` are what that adapter can do, None where none was asked. `others` are the routes that were asked before
@@ -28,7 +28,7 @@ class Seen:
 
     presence: Presence
     adapter: str = ""
-    others: Sequence[Prospect] = ()
+    others: Sequence[RouteState] = ()
     capabilities: Capabilities | None = None
 
 
@@ -93,28 +93,30 @@ async def _overruled(routes: Routes, route: Route, found: Place) -> str:
     return f"{who} is bound to {found.label}; its subscription's {address.suggested!r} is not used: `wake-bridge unbind {who}`"
 
 
-async def presence_of(identity: Identity, routes: Routes, watch: Watch, current: Current, clock: Clock) -> Seen:
+async def presence_of(
+    identity: Identity, routes: Routes, watch: Watch, current: Current, clock: Clock
+) -> PresenceReading:
     """Look where a wake would be decided now; a second time, 1.5 s later, when one look cannot prove idle.
 
     An identity that nothing leads to is `unknown`, and the evidence says why.
     """
-    prospects = Prospects(identity, routes, watch, current, clock, patient=True)
-    if not prospects.all:
-        return Seen(_unknown(routes.missing(identity), clock))
-    verdict = await prospects.look_on()
-    asked = [one for one in prospects.all if one.presence is not None or one.nowhere is not None]
-    deciding = prospects.at(verdict.route) if verdict.route is not None else None
+    route_states = RouteStates(identity, routes, watch, current, clock, patient=True)
+    if not route_states.all:
+        return PresenceReading(_unknown(routes.missing(identity), clock))
+    verdict = await route_states.look_until_decided()
+    asked = [one for one in route_states.all if one.presence is not None or one.nowhere is not None]
+    deciding = route_states.at(verdict.route) if verdict.route is not None else None
     others = [one for one in asked if one is not deciding]
     if deciding is not None and deciding.presence is not None:
-        return Seen(deciding.presence, deciding.route.adapter, others, deciding.route.capabilities)
+        return PresenceReading(deciding.presence, deciding.route.adapter, others, deciding.route.capabilities)
     why = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)
     for one in asked:
         if one.presence is not None and (
             one.presence.state is not PresenceState.UNKNOWN or one.presence.hold is why.reason
         ):
             rest = [other for other in asked if other is not one]
-            return Seen(one.presence, one.route.adapter, rest, one.route.capabilities)
-    return Seen(_unknown(why, clock), others=others)
+            return PresenceReading(one.presence, one.route.adapter, rest, one.route.capabilities)
+    return PresenceReading(_unknown(why, clock), others=others)
 
 
 def _unknown(why: Hold, clock: Clock) -> Presence:

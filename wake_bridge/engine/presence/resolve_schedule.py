@@ -29,7 +29,7 @@ Kind = tuple[str, bool]
 """Routes whose turn comes apart from others': their adapter, and whether they are missed because something waits."""
 
 
-class Turns:
+class ResolveSchedule:
     """Those never resolved come first and quickly, a few a round; the others when they were resolved long ago."""
 
     def __init__(self, clock: Clock) -> None:

@@ -9,26 +9,12 @@ from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.explanation import held_since
 from wake_bridge.domain.guards import Limits, PastWake
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, Identity, Instant
-from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.presence import Sighted
 from wake_bridge.ports.archive import Archive
 
 
 @dataclass(frozen=True, slots=True)
-class Sighted:
-    """What a watched place showed when it was last looked at, and since when it has shown that.
-
-    `state` is what is proven; `looks_like` what the last look speaks for, taken alone; `adapter` whose look it was.
-    """
-
-    state: PresenceState
-    looks_like: PresenceState
-    since: Instant
-    where: str
-    adapter: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
+class WakeBudget:
     """Wakes that count against the limits, as they are counted for the agent and its pane."""
 
     this_hour: int
@@ -38,7 +24,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class IdentityOverview:
     """One identity. `sighted` is None where nobody watches; `waiting` how many events its open deliveries carry."""
 
     identity: Identity
@@ -48,7 +34,7 @@ class Row:
     held_since: Instant | None
     next_look: Instant | None
     last_wake: Instant | None
-    budget: Budget
+    budget: WakeBudget
 
 
 def overview(
@@ -57,7 +43,7 @@ def overview(
     sighted: Callable[[Identity], Sighted | None],
     limits: Limits,
     now: Instant,
-) -> list[Row]:
+) -> list[IdentityOverview]:
     """A row for each identity, and for each that something waits for, by name."""
     open_ones: dict[Identity, list[Delivery]] = {}
     for delivery in archive.unsettled():
@@ -77,11 +63,11 @@ def _row(
     waiting: Sequence[Delivery],
     sighted: Sighted | None,
     last_wakes: Mapping[Identity, Instant],
-    budget: Budget,
-) -> Row:
+    budget: WakeBudget,
+) -> IdentityOverview:
     held = next((one for one in waiting if one.hold is not None), None)
     due = min((one.hold.next_look_at if one.hold else one.due_at for one in waiting), default=None)
-    return Row(
+    return IdentityOverview(
         identity=identity,
         sighted=sighted,
         waiting=sum(len(archive.events_of(one.id)) for one in waiting),
@@ -93,12 +79,12 @@ def _row(
     )
 
 
-def _budget(archive: Archive, identity: Identity, past: Sequence[PastWake], limits: Limits, now: Instant) -> Budget:
+def _budget(archive: Archive, identity: Identity, past: Sequence[PastWake], limits: Limits, now: Instant) -> WakeBudget:
     """What it and the pane of its last wake have used up; nothing for one that was not woken within a day."""
     panes = [wake.pane_key for wake in past if wake.identity == identity and wake.pane_key]
     lifted_at = archive.limits_lifted_at(identity) if panes else EPOCH_START
     counted = [wake.at for wake in past if panes and wake.counts_for(identity, panes[-1]) and wake.at > lifted_at]
-    return Budget(
+    return WakeBudget(
         this_hour=sum(at > now - HOUR for at in counted),
         of_hour=limits.wakes_per_hour,
         today=len(counted),

@@ -18,7 +18,7 @@ TOGETHER: Final = 10_000
 """Milliseconds in which two who live in one pane are both seen there: who left earlier did not lose it with the other."""
 
 
-class Home(Enum):
+class PaneState(Enum):
     """How a remembered pane stands."""
 
     LIVES = "the agent is there"
@@ -28,7 +28,7 @@ class Home(Enum):
     SERVER_ENDED = "its server has ended, and all panes with it"
 
 
-class Move(Enum):
+class PaneMove(Enum):
     """Where the identity is then."""
 
     STAY = "in its remembered pane"
@@ -37,7 +37,7 @@ class Move(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidatePane:
     """The pane that the name leads to now.
 
     `label` is what a person reads, `fence` the pane and its agent, `began` when that agent was started. `said_to_be`
@@ -56,13 +56,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PaneCase:
     """All that is known when a name is looked up. `may_be_confused`: after the server's end the name could be another's."""
 
     identity: Identity
     memory: RememberedPane
-    home: Home
-    candidate: Candidate | None
+    home: PaneState
+    candidate: CandidatePane | None
     claims: Sequence[Claim] = ()
     may_be_confused: bool = False
 
@@ -94,71 +94,77 @@ class Case:
     @property
     def possible(self) -> list[Identity]:
         """The others it could be, who have lost their pane as well; after the server's end everybody has."""
-        if self.candidate is None or self.home is Home.SERVER_ENDED:
+        if self.candidate is None or self.home is PaneState.SERVER_ENDED:
             return []
         return sorted(self.candidate.could_be - sharers(self.memory, self.claims, self.home) - {self.identity})
 
     @property
     def was_there_before(self) -> bool:
         """Whether the agent ran beside the identity's own: then it is not the one that was started in its stead."""
-        is_same_server = self.home is not Home.SERVER_ENDED
+        is_same_server = self.home is not PaneState.SERVER_ENDED
         return is_same_server and self.candidate is not None and self.candidate.began < self.memory.seen_at
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PaneRule:
     """One line of the table: when it applies, what follows, and why, in words that begin where the name leads."""
 
-    applies: Callable[[Case], bool]
-    move: Move
-    why: Callable[[Case], str] = lambda _: ""
+    applies: Callable[[PaneCase], bool]
+    move: PaneMove
+    why: Callable[[PaneCase], str] = lambda _: ""
     cause: Cause = Cause.MOVED
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PaneVerdict:
     """Where the identity is, and why nobody can tell."""
 
-    move: Move
+    move: PaneMove
     why: str = ""
     cause: Cause = Cause.MOVED
 
 
 TABLE: Final = (
-    Row(lambda case: case.home is Home.LIVES, Move.STAY),
-    Row(lambda case: case.home is Home.ASIDE and not case.is_own, Move.STAY),
-    Row(lambda case: not case.leads_to_an_agent and case.home is Home.EMPTY, Move.STAY),
+    PaneRule(lambda case: case.home is PaneState.LIVES, PaneMove.STAY),
+    PaneRule(lambda case: case.home is PaneState.ASIDE and not case.is_own, PaneMove.STAY),
+    PaneRule(lambda case: not case.leads_to_an_agent and case.home is PaneState.EMPTY, PaneMove.STAY),
     # whoever starts its agent there starts it in another one's pane
-    Row(
+    PaneRule(
         lambda case: not case.leads_to_an_agent and bool(case.owners),
-        Move.HOLD,
+        PaneMove.HOLD,
         lambda case: f"{_leads(case)}, which is {case.owners[0]}'s",
     ),
-    Row(lambda case: not case.leads_to_an_agent, Move.GO),
-    Row(
-        lambda case: case.home is Home.SERVER_ENDED and case.may_be_confused and not case.is_own,
-        Move.HOLD,
+    PaneRule(lambda case: not case.leads_to_an_agent, PaneMove.GO),
+    PaneRule(
+        lambda case: case.home is PaneState.SERVER_ENDED and case.may_be_confused and not case.is_own,
+        PaneMove.HOLD,
         # one answer for all: no remembered pane outlives its server
         lambda case: f"the tmux server began anew, and {case.memory.name!r} may mean another agent now",
         Cause.SERVER_BEGAN_ANEW,
     ),
-    Row(lambda case: bool(case.owners), Move.HOLD, lambda case: f"{_leads(case)}, which is {case.owners[0]}'s"),
-    Row(lambda case: case.is_own, Move.GO),
-    Row(
+    PaneRule(
+        lambda case: bool(case.owners), PaneMove.HOLD, lambda case: f"{_leads(case)}, which is {case.owners[0]}'s"
+    ),
+    PaneRule(lambda case: case.is_own, PaneMove.GO),
+    PaneRule(
         lambda case: case.was_there_before,
-        Move.HOLD,
+        PaneMove.HOLD,
         lambda case: f"{_leads(case)}, whose agent was there before its own was gone",
     ),
-    Row(lambda case: bool(case.possible), Move.HOLD, lambda case: f"{_leads(case)}, which may be {case.possible[0]}'s"),
-    Row(lambda _: True, Move.GO),
+    PaneRule(
+        lambda case: bool(case.possible),
+        PaneMove.HOLD,
+        lambda case: f"{_leads(case)}, which may be {case.possible[0]}'s",
+    ),
+    PaneRule(lambda _: True, PaneMove.GO),
 )
 """The first row that applies decides."""
 
 
-def whereabouts(case: Case) -> Verdict:
+def decide_pane(case: PaneCase) -> PaneVerdict:
     """Decide by the table."""
     row = next(row for row in TABLE if row.applies(case))
-    return Verdict(row.move, row.why(case), row.cause)
+    return PaneVerdict(row.move, row.why(case), row.cause)
 
 
 def already_lives_there(
@@ -177,10 +183,10 @@ def already_lives_there(
 
 def who_lives_in(now: Binding, claims: Iterable[Claim]) -> set[Identity]:
     """Whose pane, or agent, it is now."""
-    return {one.identity for one in claims if one.until is None and _is_theirs(one, now, Home.LIVES)}
+    return {one.identity for one in claims if one.until is None and _is_theirs(one, now, PaneState.LIVES)}
 
 
-def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[Identity]:
+def sharers(memory: RememberedPane, claims: Iterable[Claim], home: PaneState) -> set[Identity]:
     """Those who share the place on purpose: they were in the pane as long as the identity was, or have its name and no pane.
 
     Who has the name and was found or bound elsewhere lives there alone, and so does who has moved out.
@@ -198,17 +204,17 @@ def sharers(memory: RememberedPane, claims: Iterable[Claim], home: Home) -> set[
     return (named - settled) | lived
 
 
-def _is_theirs(claim: Claim, now: Binding, home: Home) -> bool:
+def _is_theirs(claim: Claim, now: Binding, home: PaneState) -> bool:
     fence = claim.fence
     return fence is not None and (fence.has_agent_of(now) or (claim.until is None and _is_same_pane(fence, now, home)))
 
 
-def _is_same_pane(one: Binding, other: Binding, home: Home) -> bool:
+def _is_same_pane(one: Binding, other: Binding, home: PaneState) -> bool:
     """As `has_pane_of`; but after a server's end the next one may have its pid, as in a container, and the same ids."""
     is_same_process = (one.pane_pid, one.pane_started) == (other.pane_pid, other.pane_started)
-    return one.has_pane_of(other) and (home is not Home.SERVER_ENDED or is_same_process)
+    return one.has_pane_of(other) and (home is not PaneState.SERVER_ENDED or is_same_process)
 
 
-def _leads(case: Case) -> str:
+def _leads(case: PaneCase) -> str:
     label = case.candidate.label if case.candidate is not None else ""
     return f"{case.memory.name!r} leads to {label} now"

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Instant
-from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState, fuse, single_vote
+from wake_bridge.domain.presence import SAMPLES_APART, Observation, PresenceState, Sighted, fuse, single_vote
 from wake_bridge.domain.routing import Route
-from wake_bridge.engine.watch.overview import Sighted
 from wake_bridge.ports.adapter import Place
 
 
 @dataclass(slots=True)
-class Track:
+class TrackedPlace:
     """A place and what was seen there. `since` is when it began to show what it shows now."""
 
     route: Route
@@ -31,7 +30,7 @@ class Track:
 
     def keep(self, latest: Observation) -> None:
         """Remember a look."""
-        if not self.samples or verdict_of(self.samples[-1]) != verdict_of(latest):
+        if not self.samples or vote_of(self.samples[-1]) != vote_of(latest):
             self.since = latest.at
         recent = [*self.samples][-2:]
         if len(recent) > 1 and all(_agree(one, latest) for one in recent):
@@ -52,7 +51,7 @@ class Track:
         """When the first of the looks was that agree by now and speak for idle; `now` where none does."""
         since = now
         for sample in reversed(self.samples):
-            if sample.fingerprint != self.samples[-1].fingerprint or verdict_of(sample)[0] is not PresenceState.IDLE:
+            if sample.fingerprint != self.samples[-1].fingerprint or vote_of(sample)[0] is not PresenceState.IDLE:
                 break
             since = sample.at
         return since
@@ -61,14 +60,14 @@ class Track:
         """What it showed at the last look; there must have been one."""
         latest = self.samples[-1]
         presence = fuse(latest, self.elder(latest), latest.at, fresh_for_ms)
-        return Sighted(presence.state, verdict_of(latest)[0], self.since, self.place.label, self.route.adapter)
+        return Sighted(presence.state, vote_of(latest)[0], self.since, self.place.label, self.route.adapter)
 
 
-def verdict_of(sample: Observation) -> tuple[PresenceState, HoldReason | None]:
+def vote_of(sample: Observation) -> tuple[PresenceState, HoldReason | None]:
     """What one look alone speaks for."""
     decided_by = single_vote(sample.evidence)
     return decided_by.vote, decided_by.hold
 
 
 def _agree(one: Observation, other: Observation) -> bool:
-    return one.fingerprint == other.fingerprint and verdict_of(one) == verdict_of(other)
+    return one.fingerprint == other.fingerprint and vote_of(one) == vote_of(other)

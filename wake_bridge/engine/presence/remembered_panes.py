@@ -9,7 +9,7 @@ from typing import Final
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Address, Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import NOBODY, Session
-from wake_bridge.engine.watch.turns import RESOLVE_AGAIN
+from wake_bridge.engine.presence.resolve_schedule import RESOLVE_AGAIN
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.ledger import Ledger
 
@@ -20,7 +20,7 @@ UNWRITTEN: Final = WRITTEN_EVERY + 2 * RESOLVE_AGAIN
 """Milliseconds for which an agent may have been seen after what was written down last: its next turn writes it."""
 
 
-class Memory:
+class RememberedPanes:
     """What is remembered in the ledger, and when each agent was seen since.
 
     Args:

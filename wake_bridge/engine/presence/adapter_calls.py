@@ -18,7 +18,7 @@ from wake_bridge.ports.clock import Clock
 Answer = TypeVar("Answer")
 
 
-class Looks:
+class AdapterCalls:
     """The looks of all adapters, each over within a lease: one adapter's trouble holds its own wakes, nobody else's.
 
     Never raises; what an adapter did instead of answering is logged when it changes.

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, WakePolicy
-from wake_bridge.domain.route_table import Verdict, decide
-from wake_bridge.domain.routing import Look, Prospect, Route
+from wake_bridge.domain.route_table import RouteVerdict, decide
+from wake_bridge.domain.routing import Observe, Route, RouteState
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
 
-class Prospects:
+class RouteStates:
     """The prospects of one identity for one decision; each route is looked at when its turn comes.
 
     Args:
@@ -43,10 +43,10 @@ class Prospects:
         self._patient = patient
         self.authority = routes.authority(identity)
         given_back = refused or {}
-        self.all = [Prospect(route, refused=given_back.get(route.adapter)) for route in routes.of(identity)]
+        self.all = [RouteState(route, refused=given_back.get(route.adapter)) for route in routes.of(identity)]
 
-    def verdict(self) -> Verdict:
-        """What the table says by what was seen so far; a `Look` where it needs to see more."""
+    def verdict(self) -> RouteVerdict:
+        """What the table says by what was seen so far; a `Observe` where it needs to see more."""
         fresh_for_ms = self._current.settings.fresh_for_ms
         verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for_ms)
         if not self.all and isinstance(verdict.decision, Hold):
@@ -66,13 +66,13 @@ class Prospects:
         seen = await (self._watch.look_twice if self._patient else self._watch.look)(route, place)
         self._note(route, replace(self.at(route), presence=seen, only_seen=place.only_seen))
 
-    async def look_on(self) -> Verdict:
+    async def look_until_decided(self) -> RouteVerdict:
         """Look as far down as the table asks for, and answer what it says then."""
-        while isinstance((verdict := self.verdict()).decision, Look):
+        while isinstance((verdict := self.verdict()).decision, Observe):
             await self.see(verdict.decision.route)
         return verdict
 
-    async def look_everywhere(self) -> Verdict:
+    async def look_everywhere(self) -> RouteVerdict:
         """Look on every route, also those that the table would not ask, and answer what it says then."""
         for one in list(self.all):
             await self.see(one.route)
@@ -84,9 +84,9 @@ class Prospects:
         if isinstance(place, Place):
             await self.look(route, place)
 
-    def at(self, route: Route) -> Prospect:
+    def at(self, route: Route) -> RouteState:
         """What is known of one route."""
         return next(one for one in self.all if one.route.adapter == route.adapter)
 
-    def _note(self, route: Route, seen: Prospect) -> None:
+    def _note(self, route: Route, seen: RouteState) -> None:
         self.all = [seen if one.route.adapter == route.adapter else one for one in self.all]

@@ -12,9 +12,9 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Route
+from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.watch import Watch
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -23,7 +23,7 @@ ROUND: Final = 1.0
 """Seconds between two looks at whose time it is."""
 
 
-class WayBack:
+class RouteRecovery:
     """Sets routes aside and takes them into use again.
 
     What the ledger says was set aside before a start is asked at once.
@@ -61,7 +61,7 @@ class WayBack:
         self._log.warning("route_degraded", agent=identity, adapter=route.adapter, reason=why)
         self._has_work.set()
 
-    def went_well(self, route: Route) -> None:
+    def note_success(self, route: Route) -> None:
         """A route has delivered: what it failed before is forgotten."""
         self._failures.pop((route.address.identity, route.adapter), None)
 

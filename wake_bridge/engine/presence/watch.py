@@ -11,15 +11,23 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, Presence, PresenceState, fuse, single_vote
+from wake_bridge.domain.presence import (
+    SAMPLES_APART,
+    Evidence,
+    Observation,
+    Presence,
+    PresenceState,
+    Sighted,
+    fuse,
+    single_vote,
+)
 from wake_bridge.domain.routing import Address, Binding, Route
+from wake_bridge.engine.presence.adapter_calls import AdapterCalls
+from wake_bridge.engine.presence.remembered_panes import RememberedPanes
+from wake_bridge.engine.presence.resolve_schedule import ResolveSchedule, RouteKey
+from wake_bridge.engine.presence.tracked_place import TrackedPlace, vote_of
+from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.watch.looks import Looks
-from wake_bridge.engine.watch.memory import Memory
-from wake_bridge.engine.watch.overview import Sighted
-from wake_bridge.engine.watch.routes import Routes
-from wake_bridge.engine.watch.track import Track, verdict_of
-from wake_bridge.engine.watch.turns import RouteKey, Turns
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
 from wake_bridge.ports.clock import Clock
 
@@ -70,7 +78,7 @@ class Watch:
         changed: Callable[[Identity], None],
         told: Callable[[Identity], Sequence[Evidence]] = lambda _: (),
         said: Callable[[Identity], Awaitable[Sequence[Evidence]]] | None = None,
-        memory: Memory | None = None,
+        memory: RememberedPanes | None = None,
     ) -> None:
         self._said = said
         self._memory = memory
@@ -81,10 +89,10 @@ class Watch:
         self._watched = watched
         self._waiting = waiting
         self._changed = changed
-        self._looks = Looks(current, clock)
+        self._calls = AdapterCalls(current, clock)
         self._log = structlog.get_logger("watch")
-        self._tracks: dict[RouteKey, Track] = {}
-        self._turns = Turns(clock)
+        self._tracks: dict[RouteKey, TrackedPlace] = {}
+        self._schedule = ResolveSchedule(clock)
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
         self._quick_until = EPOCH_START
@@ -94,9 +102,9 @@ class Watch:
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""
         asked_at = self._clock.now()
-        found = await self._looks.resolve(self._routes.adapter(route), route.address)
+        found = await self._calls.resolve(self._routes.adapter(route), route.address)
         key = _key(route)
-        self._turns.note_resolved(key)
+        self._schedule.note_resolved(key)
         if isinstance(found, Nowhere):
             self._tracks.pop(key, None)
             return found
@@ -104,7 +112,7 @@ class Watch:
             self._memory.note(route.address, found, asked_at)
         track = self._tracks.get(key)
         if track is None or track.place.key != found.key:
-            self._tracks[key] = Track(route, found)
+            self._tracks[key] = TrackedPlace(route, found)
         else:
             track.place, track.route = found, route
         return found
@@ -113,7 +121,7 @@ class Watch:
         """One fresh look, fused with an older one that is at least 1.5 s its senior."""
         track = self._tracks.get(_key(route))
         if track is None or track.place.key != place.key:
-            track = self._tracks[_key(route)] = Track(route, place)
+            track = self._tracks[_key(route)] = TrackedPlace(route, place)
         latest = await self._sample(self._routes.adapter(route), place, route.address, track)
         return fuse(latest, track.elder(latest), self._clock.now(), self._current.settings.fresh_for_ms)
 
@@ -129,7 +137,7 @@ class Watch:
         """A fresh look at every watched place of these adapters, fused as in `look`; by adapter and the place's key."""
         places = {(one.route.adapter, one.place.key): one for one in self._tracks.values()}
 
-        async def look(track: Track) -> Presence:
+        async def look(track: TrackedPlace) -> Presence:
             async with self._permits:
                 return await self.look(track.route, track.place)
 
@@ -172,7 +180,7 @@ class Watch:
         """Forget where the identity lived, and find out anew: until then its former place must not speak for it."""
         for key in [one for one in self._tracks if one[0] == identity]:
             del self._tracks[key]
-        self._turns.forget_all(identity)
+        self._schedule.forget_all(identity)
         self._stirred.set()
 
     def write_down(self) -> None:
@@ -192,11 +200,13 @@ class Watch:
     async def round(self) -> None:
         """One survey of all watched places. What hangs is left behind, and goes on beside the next rounds."""
         waiting = self._waiting()
-        turns = self._turns.next_newcomers() if self._turns.is_planned else self._turns.plan(self._wanted(waiting))
+        turns = (
+            self._schedule.next_newcomers() if self._schedule.is_planned else self._schedule.plan(self._wanted(waiting))
+        )
         again, others = [one for one in turns if one in self._tracks], [one for one in turns if one not in self._tracks]
         if others:
             await self._patiently(self._locate_all(others))
-        by_adapter: dict[str, list[Track]] = {}
+        by_adapter: dict[str, list[TrackedPlace]] = {}
         for track in self._tracks.values():
             by_adapter.setdefault(track.route.adapter, []).append(track)
         # side by side: an adapter may answer all of them with one call
@@ -208,7 +218,7 @@ class Watch:
     def _pause(self) -> float:
         """Seconds to the next round."""
         now = self._clock.now()
-        if now < self._quick_until or self._turns.has_newcomers:
+        if now < self._quick_until or self._schedule.has_newcomers:
             return QUICK_ROUND
         return LIVELY_ROUND if now < self._lively_until else ROUND
 
@@ -242,17 +252,17 @@ class Watch:
         routes = [self._routes.by(identity, adapter) for identity, adapter in keys]
         await asyncio.gather(*(self.locate(route) for route in routes if route is not None and not route.degraded))
 
-    async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[Track], waiting: set[Identity]) -> None:
+    async def _survey(self, adapter: HarnessAdapter, tracks: Sequence[TrackedPlace], waiting: set[Identity]) -> None:
         """Ask for the pulses of an adapter's places, and look at those that changed."""
         asked_at = self._clock.now()
-        pulses = await self._looks.survey(adapter, [track.place for track in tracks])
+        pulses = await self._calls.survey(adapter, [track.place for track in tracks])
         looks: list[Awaitable[object]] = []
-        unchanged: list[Track] = []
+        unchanged: list[TrackedPlace] = []
         for track in tracks:
             identity, pulse = track.route.address.identity, pulses.get(track.place.key)
             if pulse is None:
                 self._tracks.pop(_key(track.route), None)
-                self._turns.forget(_key(track.route))
+                self._schedule.forget(_key(track.route))
                 continue
             if pulse == track.pulse and track.samples:
                 self._note_agent(identity, track.samples[-1], asked_at)
@@ -269,11 +279,11 @@ class Watch:
             looks.append(self._look_once(adapter, min(unchanged, key=lambda one: one.last_seen)))
         await asyncio.gather(*looks)
 
-    async def _follow(self, adapter: HarnessAdapter, track: Track, waiting: set[Identity]) -> None:
+    async def _follow(self, adapter: HarnessAdapter, track: TrackedPlace, waiting: set[Identity]) -> None:
         """Look at a place that changed, and tell what that is news to."""
         identity = track.route.address.identity
-        before = verdict_of(track.samples[-1]) if track.samples else None
-        after = verdict_of(await self._look_once(adapter, track))
+        before = vote_of(track.samples[-1]) if track.samples else None
+        after = vote_of(await self._look_once(adapter, track))
         self._lively_until = Instant(self._clock.now() + CHANGE_LASTS)
         # a spinner that turns is a change, but no news
         is_news = after != before or after[0] is PresenceState.IDLE
@@ -281,7 +291,7 @@ class Watch:
             self._quick_until = self._lively_until
             self._changed(identity)
 
-    async def _look_once(self, adapter: HarnessAdapter, track: Track) -> Observation:
+    async def _look_once(self, adapter: HarnessAdapter, track: TrackedPlace) -> Observation:
         """One look, at most one of a place at a time."""
         track.is_looked_at = True
         try:
@@ -290,9 +300,11 @@ class Watch:
         finally:
             track.is_looked_at = False
 
-    async def _sample(self, adapter: HarnessAdapter, place: Place, address: Address, track: Track) -> Observation:
+    async def _sample(
+        self, adapter: HarnessAdapter, place: Place, address: Address, track: TrackedPlace
+    ) -> Observation:
         asked_at = self._clock.now()
-        latest = await self._looks.observe(adapter, place, address)
+        latest = await self._calls.observe(adapter, place, address)
         self._note_agent(address.identity, latest, asked_at)
         if not latest.is_proof:
             # a control plane knows better than hooks, which an interrupted turn tells nothing
@@ -313,7 +325,7 @@ class Watch:
             self._memory.still_there(identity, now)
 
 
-def _is_native(track: Track) -> bool:
+def _is_native(track: TrackedPlace) -> bool:
     return track.route.capabilities.composer_independent
 
 

@@ -27,8 +27,8 @@ from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.deliver.switchboard import Switchboard
-from wake_bridge.engine.deliver.unknowns import Unknowns
+from wake_bridge.engine.deliver.switches import SwitchReader
+from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.presence.graph_presence import GraphPresence
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
@@ -37,9 +37,9 @@ from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
-from wake_bridge.engine.sessions.handover import Handover
-from wake_bridge.engine.sessions.registry import Registry
-from wake_bridge.engine.sessions.whose import Whose
+from wake_bridge.engine.sessions.hook_handover import HookHandover
+from wake_bridge.engine.sessions.registry import SessionRegistry
+from wake_bridge.engine.sessions.session_identity import SessionIdentity
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.integrations.adapters import CatalogueEntry, load_catalogue
@@ -135,12 +135,12 @@ class Parts:
     recovery: RouteRecovery
     deliverer: Deliverer
     acknowledge: Acknowledge
-    unknowns: Unknowns
+    unknowns: UnknownOutcomes
     heartbeat: Heartbeat
     human: WordToTheHuman
     notices: Notices
-    sessions: Registry
-    handover: Handover
+    sessions: SessionRegistry
+    handover: HookHandover
     loaded: LoadedAdapters
     rules: Latest[MatchingRules]
     current: Current
@@ -201,7 +201,7 @@ def wire(
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
-    sessions = Registry(ledger, clock)
+    sessions = SessionRegistry(ledger, clock)
     memory = RememberedPanes(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))
     routes = Routes(
         loaded.adapters,
@@ -249,7 +249,7 @@ def wire(
         moved=tail.moved,
         look_again=deliverer.look_at,
     )
-    unknowns = Unknowns(ledger, inquiry, routes, current, clock, new_ulid, poke=deliverer.poke)
+    unknowns = UnknownOutcomes(ledger, inquiry, routes, current, clock, new_ulid, poke=deliverer.poke)
     heartbeat = Heartbeat(
         ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )
@@ -268,7 +268,7 @@ def wire(
         known=tail.known_identities,
         trouble=lambda: ledger.trouble,
     )
-    whose = Whose(
+    session_identity = SessionIdentity(
         sessions,
         ledger.session,
         ledger.all_sessions,
@@ -278,12 +278,12 @@ def wire(
         reachable=lambda: tail.reachable_identities() | set(current.settings.targets),
         processes=processes(),
     )
-    handover = Handover(
+    handover = HookHandover(
         ledger,
         inquiry,
         sessions,
-        whose,
-        Switchboard(ledger, current, clock, other_driver),
+        session_identity,
+        SwitchReader(ledger, current, clock, other_driver),
         current,
         clock,
         new_ulid,

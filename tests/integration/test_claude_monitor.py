@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from wake_bridge.control.server import ControlServer
-from wake_bridge.engine.sessions.doorbell import Doorbell
+from wake_bridge.engine.sessions.monitor_lines import MonitorLines
 
 SESSION = "5cba19df-1111-4222-8333-444455556666"
 AFTER_CLEAR = "99999999-1111-4222-8333-444455556666"
@@ -28,7 +28,7 @@ class Exchange:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.bell = Doorbell()
+        self.bell = MonitorLines()
         self.calls: list[dict[str, Any]] = []
         self.may_print = True
         self._server: ControlServer | None = None

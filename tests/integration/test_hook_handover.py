@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.demo.sandbox import QUICK, Sandbox
-from wake_bridge.domain.handover import MOST_SHOWN
+from wake_bridge.domain.hook_block import MOST_SHOWN
 from wake_bridge.testing.hook_caller import HookCaller
 from wake_bridge.testing.memory_core import MemoryCore
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wake_bridge.domain.names import Identity
-from wake_bridge.engine.deliver.survivors import EVENTS_AT_ONCE, events_of
+from wake_bridge.engine.deliver.relevance import EVENTS_AT_ONCE, events_of
 from wake_bridge.engine.inquiry import PAIRS_AT_ONCE, Inquiry
 from wake_bridge.ports.change_log import ChangeLog, MailState
 from wake_bridge.storage.ledger import LedgerStore

@@ -19,7 +19,7 @@ from wake_bridge.domain.explanation import TimeFormat
 from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.ports.ledger_records import Lock
@@ -76,7 +76,7 @@ class World:
                 ledger,
                 self.rules,
                 current,
-                Switchboard(ledger, current, SteadyClock(), lambda: None),
+                SwitchReader(ledger, current, SteadyClock(), lambda: None),
                 is_running=running,
                 times=TimeFormat(self.now, lambda instant: f"at {instant}"),
             ).explain(str(asked), Identity(identity) if identity else None)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.domain.sessions import Caller, Moment
-from wake_bridge.engine.sessions.doorbell import LONGEST_WAIT
+from wake_bridge.engine.sessions.monitor_lines import LONGEST_WAIT
 from wake_bridge.wiring import Parts
 
 PATIENT: Final = frozenset({"monitor"})
@@ -82,15 +82,15 @@ class SessionAnswers:
             return {"error": "no conversation is named", "hint": "session_id is what the harness calls it"}
         is_somebodys = self._parts.handover.meet(caller) is not None
         patience = LONGEST_WAIT if is_somebodys else NOBODYS_WAIT
-        ring = await self._parts.sessions.doorbell.wait(caller.session_id, patience)
+        ring = await self._parts.sessions.monitor_lines.wait(caller.session_id, patience)
         return {} if ring is None else {"mark": ring.mark, "line": ring.line}
 
     async def _monitor_printing(self, request: Mapping[str, Any]) -> Answer:
         session_id, mark = _word(request, "session_id"), _word(request, "mark")
-        return {"ok": self._parts.sessions.doorbell.printing(session_id, mark)}
+        return {"ok": self._parts.sessions.monitor_lines.printing(session_id, mark)}
 
     async def _monitor_printed(self, request: Mapping[str, Any]) -> Answer:
-        return {"ok": self._parts.sessions.doorbell.printed(_word(request, "mark"))}
+        return {"ok": self._parts.sessions.monitor_lines.printed(_word(request, "mark"))}
 
 
 def caller_of(request: Mapping[str, Any]) -> Caller | None:

@@ -13,7 +13,7 @@ from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.explanation import TimeFormat
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
+from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
@@ -52,7 +52,7 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
             ledger,
             matching_rules(settings, installed_adapters()),
             current,
-            Switchboard(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
+            SwitchReader(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
             is_running=daemon.running != "no",
             times=TimeFormat(steady.now(), clock),
         )
@@ -76,9 +76,9 @@ def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent]
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:
         current = Current(engine_settings(settings, embedded=True))
-        switchboard = Switchboard(ledger, current, clock, lambda: find_other_driver(settings.state_dir))
+        switches = SwitchReader(ledger, current, clock, lambda: find_other_driver(settings.state_dir))
         limits, participation = current.settings.limits, _participation(settings, identity)
-        return holds_now(ledger, switchboard, limits, identity, clock.now(), events=events, participation=participation)
+        return holds_now(ledger, switches, limits, identity, clock.now(), events=events, participation=participation)
     finally:
         ledger.close()
 

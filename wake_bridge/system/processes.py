@@ -7,7 +7,7 @@ from typing import Final
 
 import psutil
 
-from wake_bridge.engine.sessions.whose import Processes
+from wake_bridge.engine.sessions.session_identity import Processes
 from wake_bridge.system.ancestry import stat_fields
 
 _STAT_PARENT: Final = 1

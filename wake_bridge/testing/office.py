@@ -16,7 +16,7 @@ from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.deliver.unknowns import Unknowns
+from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.heartbeat import Heartbeat
@@ -120,7 +120,7 @@ class Office:
             self.clock,
             other_driver=lambda: None,
         )
-        self.unknowns = Unknowns(
+        self.unknowns = UnknownOutcomes(
             self.ledger, self.inquiry, self.routes, self.current, self.clock, new_ulid, poke=lambda: None
         )
         self.heartbeat = Heartbeat(

@@ -15,7 +15,7 @@ from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.deliver.unknowns import Unknowns
+from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
@@ -110,7 +110,9 @@ class WholeEngine:
             moved=self.tail.moved,
             look_again=self.deliverer.look_at,
         )
-        unknowns = Unknowns(self.ledger, self._inquiry, routes, self.current, clock, new_ulid, poke=self.deliverer.poke)
+        unknowns = UnknownOutcomes(
+            self.ledger, self._inquiry, routes, self.current, clock, new_ulid, poke=self.deliverer.poke
+        )
         self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run, unknowns.run)
         self._running: list[asyncio.Task[None]] = []
 

@@ -13,7 +13,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Pro
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
-from wake_bridge.engine.deliver.survivors import Sorted, events_of, sort_out
+from wake_bridge.engine.deliver.relevance import JudgedEvents, events_of, judge_events
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
@@ -31,7 +31,7 @@ ROWS_AT_ONCE: Final = 1000
 ROWS_FOLLOWED: Final = 100_000
 """Rows of the log after which all mail is looked at anew instead of what they name."""
 
-Place = tuple[Epoch, LogId]
+LogPosition = tuple[Epoch, LogId]
 
 
 class Acknowledge:
@@ -53,7 +53,7 @@ class Acknowledge:
         current: Current,
         clock: Clock,
         *,
-        place: Callable[[], Place],
+        place: Callable[[], LogPosition],
         moved: asyncio.Event,
         look_again: Callable[[Identity], None],
     ) -> None:
@@ -69,7 +69,7 @@ class Acknowledge:
 
     async def run(self) -> None:
         """Look for ever: at everything first, and whenever the log is not the one that was followed."""
-        seen: Place | None = None
+        seen: LogPosition | None = None
         while True:
             self._moved.clear()
             place = self._place()
@@ -129,7 +129,7 @@ class Acknowledge:
             self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
 
     async def _look_at_held(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
-        judged = await sort_out(self._inquiry, self._ledger, delivery.identity, events)
+        judged = await judge_events(self._inquiry, self._ledger, delivery.identity, events)
         is_benched = delivery.hold is not None and delivery.hold.reason is HoldReason.BENCHED
         if judged.closed or (is_benched and _participates(judged, delivery.identity)):
             self._look_again(delivery.identity)
@@ -138,11 +138,11 @@ class Acknowledge:
         return Instant(self._clock.now() - self._current.settings.ack_deadline_ms)
 
 
-def _is_further(seen: Place, place: Place) -> bool:
+def _is_further(seen: LogPosition, place: LogPosition) -> bool:
     """Whether the log was followed up to `seen`, and only went on since."""
     return seen[0] == place[0] and 0 < place[1] - seen[1] <= ROWS_FOLLOWED
 
 
-def _participates(judged: Sorted, identity: Identity) -> bool:
+def _participates(judged: JudgedEvents, identity: Identity) -> bool:
     row = judged.identities.get(identity)
     return row is None or row.participation == "active"

@@ -51,7 +51,7 @@ def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
     return Hold(HoldReason.UNKNOWN, seen, why.where, why.next_look_at, Cause.MAYBE_SENT)
 
 
-class Attempt:
+class AttemptRunner:
     """Runs attempts on locked deliveries and settles what comes of them."""
 
     def __init__(self, ledger: Ledger, routes: Routes, recovery: RouteRecovery, current: Current, clock: Clock) -> None:

@@ -29,7 +29,7 @@ LANES: Final = 16
 """Deliveries that may be under way at once; each target has its own lane."""
 
 
-NAP: Final = 15.0
+LONGEST_SLEEP: Final = 15.0
 """Seconds after which the ledger is looked at again: while the machine sleeps, a timer stands still, and a poke may be lost."""
 
 
@@ -147,7 +147,9 @@ class Deliverer:
                 await asyncio.sleep(self._current.settings.relook_min_ms / 1000)
 
     async def _sleep_until(self, deadline: Instant | None) -> None:
-        wait = NAP if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), NAP)
+        wait = (
+            LONGEST_SLEEP if deadline is None else min(max(0.0, (deadline - self._clock.now()) / 1000), LONGEST_SLEEP)
+        )
         if self._lanes:
             wait = max(wait, 0.05)
         # not wait_for: until 3.12 it can lose the cancellation that comes together with the event

@@ -25,13 +25,11 @@ from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import DAY, Instant, WakePolicy
 from wake_bridge.domain.route_table import RouteVerdict
 from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
-from wake_bridge.engine.deliver.attempt import Attempt
-from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
-from wake_bridge.engine.deliver.look_back import Doubt, LookBack
-from wake_bridge.engine.deliver.news import News, news_of
-from wake_bridge.engine.deliver.resume import Resume
-from wake_bridge.engine.deliver.survivors import Sorted
-from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.attempt import AttemptRunner
+from wake_bridge.engine.deliver.lease_recovery import LeaseRecovery
+from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
+from wake_bridge.engine.deliver.switches import SwitchReader
+from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
@@ -75,21 +73,21 @@ class Gate:
         self._current = current
         self._clock = clock
         self._dry_run = dry_run
-        self._attempt = Attempt(ledger, routes, recovery, current, clock)
-        self._switchboard = Switchboard(ledger, current, clock, other_driver)
-        self._look_back = LookBack(ledger, routes, current, clock)
-        self._resume = Resume(
+        self._attempt = AttemptRunner(ledger, routes, recovery, current, clock)
+        self._switches = SwitchReader(ledger, current, clock, other_driver)
+        self._tracer = OutcomeTracer(ledger, routes, current, clock)
+        self._lease_recovery = LeaseRecovery(
             ledger,
             routes,
             watch,
             self._attempt,
-            self._switchboard,
-            self._look_back,
+            self._switches,
+            self._tracer,
             current,
             clock,
             relook=self._relook,
         )
-        self._looks: dict[str, int] = {}
+        self._look_counts: dict[str, int] = {}
         self._given_back: dict[str, dict[str, Hold]] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
         self._log = structlog.get_logger("deliver")
@@ -105,7 +103,7 @@ class Gate:
             if delivery.state is DeliveryState.PENDING:
                 delivery = self._ledger.dispatch(delivery, self._clock.now())
             if delivery.state is DeliveryState.LOCKED:
-                return self._leave_alone(delivery) if self._dry_run else await self._resume.take(delivery)
+                return self._leave_alone(delivery) if self._dry_run else await self._lease_recovery.take(delivery)
             try:
                 return await self._pass(delivery, patient=patient)
             except SourceError as away:
@@ -159,7 +157,7 @@ class Gate:
                 if isinstance(decision, Start | Steer | Inject):
                     is_last = not self._routes.may_fall_back(route)
                     is_at_rest = not isinstance(decision, Steer)
-                    events, doubt = await self._look_back.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
+                    events, doubt = await self._tracer.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
                     if all(one.policy is not WakePolicy.IMMEDIATE for one in events):
                         return None, self._not_again(delivery, doubt)
                     after = await self._attempt_at(decision, delivery, place, events, news)
@@ -202,9 +200,9 @@ class Gate:
             ),
             self._current.settings.limits,
             self._ledger.past_wakes(Instant(now - DAY)),
-            self._switchboard.of(delivery.identity, row.participation if row else "active"),
+            self._switches.of(delivery.identity, row.participation if row else "active"),
             now,
-            self._switchboard.local_minutes(),
+            self._switches.local_minutes(),
         )
 
     async def _attempt_at(
@@ -230,7 +228,7 @@ class Gate:
             ),
             now,
         )
-        self._looks.pop(delivery.id, None)
+        self._look_counts.pop(delivery.id, None)
         self._log.info(
             "delivery_locked", agent=delivery.identity, adapter=route.adapter, pane=place.label, events=len(events)
         )
@@ -277,12 +275,12 @@ class Gate:
 
     # -- what is written down ------------------------------------------------------------------------------------
 
-    def _close(self, judged: Sorted) -> None:
+    def _close(self, judged: JudgedEvents) -> None:
         for event, status, why in judged.closed:
             self._ledger.mark([event.id], status, why, self._clock.now())
 
     def _settle_quietly(self, delivery: Delivery, outcome: Outcome) -> Delivery:
-        self._looks.pop(delivery.id, None)
+        self._look_counts.pop(delivery.id, None)
         self._given_back.pop(delivery.id, None)
         self._log.info("delivery_settled", agent=delivery.identity, outcome=outcome, proof=0)
         return self._ledger.settle(delivery, outcome, Proof.NONE, {}, self._clock.now())
@@ -314,5 +312,5 @@ class Gate:
 
     def _relook(self, delivery: Delivery) -> Instant:
         settings = self._current.settings
-        looks = self._looks[delivery.id] = self._looks.get(delivery.id, -1) + 1
+        looks = self._look_counts[delivery.id] = self._look_counts.get(delivery.id, -1) + 1
         return Instant(self._clock.now() + min(settings.relook_min_ms * 2 ** min(looks, 8), settings.relook_max_ms))

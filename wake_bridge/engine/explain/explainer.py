@@ -17,7 +17,7 @@ from wake_bridge.domain.explanation import DeliveryHistory, Explanation, TailPro
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger, did_you_mean
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.engine.deliver.switchboard import Switchboard, holds_now
+from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.subject import Subject, happened_at, read_subject, subscription_answers
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.archive import Archive
@@ -75,7 +75,7 @@ class Explainer:
 
     Args:
         rules: the matching rules in force.
-        switchboard: what people have switched off.
+        switches: what people have switched off.
         is_running: whether a daemon serves the ledger now.
         times: how times are told.
     """
@@ -86,7 +86,7 @@ class Explainer:
         archive: Archive,
         rules: MatchingRules,
         current: Current,
-        switchboard: Switchboard,
+        switches: SwitchReader,
         *,
         is_running: bool,
         times: TimeFormat,
@@ -96,7 +96,7 @@ class Explainer:
         # what was young enough then is too old now, and says nothing about then
         self._rules = replace(rules, catch_up=_ANY_AGE, look_back=_ANY_AGE)
         self._current = current
-        self._switchboard = switchboard
+        self._switches = switches
         self._is_running = is_running
         self._times = times
 
@@ -255,7 +255,7 @@ class Explainer:
         row = subject.identities.get(identity)
         return holds_now(
             self._archive,
-            self._switchboard,
+            self._switches,
             self._current.settings.limits,
             identity,
             self._times.now,

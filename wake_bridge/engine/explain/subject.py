@@ -18,12 +18,11 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.explanation import SubscriptionAnswer
-from wake_bridge.domain.facts import MAIL_EDGES, PERMISSIONS, Past, facts_of
+from wake_bridge.domain.facts import MAIL_EDGES, PERMISSIONS, PULSE_PREFIX, Past, facts_of
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
-from wake_bridge.domain.pulses import PULSE_PREFIX
 from wake_bridge.domain.refusals import Refusal, unheard_by
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription

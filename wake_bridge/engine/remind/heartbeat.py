@@ -16,7 +16,7 @@ from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.deliver.news import unread_of
+from wake_bridge.engine.deliver.relevance import unread_of
 from wake_bridge.engine.inquiry import Inquiry
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes

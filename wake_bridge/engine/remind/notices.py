@@ -23,7 +23,7 @@ from wake_bridge.domain.notices import (
     held_since,
     is_one_question,
 )
-from wake_bridge.engine.deliver.unknowns import looked_for_of
+from wake_bridge.engine.deliver.unknown_outcomes import looked_for_of
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human

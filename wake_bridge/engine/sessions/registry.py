@@ -14,7 +14,7 @@ from typing import Final
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.sessions import NOBODY, Caller, Moment, Session
-from wake_bridge.engine.sessions.doorbell import Doorbell
+from wake_bridge.engine.sessions.monitor_lines import MonitorLines
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -42,7 +42,7 @@ class _Sign:
     at: Instant
 
 
-class Registry:
+class SessionRegistry:
     """Implements `Sessions` on what hooks and monitors report.
 
     Args:
@@ -51,7 +51,7 @@ class Registry:
     """
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
-        self.doorbell = Doorbell()
+        self.monitor_lines = MonitorLines()
         self._ledger = ledger
         self._clock = clock
         self._live: dict[str, Session] = {}
@@ -70,11 +70,11 @@ class Registry:
 
     def listens(self, session_id: str) -> bool:
         """See `Sessions.listens`."""
-        return self.doorbell.listens(session_id)
+        return self.monitor_lines.listens(session_id)
 
     async def ring(self, session_id: str, mark: str, line: str) -> bool | None:
         """See `Sessions.ring`."""
-        return await self.doorbell.ring(session_id, mark, line)
+        return await self.monitor_lines.ring(session_id, mark, line)
 
     async def heard(self, mark: str, patience: float) -> bool:
         """See `Sessions.heard`."""
@@ -125,7 +125,7 @@ class Registry:
         """A conversation has ended."""
         self._live.pop(session_id, None)
         self._signs.pop(session_id, None)
-        self.doorbell.leave(session_id)
+        self.monitor_lines.leave(session_id)
         self._ledger.part_from_session(session_id)
 
     def hear(self, marks: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from wake_bridge.domain.names import Identity, Instant, is_identity
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.sessions import NOBODY, Caller, Session
-from wake_bridge.engine.sessions.registry import Registry
+from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 
@@ -37,7 +37,7 @@ class Processes:
     terminals_in: Callable[[str, str], frozenset[int]]
 
 
-class Whose:
+class SessionIdentity:
     """Answers whose a conversation is, from what its caller says and what is known besides.
 
     Args:
@@ -53,7 +53,7 @@ class Whose:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: SessionRegistry,
         recorded: Callable[[str], Session | None],
         all_recorded: Callable[[], Sequence[Session]],
         current: Current,

@@ -1,15 +1,17 @@
-"""Which events of a delivery are still news when it is about to be typed (read or superseded)."""
+"""Which events of a delivery are still news when it is about to be typed, and what there is to tell of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.heartbeat import Unread, is_our_pulse
+from wake_bridge.domain.names import Identity, WakePolicy
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import IdentityRow, MailState
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NOT_ADDRESSED
@@ -19,7 +21,7 @@ EVENTS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class JudgedEvents:
     """The surviving events, and those that need no wake any more with the status they get.
 
     `settled` are those whose status was known before.
@@ -37,7 +39,9 @@ class Sorted:
         return bool(statuses & {EventStatus.READ, EventStatus.ANNOUNCED})
 
 
-async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]) -> Sorted:
+async def judge_events(
+    inquiry: Inquiry, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]
+) -> JudgedEvents:
     """Ask the graph and the ledger what became of each event.
 
     Raises `SourceError` when the graph cannot be asked: then nothing is known and nothing may be typed.
@@ -67,7 +71,7 @@ async def sort_out(inquiry: Inquiry, ledger: Ledger, identity: Identity, events:
         else:
             closed.append((event, *verdict))
     settled = tuple(one for one in events if one.status is not EventStatus.OPEN)
-    return Sorted(tuple(surviving), tuple(closed), settled, identities)
+    return JudgedEvents(tuple(surviving), tuple(closed), settled, identities)
 
 
 async def events_of(ledger: Ledger, delivery_id: str) -> list[WakeEvent]:
@@ -124,3 +128,71 @@ def _fate(
     if state.is_read:
         return EventStatus.READ, "read meanwhile"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What survives of a delivery, and what the guards are asked about; nothing to tell when `candidates` is empty.
+
+    A nudge has `pulses`, its reasons, which are locked along with what it tells, and `told`: mail that an earlier nudge
+    counted.
+    """
+
+    judged: JudgedEvents
+    candidates: tuple[WakeEvent, ...]
+    pulses: tuple[WakeEvent, ...] = ()
+    told: tuple[WakeEvent, ...] = ()
+
+    def unread(self, passed: tuple[WakeEvent, ...]) -> Unread:
+        """What a nudge speaks of, of the events that the guards let pass."""
+        return Unread(tuple(one for one in passed if not is_our_pulse(one)), self.told)
+
+    def locked(self, passed: tuple[WakeEvent, ...]) -> list[str]:
+        """The ids of the events that the delivery announces."""
+        return list(dict.fromkeys(one.id for one in (*self.pulses, *passed)))
+
+
+async def news_of(inquiry: Inquiry, ledger: Ledger, delivery_id: str, identity: Identity) -> News:
+    """Ask graph and ledger what the delivery's events have become. Raises `SourceError`."""
+    members = await events_of(ledger, delivery_id)
+    waiting = [one for one in members if one.status is EventStatus.OPEN]
+    if waiting and all(is_our_pulse(one) for one in waiting):
+        return await _nudge(inquiry, ledger, identity, members)
+    judged = await judge_events(inquiry, ledger, identity, [*members, *ledger.next_turn_events(identity)])
+    own = {one.id for one in members}
+    is_alive = any(one.id in own for one in judged.surviving)
+    return News(judged, judged.surviving if is_alive else ())
+
+
+async def unread_of(inquiry: Inquiry, ledger: Ledger, identity: Identity) -> tuple[Unread, JudgedEvents]:
+    """What waits for an identity that is left to the heartbeat. Raises `SourceError`."""
+    judged = await judge_events(inquiry, ledger, identity, ledger.left_to_heartbeat(identity))
+    told = await still_unread(inquiry, ledger, identity, ledger.told_by_heartbeat(identity))
+    return Unread(judged.surviving, told), judged
+
+
+async def _nudge(inquiry: Inquiry, ledger: Ledger, identity: Identity, members: list[WakeEvent]) -> News:
+    unread, judged = await unread_of(inquiry, ledger, identity)
+    pulses = tuple(one for one in members if one.status is EventStatus.OPEN)
+    if not unread.all:
+        ended = [(pulse, EventStatus.READ, "nothing is unread any more") for pulse in pulses]
+        return News(replace(judged, surviving=(), closed=(*judged.closed, *ended)), ())
+    # what a nudge tells is the reason of the wake; the pulse only where all of it was told before
+    mail = tuple(replace(one, policy=WakePolicy.IMMEDIATE, window=pulses[0].window) for one in unread.news)
+    return News(judged, mail or pulses, pulses, unread.told)
+
+
+def allowed_senders(current: Current, identity: Identity) -> frozenset[str]:
+    """Whose bodies the identity is shown; empty for a doorbell."""
+    target = current.settings.targets.get(identity)
+    return target.allow_from if target is not None and target.wants_bodies else frozenset()
+
+
+async def bodies_of(inquiry: Inquiry, events: Sequence[WakeEvent], allowed: frozenset[str]) -> dict[str, str]:
+    """The bodies of allowed senders, by message id. Raises `SourceError`."""
+    bodies: dict[str, str] = {}
+    for event in events:
+        if isinstance(event.detail, MessageDetail) and event.detail.sender in allowed:
+            node = await inquiry.node(event.detail.message_id)
+            bodies[event.detail.message_id] = str((node or {}).get("bodyText") or "")
+    return bodies

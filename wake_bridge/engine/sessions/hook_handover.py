@@ -6,6 +6,7 @@ is printed, and what was printed is settled. A hook that dies in between leaves 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,23 +17,52 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progre
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import Go, WakeCandidate, before_lock, switched_off
-from wake_bridge.domain.handover import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.heartbeat import is_our_pulse
+from wake_bridge.domain.hook_block import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
-from wake_bridge.engine.deliver.bodies import allowed_senders, bodies_of
-from wake_bridge.engine.deliver.survivors import Sorted, sort_out
-from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.relevance import JudgedEvents, allowed_senders, bodies_of, judge_events
+from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.inquiry import Inquiry
-from wake_bridge.engine.sessions.prolonged import Prolonged
-from wake_bridge.engine.sessions.registry import Registry
-from wake_bridge.engine.sessions.whose import Whose
+from wake_bridge.engine.sessions.registry import SessionRegistry
+from wake_bridge.engine.sessions.session_identity import SessionIdentity
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Lock, NewId
+
+OFFERS_KEPT: Final = 1000
+"""Offers at the end of a turn that are remembered; most are printed, or over, within seconds."""
+
+
+class ProlongedTurns:
+    """Which conversations are in such a turn."""
+
+    def __init__(self) -> None:
+        self._offered: OrderedDict[str, str] = OrderedDict()
+        self._sessions: set[str] = set()
+
+    def offered(self, delivery_id: str, session_id: str) -> None:
+        """A hook at the end of a turn may print this delivery."""
+        self._offered[delivery_id] = session_id
+        if len(self._offered) > OFFERS_KEPT:
+            self._offered.popitem(last=False)
+
+    def printed(self, delivery_id: str) -> None:
+        """A hook has printed it: if that was at the end of a turn, the turn goes on."""
+        session_id = self._offered.pop(delivery_id, None)
+        if session_id is not None:
+            self._sessions.add(session_id)
+
+    def is_over(self, session_id: str) -> None:
+        """Another turn has begun, or the conversation has ended."""
+        self._sessions.discard(session_id)
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
 
 OFFER_LASTS: Final = 3_000
 """Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
@@ -57,14 +87,14 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class HookAnswer:
     """What a hook is answered: whose its conversation is, and what is offered to it."""
 
     identity: Identity | None
     offer: Offer | None = None
 
 
-class Handover:
+class HookHandover:
     """Takes the calls of hooks.
 
     Args:
@@ -77,9 +107,9 @@ class Handover:
         self,
         ledger: Ledger,
         inquiry: Inquiry,
-        registry: Registry,
-        whose: Whose,
-        switchboard: Switchboard,
+        registry: SessionRegistry,
+        session_identity: SessionIdentity,
+        switches: SwitchReader,
         current: Current,
         clock: Clock,
         new_id: NewId,
@@ -91,24 +121,24 @@ class Handover:
         self._ledger = ledger
         self._inquiry = inquiry
         self._registry = registry
-        self._whose = whose
-        self._switchboard = switchboard
+        self._session_identity = session_identity
+        self._switches = switches
         self._current = current
         self._clock = clock
         self._new_id = new_id
         self._place_of = place_of
         self._poke = poke
         self._dry_run = dry_run
-        self._prolonged = Prolonged()
+        self._prolonged = ProlongedTurns()
         self._log = structlog.get_logger("deliver")
 
     def meet(self, caller: Caller) -> Identity | None:
         """A program inside a harness made its conversation known; answers whose it is."""
-        identity = self._whose.of(caller)
+        identity = self._session_identity.of(caller)
         self._registry.meet(caller, identity)
         return identity
 
-    async def called(self, caller: Caller, moment: Moment, marks: Sequence[str], *, drain: bool) -> Called:
+    async def called(self, caller: Caller, moment: Moment, marks: Sequence[str], *, drain: bool) -> HookAnswer:
         """A hook calls.
 
         Args:
@@ -118,24 +148,24 @@ class Handover:
             drain: whether the hook can print something now.
         """
         if caller.agent:
-            return Called(self._whose.of(caller))
+            return HookAnswer(self._session_identity.of(caller))
         identity = self.meet(caller)
         self._acknowledge(identity, marks, caller.harness)
         if moment in {Moment.PROMPT, Moment.ENDED}:
             self._prolonged.is_over(caller.session_id)
         if moment is Moment.ENDED:
             self._registry.part(caller.session_id)
-            return Called(identity)
+            return HookAnswer(identity)
         self._registry.note(caller.session_id, moment)
         is_over = moment is Moment.STOP and caller.session_id in self._prolonged
         if identity is None or not drain or moment not in HANDED_AT or is_over or self._dry_run:
-            return Called(identity)
+            return HookAnswer(identity)
         try:
-            return Called(identity, await self._offer(identity, caller, moment))
+            return HookAnswer(identity, await self._offer(identity, caller, moment))
         except (SourceError, StaleLease) as away:
             # the graph cannot be asked, or another driver was quicker: it waits, or it is done
             self._log.debug("stale_lease", agent=identity, reason=str(away))
-            return Called(identity)
+            return HookAnswer(identity)
 
     def taking(self, delivery_id: str, lease: int) -> bool:
         """The hook is about to print its offer: whether it may. On disk when this answers."""
@@ -183,7 +213,7 @@ class Handover:
         events = self._waiting(identity, vehicle)
         if not events:
             return None
-        judged = await sort_out(self._inquiry, self._ledger, identity, events)
+        judged = await judge_events(self._inquiry, self._ledger, identity, events)
         self._close(judged)
         place = self._place_of(identity) if moment is Moment.STOP else None
         free = self._let_through(identity, judged, vehicle, moment, place)
@@ -244,14 +274,14 @@ class Handover:
         return [one for one in waiting if one.status is EventStatus.OPEN and not (is_our_pulse(one) or one.again_of)]
 
     def _let_through(
-        self, identity: Identity, judged: Sorted, vehicle: Delivery | None, moment: Moment, place: Place | None
+        self, identity: Identity, judged: JudgedEvents, vehicle: Delivery | None, moment: Moment, place: Place | None
     ) -> tuple[WakeEvent, ...]:
         """What the guards let pass: a turn that runs anyway costs nothing more, one that is prolonged counts as a wake."""
         now = self._clock.now()
         row = judged.identities.get(identity)
-        switches = self._switchboard.of(identity, row.participation if row else "active")
+        switches = self._switches.of(identity, row.participation if row else "active")
         if moment is not Moment.STOP:
-            off = switched_off(switches, now, self._switchboard.local_minutes())
+            off = switched_off(switches, now, self._switches.local_minutes())
             return () if off else tuple(one for one in judged.surviving if one.not_before <= now)
         verdict = before_lock(
             WakeCandidate(
@@ -266,11 +296,11 @@ class Handover:
             self._ledger.past_wakes(Instant(now - DAY)),
             switches,
             now,
-            self._switchboard.local_minutes(),
+            self._switches.local_minutes(),
         )
         return verdict.events if isinstance(verdict, Go) else ()
 
-    def _close(self, judged: Sorted) -> None:
+    def _close(self, judged: JudgedEvents) -> None:
         for event, status, why in judged.closed:
             self._ledger.mark([event.id], status, why, self._clock.now())
 

@@ -16,7 +16,7 @@ from wake_bridge.ports.ledger import Ledger
 
 def holds_now(
     archive: Archive,
-    switchboard: Switchboard,
+    switches: SwitchReader,
     limits: Limits,
     identity: Identity,
     now: Instant,
@@ -29,7 +29,7 @@ def holds_now(
 
     Args:
         archive: asked for past wakes, and when limits were lifted.
-        switchboard: what people have switched off.
+        switches: what people have switched off.
         limits: the configured ones.
         identity: who is to be woken.
         now: the moment of judging.
@@ -50,13 +50,13 @@ def holds_now(
         ),
         limits,
         past,
-        switchboard.of(identity, participation),
+        switches.of(identity, participation),
         now,
-        switchboard.local_minutes(),
+        switches.local_minutes(),
     )
 
 
-class Switchboard:
+class SwitchReader:
     """Reads the switches of one identity.
 
     Args:

@@ -21,7 +21,7 @@ WRITES_WITHIN: Final = 3.0
 
 
 @dataclass(slots=True)
-class Ring:
+class MonitorLine:
     """One line for one conversation, and how far its monitor has got with it."""
 
     session_id: str
@@ -31,13 +31,13 @@ class Ring:
     written: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Doorbell:
+class MonitorLines:
     """Who waits, and what is being handed over."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[asyncio.Future[Ring]]] = {}
+        self._waiting: dict[str, list[asyncio.Future[MonitorLine]]] = {}
         self._left_at: dict[str, float] = {}
-        self._rings: dict[str, Ring] = {}
+        self._rings: dict[str, MonitorLine] = {}
 
     def listens(self, session_id: str) -> bool:
         """Whether a monitor of the conversation waits, or did a moment ago and will call again."""
@@ -46,12 +46,12 @@ class Doorbell:
             left_at is not None and asyncio.get_running_loop().time() - left_at < COMES_BACK
         )
 
-    async def wait(self, session_id: str, patience: float = LONGEST_WAIT) -> Ring | None:
+    async def wait(self, session_id: str, patience: float = LONGEST_WAIT) -> MonitorLine | None:
         """The monitor's side: the next line for it; None when there was none within `patience` seconds."""
         untaken = next((one for one in self._rings.values() if _is_for(one, session_id)), None)
         if untaken is not None:
             return untaken
-        waiter: asyncio.Future[Ring] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[MonitorLine] = asyncio.get_running_loop().create_future()
         waiters = self._waiting.setdefault(session_id, [])
         waiters.append(waiter)
         try:
@@ -90,7 +90,7 @@ class Doorbell:
         """See `Sessions.ring`."""
         if any(one.session_id == session_id for one in self._rings.values()):
             return False
-        ring = self._rings[mark] = Ring(session_id, mark, line)
+        ring = self._rings[mark] = MonitorLine(session_id, mark, line)
         try:
             if await self._hand_to_monitor(ring):
                 await _within(BEGINS_WITHIN, ring.begun.wait())
@@ -102,7 +102,7 @@ class Doorbell:
         finally:
             del self._rings[mark]
 
-    async def _hand_to_monitor(self, ring: Ring) -> bool:
+    async def _hand_to_monitor(self, ring: MonitorLine) -> bool:
         """Give the line to the monitor that called last; one between two calls is waited for."""
         if not self.listens(ring.session_id):
             return False
@@ -116,7 +116,7 @@ class Doorbell:
         return False
 
 
-def _is_for(ring: Ring, session_id: str) -> bool:
+def _is_for(ring: MonitorLine, session_id: str) -> bool:
     return ring.session_id == session_id and not ring.begun.is_set()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.events import Detail, MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
-from wake_bridge.domain.handover import MOST_SHOWN, compose_block, items_of
+from wake_bridge.domain.hook_block import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.names import EventKind, Identity, Instant, LogId, Priority
 from wake_bridge.testing.hostile import HAZARDS
 from wake_bridge.testing.ledger_samples import sample_event

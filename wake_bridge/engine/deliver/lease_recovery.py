@@ -12,9 +12,9 @@ from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.sessions import HOOK
-from wake_bridge.engine.deliver.attempt import Attempt, still_out
-from wake_bridge.engine.deliver.look_back import LookBack
-from wake_bridge.engine.deliver.switchboard import Switchboard
+from wake_bridge.engine.deliver.attempt import AttemptRunner, still_out
+from wake_bridge.engine.deliver.switches import SwitchReader
+from wake_bridge.engine.deliver.unknown_outcomes import OutcomeTracer
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
@@ -25,7 +25,7 @@ from wake_bridge.ports.ledger import Ledger
 TEXT_STANDS = frozenset({Progress.MAYBE_STAGED, Progress.STAGED})
 
 
-class Resume:
+class LeaseRecovery:
     """Takes up a delivery whose lease ran out, or whose text stands staged and is looked at again.
 
     Args:
@@ -37,9 +37,9 @@ class Resume:
         ledger: Ledger,
         routes: Routes,
         watch: Watch,
-        attempt: Attempt,
-        switchboard: Switchboard,
-        look_back: LookBack,
+        attempt: AttemptRunner,
+        switches: SwitchReader,
+        tracer: OutcomeTracer,
         current: Current,
         clock: Clock,
         *,
@@ -49,8 +49,8 @@ class Resume:
         self._routes = routes
         self._watch = watch
         self._attempt = attempt
-        self._switchboard = switchboard
-        self._look_back = look_back
+        self._switches = switches
+        self._tracer = tracer
         self._current = current
         self._clock = clock
         self._relook = relook
@@ -76,7 +76,7 @@ class Resume:
                 "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=silent["why"]
             )
             return self._ledger.settle(delivery, Outcome.UNKNOWN, Proof.NONE, silent, now)
-        off = self._switchboard.off(delivery.identity)
+        off = self._switches.off(delivery.identity)
         if off is not None and progress in TEXT_STANDS:
             return self._stay(delivery, replace(off, where=delivery.where))
         # where another adapter might find no trace of it and send it again
@@ -110,7 +110,7 @@ class Resume:
 
     async def _left_there(self, delivery: Delivery) -> AttemptOutcome:
         """What became of the text that was left in a pane which is the identity's no longer: no key goes there."""
-        trace = await self._look_back.at_its_place(delivery)
+        trace = await self._tracer.at_its_place(delivery)
         if trace.proof >= Proof.SUBMITTED:
             return Delivered(trace.proof, {"proof": trace.told})
         if trace.is_absent:

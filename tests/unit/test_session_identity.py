@@ -12,8 +12,8 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.sessions import Caller, Moment, Session
-from wake_bridge.engine.sessions.registry import Registry
-from wake_bridge.engine.sessions.whose import SILENT_FOR, Processes, Whose
+from wake_bridge.engine.sessions.registry import SessionRegistry
+from wake_bridge.engine.sessions.session_identity import SILENT_FOR, Processes, SessionIdentity
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.turned_clock import TurnedClock
@@ -29,7 +29,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.clock = TurnedClock(1_700_000_000_000)
         self.ledger = LedgerStore.open(directory / "state")
-        self.registry = Registry(self.ledger, self.clock)
+        self.registry = SessionRegistry(self.ledger, self.clock)
         self.fences: dict[Identity, Binding] = {}
         self.conversations: list[tuple[Identity, Binding]] = []
         self.groups: dict[int, int] = {110: 110, 210: 210}
@@ -38,7 +38,7 @@ class World:
         self.above: dict[int, Sequence[int]] = {}
         self.at_work: dict[tuple[str, str], frozenset[int]] = {}
         self.current = Current(EngineSettings())
-        self.whose = Whose(
+        self.whose = SessionIdentity(
             self.registry,
             self.ledger.session,
             self.ledger.all_sessions,
@@ -151,7 +151,7 @@ def test_a_recorded_conversation_stays_whose_it_was(world: World) -> None:
     """Third: what was recorded, across restarts."""
     world.fences = {A: FENCE}
     assert world.met(IN_PANE) == A
-    later = Registry(world.ledger, world.clock)
+    later = SessionRegistry(world.ledger, world.clock)
     assert later.session("s1") is not None
     world.fences = {}
     assert world.whose.of(replace(IN_PANE, pane="", terminal=0)) == A

@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.engine.sessions import doorbell
-from wake_bridge.engine.sessions.doorbell import Doorbell
+from wake_bridge.engine.sessions import monitor_lines
+from wake_bridge.engine.sessions.monitor_lines import MonitorLines
 
 S = "session-1"
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorbell, "COMES_BACK", 0.2)
-    monkeypatch.setattr(doorbell, "BEGINS_WITHIN", 0.2)
-    monkeypatch.setattr(doorbell, "WRITES_WITHIN", 0.2)
+    monkeypatch.setattr(monitor_lines, "COMES_BACK", 0.2)
+    monkeypatch.setattr(monitor_lines, "BEGINS_WITHIN", 0.2)
+    monkeypatch.setattr(monitor_lines, "WRITES_WITHIN", 0.2)
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-async def waiting(bell: Doorbell) -> asyncio.Task[doorbell.Ring | None]:
+async def waiting(bell: MonitorLines) -> asyncio.Task[monitor_lines.MonitorLine | None]:
     """A monitor that waits."""
     task = asyncio.create_task(bell.wait(S, 5))
     await asyncio.sleep(0)
@@ -37,7 +37,7 @@ def test_a_line_counts_as_written_once_its_monitor_has_said_so() -> None:
     """A ring is answered True only after both steps of the monitor."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         monitor = await waiting(bell)
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
         ring = await monitor
@@ -56,7 +56,7 @@ def test_nobody_who_waits_means_certainly_not_written() -> None:
     """A ring without a monitor is False at once."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         assert not bell.listens(S)
         assert await bell.ring(S, "M", "a line") is False
 
@@ -67,7 +67,7 @@ def test_a_monitor_that_never_begins_may_not_begin_later() -> None:
     """A line that was not begun in time is certainly not written: its late monitor is told no."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         monitor = await waiting(bell)
         assert await bell.ring(S, "M", "a line") is False
         assert (await monitor) is not None
@@ -82,7 +82,7 @@ def test_a_monitor_that_begins_in_the_moment_in_which_the_wait_ends_has_begun(*,
     """Who was told yes writes: a loop that stood still hears the yes and the end of its patience at once."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         monitor = await waiting(bell)
         if is_between_two_calls:
             monitor.cancel()
@@ -106,7 +106,7 @@ def test_a_monitor_that_began_and_fell_silent_leaves_it_unknown() -> None:
     """Between the two steps nobody can tell what was written."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         monitor = await waiting(bell)
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
         await monitor
@@ -121,7 +121,7 @@ def test_a_line_is_begun_by_one_monitor_alone() -> None:
     """Two monitors of one conversation do not both write the line."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         older, newer = await waiting(bell), await waiting(bell)
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
         assert await newer is not None
@@ -141,7 +141,7 @@ def test_a_monitor_between_two_calls_still_listens() -> None:
     """The long poll ends every 25 s; a wake that comes just then waits for the next call."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         assert await bell.wait(S, 0.01) is None
         assert bell.listens(S)
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
@@ -158,7 +158,7 @@ def test_a_monitor_that_does_not_come_back_does_not_listen() -> None:
     """Whoever was once heard of is not taken for alive."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         assert await bell.wait(S, 0.01) is None
         await asyncio.sleep(0.25)
         assert not bell.listens(S)
@@ -171,7 +171,7 @@ def test_another_conversation_cannot_take_a_line() -> None:
     """Only the monitor of the conversation itself may write it."""
 
     async def story() -> None:
-        bell = Doorbell()
+        bell = MonitorLines()
         monitor = await waiting(bell)
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
         await monitor

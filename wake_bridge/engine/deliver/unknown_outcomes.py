@@ -1,26 +1,120 @@
-"""Wakes of unknown outcome: looked for a while, and their unread mail announced once more (decision 11)."""
+"""Wakes of unknown outcome: looked for a while, without a key, and their unread mail announced once more (decision 11)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, Proof
+from wake_bridge.domain.delivery import Delivery, Progress, Proof
 from wake_bridge.domain.errors import LedgerError, NotFound, SourceError
-from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.names import Instant
-from wake_bridge.engine.deliver.look_back import LookBack
-from wake_bridge.engine.deliver.survivors import events_of, still_unread
+from wake_bridge.domain.reasons import SEEN_LATE
+from wake_bridge.domain.routing import Route
+from wake_bridge.engine.deliver.relevance import events_of, still_unread
 from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.presence.adapter_calls import AdapterCalls
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import LOOKED_FOR, Current, EngineSettings
+from wake_bridge.ports.adapter import Place, Trace, Wake
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why something may have arrived, one clause, and where that was seen."""
+
+    told: str
+    where: str
+
+
+class OutcomeTracer:
+    """Looks for wakes that may have been sent; what is found raises their proof, and nothing else of them changes."""
+
+    def __init__(self, ledger: Ledger, routes: Routes, current: Current, clock: Clock) -> None:
+        self._ledger = ledger
+        self._routes = routes
+        self._clock = clock
+        self._calls = AdapterCalls(current, clock)
+        self._log = structlog.get_logger("deliver")
+
+    async def at_its_place(self, unknown: Delivery) -> Trace:
+        """Look where it was announced."""
+        route = self._routes.by(unknown.identity, unknown.adapter)
+        if route is None:
+            return Trace(Proof.NONE, f"the adapter {unknown.adapter} is not there to look for it")
+        place = Place(unknown.pane_key, unknown.where, self._ledger.fence_of(unknown.id))
+        return await self._look(unknown.id, unknown.digest, route, place)
+
+    def note(self, unknown: Delivery, proof: Proof, by: str) -> None:
+        """Write down how far it was seen to get, if that is news."""
+        if proof <= unknown.proof:
+            return
+        try:
+            after = self._ledger.raise_proof(unknown.id, proof, {"by": by}, self._clock.now())
+        except NotFound:
+            # retention took it while it was looked for
+            return
+        if after.is_seen_late and not unknown.is_seen_late:
+            self._log.info(
+                "delivery_seen_late", delivery=unknown.id, agent=unknown.identity, proof=int(after.proof), by=by
+            )
+
+    async def unseen_of(
+        self, events: Sequence[WakeEvent], route: Route, place: Place, *, is_at_rest: bool
+    ) -> tuple[tuple[WakeEvent, ...], Doubt | None]:
+        """Which of them may be announced at `place` now, and why the others may not.
+
+        Those that no unknown delivery told before are among them. Of the others one look here, and one where they were
+        announced, must prove that the agent does not have them; what it is seen to have is closed.
+        """
+        free, why = [one for one in events if not one.again_of], None
+        for earlier in dict.fromkeys(one.again_of for one in events if one.again_of):
+            theirs = [one for one in events if one.again_of == earlier]
+            doubt, is_seen = await self._doubt_about(earlier, route, place)
+            if is_seen:
+                self._ledger.mark([one.id for one in theirs], EventStatus.ANNOUNCED, SEEN_LATE, self._clock.now())
+            elif doubt or not is_at_rest:
+                why = doubt or Doubt("a turn runs", place.label)
+            else:
+                free += theirs
+        order = {one.id: number for number, one in enumerate(events)}
+        return tuple(sorted(free, key=lambda one: order[one.id])), why
+
+    async def _doubt_about(self, mark: str, route: Route, place: Place) -> tuple[Doubt | None, bool]:
+        """Why it may have arrived, None where it has not; and whether it is seen to have."""
+        unknown = self._ledger.delivery(mark)
+        if unknown is not None and unknown.is_seen_late:
+            return None, True
+        traces = [(place.label, await self._look(mark, unknown.digest if unknown else "", route, place))]
+        # without a record of it, retention has taken it, and here is the only place that is known
+        if unknown is not None and (unknown.adapter, unknown.pane_key) != (route.adapter, place.key):
+            traces.append((unknown.where, await self.at_its_place(unknown)))
+        best = max((trace for _, trace in traces), key=lambda one: one.proof)
+        if unknown is not None:
+            self.note(unknown, best.proof, best.told)
+        if best.proof >= Proof.SUBMITTED:
+            return None, True
+        return next((Doubt(trace.told, where) for where, trace in traces if not trace.is_absent), None), False
+
+    async def _look(self, mark: str, text: str, route: Route, place: Place) -> Trace:
+        wake = Wake(
+            delivery_id=mark,
+            text=text,
+            mark=mark,
+            progress=Progress.MAYBE_SUBMITTED,
+            fence=self._ledger.fence_of(mark),
+            may_begin=False,
+        )
+        return await self._calls.trace(self._routes.adapter(route), place, route.address, wake)
+
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two rounds."""
@@ -32,7 +126,7 @@ STILL_NEWS: Final = 7 * 24 * 3600 * 1000
 """Milliseconds after which an unknown wake is left as it is: a daemon that did not run comes back to old mail."""
 
 
-class Unknowns:
+class UnknownOutcomes:
     """Follows what ended as `unknown`, by what the ledger says of it; a restart goes on where it was.
 
     For as long as `delivery.unknown_again` says they are only looked for. Then what is still unread is opened again, in
@@ -57,7 +151,7 @@ class Unknowns:
         self._ledger = ledger
         self._inquiry = inquiry
         self._routes = routes
-        self._look_back = LookBack(ledger, routes, current, clock)
+        self._tracer = OutcomeTracer(ledger, routes, current, clock)
         self._current = current
         self._clock = clock
         self._new_id = new_id
@@ -99,8 +193,8 @@ class Unknowns:
         with contextlib.suppress(SourceError):
             if await self._was_read(unknown, await self._mail_of(unknown)):
                 return
-        trace = await self._look_back.at_its_place(unknown)
-        self._look_back.note(unknown, trace.proof, trace.told)
+        trace = await self._tracer.at_its_place(unknown)
+        self._tracer.note(unknown, trace.proof, trace.told)
 
     async def _tell_again(self, unknown: Delivery) -> None:
         """Open again what nobody has read, if it can be looked for when its moment comes."""
@@ -128,7 +222,7 @@ class Unknowns:
         states = await self._inquiry.mail_states([(message_id, unknown.identity) for message_id in mail])
         is_read = any(state.is_read for state in states.values())
         if is_read:
-            self._look_back.note(unknown, Proof.ACKNOWLEDGED, "mail read")
+            self._tracer.note(unknown, Proof.ACKNOWLEDGED, "mail read")
         return is_read
 
     async def _mail_of(self, unknown: Delivery) -> list[WakeEvent]:

@@ -1,1 +1,1 @@
-"""What became of one thing: a message, a task, a log row (`why`)."""
+"""What people ask: what became of one thing, how everybody stands, where one can be woken."""

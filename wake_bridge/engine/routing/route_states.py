@@ -46,7 +46,7 @@ class RouteStates:
         self.all = [RouteState(route, refused=given_back.get(route.adapter)) for route in routes.of(identity)]
 
     def verdict(self) -> RouteVerdict:
-        """What the table says by what was seen so far; a `Observe` where it needs to see more."""
+        """What the table says by what was seen so far; an `Observe` where it needs to see more."""
         fresh_for_ms = self._current.settings.fresh_for_ms
         verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for_ms)
         if not self.all and isinstance(verdict.decision, Hold):

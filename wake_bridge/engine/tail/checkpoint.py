@@ -1,4 +1,4 @@
-"""Where the tail stands: where it begins, where a page takes it, and where that is stored, in the ledger and for the source's pruner."""
+"""Where the tail stands: where it begins, where a page takes it, and where that is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 
 @dataclass(frozen=True, slots=True)
 class CursorLoss:
-    """Why a new epoch begins. `is_loss`: there was a place, and it is lost. `going_on_from`: a place to begin at."""
+    """Why a new epoch begins. `is_loss`: there was a position, and it is lost. `going_on_from`: a position to begin at."""
 
     reason: str
     is_loss: bool = True
@@ -31,7 +31,7 @@ class CursorLoss:
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """A first place, and the wall time after which all rows beyond it were committed (0: unknown)."""
+    """A first position, and the wall time after which all rows beyond it were committed (0: unknown)."""
 
     position: Position
     rows_after: Instant
@@ -39,7 +39,7 @@ class StartingPoint:
 
 
 def cursor_loss(known: Position | None, published: Published | str | None) -> CursorLoss | None:
-    """What is wrong with the place the ledger knows; None when the tail can go on from it.
+    """What is wrong with the position the ledger knows; None when the tail can go on from it.
 
     Without one, the published cursor is as good: no row beyond it was ever stored. Never from 0, never silent.
     """
@@ -82,10 +82,10 @@ SAVE_EVERY: Final = 1_000
 class Checkpoint:
     """The place in the log, and what was read up to it and is not stored yet.
 
-    Contract: events are stored at once and together with the place; a place alone may wait `SAVE_EVERY`. When storing
-    fails, the place goes back to the stored one, and what lies between is read again. Raises `LedgerError`.
+    Contract: events are stored at once and together with the position; a position alone may wait `SAVE_EVERY`. When storing
+    fails, the position goes back to the stored one, and what lies between is read again. Raises `LedgerError`.
 
-    `rows_after` is the wall time after which every row beyond the place was committed; 0 if unknown.
+    `rows_after` is the wall time after which every row beyond the position was committed; 0 if unknown.
     """
 
     def __init__(self, ledger: Ledger, cursor_file: CursorFile, clock: Clock) -> None:
@@ -103,7 +103,7 @@ class Checkpoint:
         self.unsaved = PageResult()
 
     def restore(self) -> Position | None:
-        """Take up the ledger's place; None if it has none."""
+        """Take up the ledger's position; None if it has none."""
         self.position = self._stored_position = self._ledger.position()
         self.rows_after = EPOCH_START
         self.unsaved = PageResult()
@@ -142,11 +142,11 @@ class Checkpoint:
         return self._store(result.events) if result.events else self.save_if_due()
 
     def save_if_due(self) -> list[WakeEvent]:
-        """Store a place that moved without a match, at most every `SAVE_EVERY`."""
+        """Store a position that moved without a match, at most every `SAVE_EVERY`."""
         return self.save() if self._clock.now() - self._stored_at >= SAVE_EVERY else []
 
     def save(self) -> list[WakeEvent]:
-        """Store a place that moved without a match, now; or publish what was not, or was spoiled since."""
+        """Store a position that moved without a match, now; or publish what was not, or was spoiled since."""
         has_moved = self.position is not None and self.position.cursor != self._stored.cursor
         if has_moved:
             return self._store(())

@@ -29,7 +29,7 @@ _REPORTED_AT_MOST: Final = 10_000
 
 @dataclass(slots=True)
 class PageResult:
-    """What a stretch of the log yields. Grows page by page until it is written.
+    """What pages of the log yield. Grows page by page until it is written.
 
     `rerouted` are those whose subscriptions, or whose own node, are not what they were: they may be reached elsewhere,
     or again. That is only told, never written.
@@ -43,7 +43,7 @@ class PageResult:
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """A stretch of the log: its epoch, the wall time after which they were committed, and what else is known.
+    """What is known of a page besides its rows: its epoch, the wall time after which they were committed, and more.
 
     `rewritten` are the edges that the log had before, or of which nobody can tell whether it had.
     """

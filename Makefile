@@ -52,7 +52,7 @@ fmt: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)        ## the list of modules in docs/architecture.md, the picture of the demo
+docs: $(STAMP)        ## the list of modules in docs/architecture.md, every key in config.example.toml and docs/settings.md, the picture of the demo
 	$(BIN)/python -m tests.pages
 
 package: $(STAMP)     ## the sdist, and the wheel built from it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from wake_bridge.domain.delivery import HoldReason, Proof
 from wake_bridge.domain.names import Identity
@@ -30,11 +30,11 @@ from wake_bridge.ports.adapter import (
 
 
 class HeartbeatConfig(BaseModel):
-    """`[adapters.heartbeat]`; how often it speaks is said in `[heartbeat]`."""
+    """`[adapters.heartbeat]`: how often it speaks is said in `[heartbeat]`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="nudge through the adapter that reaches the identity")
 
 
 class HeartbeatAdapter:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from tests.pages import settings as settings_page
 from wake_bridge.config.fields import Configuration, TargetTable
 from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
 from wake_bridge.config.sources import keys_of
@@ -294,6 +295,13 @@ def test_adapters_get_their_tables_made_by_their_models(load: Load) -> None:
     assert caught.value.problems == (
         '$WAKE_BRIDGE_ADAPTERS_TMUX_HISTORY: adapters.tmux.history = "few": must be a whole number',
     )
+
+
+def test_the_example_and_the_page_are_written_from_the_declarations() -> None:
+    """A key is declared once, with type, unit, default, range and a word about it; `make docs` writes the rest."""
+    assert EXAMPLE.read_text(encoding="utf-8") == settings_page.example(), "stale: run `make docs`"
+    page = settings_page.PAGE.read_text(encoding="utf-8")
+    assert settings_page.with_keys(page) == page, "stale: run `make docs`"
 
 
 def test_the_example_names_every_key_with_its_default() -> None:

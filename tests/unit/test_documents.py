@@ -51,7 +51,7 @@ MADE_BY_OTHERS = {
 }
 """Files in the pages that the program neither has nor writes, and whose they are."""
 
-FILE = re.compile(r"[@~$\w.{}/-]*[\w}-]\.(?:json|toml|sqlite|md|py|sock|rules|log|mjs|service|sql)|~/[\w./-]+")
+FILE = re.compile(r"[@~$\w.{}/-]*[\w}-]\.(?:json|toml|sqlite|md|py|sock|rules|log|mjs|service|sql)(?!\w)|~/[\w./-]+")
 EXIT_CODE = re.compile(r"exit(?:s|ed)?(?: with| code| status)?:? (\d+)\b|ends with (?:exit code )?(\d)\b")
 
 

@@ -1,6 +1,7 @@
 """The shape of the configuration: every key, its default and its range.
 
-Keys and defaults are fixed by the contract; `config.example.toml` explains each in a line.
+Each key is declared here and nowhere else: type, unit, default, range, and what it means. `config.example.toml` and the table
+of docs/settings.md are written from this (`make docs`).
 """
 
 from __future__ import annotations
@@ -39,8 +40,15 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 Identities = Annotated[tuple[IdentityName, ...], Field(strict=False)]
 """A TOML array of identities."""
 
-Window = Annotated[int, Field(ge=0, le=300)]
-"""Seconds a subscription collects before it wakes."""
+SECONDS: Final = "seconds"
+"""The unit of a key, beside its type."""
+
+Seconds = Annotated[float, SECONDS]
+WholeSeconds = Annotated[int, SECONDS]
+Days = Annotated[int, "days"]
+
+Window = Annotated[int, SECONDS, Field(ge=0, le=300)]
+"""How long a subscription collects before it wakes."""
 
 Policy = Annotated[WakePolicy, Field(strict=False)]
 
@@ -54,29 +62,39 @@ class Table(BaseModel):
 class GraphTable(Table):
     """`[graph]`: the source."""
 
-    path: str = ""
-    poll_interval: float = Field(1.0, ge=0.05, le=5)
-    watch: bool = True
-    user_scope: bool = False
-    serve: Texts = ()
+    path: str = Field("", description="the source graph; empty: <data dir>/wake-bridge/graph.sqlite, the embedded one")
+    poll_interval: Seconds = Field(1.0, ge=0.05, le=5, description="between looks that need no hint")
+    watch: bool = Field(default=True, description="take file events as a hint")
+    user_scope: bool = Field(default=False, description="match private rows only for their owner")
+    serve: Texts = Field((), description="extra harnessTargets to serve on a foreign graph")
 
 
 class DaemonTable(Table):
     """`[daemon]`: where it keeps its state and what it says."""
 
-    state_dir: str = ""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "json", "console"] = "auto"
-    log_file: str = ""
-    retention_days: int = Field(90, ge=1)
+    state_dir: str = Field("", description="ledger, cursor, lock and socket; empty: the platform's state directory")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug (each look at a pane, too) | info | warning | error"
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="of stdout: auto (console on a terminal, else json) | json | console; files are json"
+    )
+    log_file: str = Field(
+        "", description="empty: stdout; under a service a rotated file in the state directory as well"
+    )
+    retention_days: Days = Field(90, ge=1, description="that settled deliveries are kept")
 
 
 class PolicyTable(Table):
     """`[policy]`: how insistent wakes are."""
 
-    default: Literal["auto", "silent", "next_turn", "immediate"] = "auto"
-    catch_up: int = Field(604_800, ge=0)
-    quiet_hours: str = ""
+    default: Literal["auto", "silent", "next_turn", "immediate"] = Field(
+        "auto", description="auto (wake where the identity can be reached) | silent | next_turn | immediate"
+    )
+    catch_up: WholeSeconds = Field(604_800, ge=0, description="that mail may be old when it is first seen")
+    quiet_hours: str = Field(
+        "", description='"22:00-07:00", the daemon\'s local time, may cross midnight; holds every priority'
+    )
 
     @field_validator("quiet_hours")
     @classmethod
@@ -94,26 +112,30 @@ class PolicyTable(Table):
 class CoalesceTable(Table):
     """`[coalesce]`: what is collected into one wake."""
 
-    window: Window = 30
-    refractory: int = Field(30, ge=0, le=3600)
+    window: Window = Field(30, description="to collect before a wake; a subscription's coalesceWindow wins")
+    refractory: WholeSeconds = Field(30, ge=0, le=3600, description="a pane rests after a wake (window 0 skips it)")
 
 
 class LimitsTable(Table):
     """`[limits]`: how often a pane, an agent and a thread may be woken."""
 
-    storm: int = Field(8, ge=1)
-    storm_period: int = Field(60, ge=1)
-    wakes_per_hour: int = Field(20, ge=1)
-    wakes_per_day: int = Field(150, ge=1)
-    thread_wakes: int = Field(12, ge=1)
+    storm: int = Field(8, ge=1, description="wakes per storm_period and pane")
+    storm_period: WholeSeconds = Field(60, ge=1, description="in which they are counted")
+    wakes_per_hour: int = Field(20, ge=1, description="per pane, and per agent on all its routes")
+    wakes_per_day: int = Field(150, ge=1, description="per pane, and per agent on all its routes")
+    thread_wakes: int = Field(
+        12, ge=1, description="agent-to-agent wakes per thread and hour without a person's message"
+    )
 
 
 class DigestTable(Table):
     """`[digest]`: how a wake reads."""
 
-    max_lines: int = Field(10, ge=3, le=10)
-    header: Literal["short", "neo"] = "short"
-    action: str = "auto"
+    max_lines: int = Field(10, ge=3, le=10, description="lines of one wake")
+    header: Literal["short", "neo"] = Field(
+        "short", description="short | neo (always names the priority, as the upstream daemon does)"
+    )
+    action: str = Field("auto", description='auto | "" | your own text, which may hold {identity}')
 
     @field_validator("action")
     @classmethod
@@ -131,11 +153,16 @@ class DigestTable(Table):
 class DeliveryTable(Table):
     """`[delivery]`: how long an attempt may take and how often it is made."""
 
-    lease: float = Field(60.0, ge=1, le=3600)
-    adapter_timeout: float = Field(10.0, ge=0.1, le=600)
-    ack_deadline: float = Field(300.0, ge=1, le=86_400)
-    max_attempts: int = Field(5, ge=1)
-    unknown_again: float = Field(600.0, ge=0, le=86_400)
+    lease: Seconds = Field(60.0, ge=1, le=3600, description="one attempt may own a delivery")
+    adapter_timeout: Seconds = Field(10.0, ge=0.1, le=600, description="for one external call; shorter than the lease")
+    ack_deadline: Seconds = Field(300.0, ge=1, le=86_400, description="to wait for an acknowledgement")
+    max_attempts: int = Field(5, ge=1, description="an adapter's own failures before a delivery counts as failed")
+    unknown_again: Seconds = Field(
+        600.0,
+        ge=0,
+        le=86_400,
+        description="a wake of unknown outcome is looked for before its unread mail is announced once more; 0: never",
+    )
 
     @field_validator("adapter_timeout")
     @classmethod
@@ -149,8 +176,8 @@ class DeliveryTable(Table):
 class RelookTable(Table):
     """`[presence.relook]`: how soon a held delivery is looked at again."""
 
-    min: float = Field(5.0, ge=0.1)
-    max: float = Field(60.0, ge=0.1, le=3600)
+    min: Seconds = Field(5.0, ge=0.1, description="until a held delivery is looked at again, at first")
+    max: float = Field(60.0, ge=0.1, le=3600, description="until it is looked at again, at most")
 
     @field_validator("max")
     @classmethod
@@ -164,23 +191,30 @@ class RelookTable(Table):
 class PresenceTable(Table):
     """`[presence]`: how fresh evidence must be."""
 
-    fresh_for: float = Field(5.0, ge=0.5, le=60)
-    typing_quiet: float = Field(10.0, ge=2, le=3600)
+    fresh_for: Seconds = Field(5.0, ge=0.5, le=60, description="a look counts as evidence")
+    typing_quiet: Seconds = Field(
+        10.0, ge=2, le=3600, description="without a key press before a pane counts as left alone"
+    )
     relook: RelookTable = RelookTable()
 
 
 class HeartbeatTable(Table):
-    """`[heartbeat]`: how often those are nudged whom nothing else wakes."""
+    """`[heartbeat]`: for identities that nothing else wakes: subscription disabled, none, degraded, or missing."""
 
-    interval: float = Field(60.0, ge=1, le=3600)
-    cooldown: float = Field(300.0, ge=1, le=3600)
+    interval: Seconds = Field(60.0, ge=1, le=3600, description="between two looks for unread mail")
+    cooldown: Seconds = Field(
+        300.0, ge=1, le=3600, description="of rest after a nudge; doubles up to an hour while nothing changes"
+    )
 
 
 class HumanTable(Table):
-    """`[human]`: how a person is told what needs them."""
+    """`[human]`: how you are told what needs you: a dialog that waits, a wake that failed, a spent budget."""
 
-    command: Texts = ()
-    notice_after: float = Field(900.0, ge=1, le=86_400)
+    command: Texts = Field(
+        (),
+        description='program and arguments, such as ["notify-send", "{title}", "{body}"], JSON on stdin; empty: tmux',
+    )
+    notice_after: Seconds = Field(900.0, ge=1, le=86_400, description="a hold lasts before you are told, once")
 
     @field_validator("command")
     @classmethod
@@ -202,24 +236,38 @@ class HumanTable(Table):
 class ScreensTable(Table):
     """`[screens]`: profiles that override or add to the bundled ones."""
 
-    directory: str = ""
+    directory: str = Field(
+        "",
+        description="screen profiles of your own over the bundled ones; empty: screens/ beside the default config file",
+    )
 
 
 class TargetTable(Table):
     """`[targets."@id"]`: where one identity lives; wins over its subscriptions' metadata."""
 
-    adapter: str = Field("tmux", min_length=1)
-    pane: str = ""
-    socket: str = ""
-    harness: str = ""
-    agent: str = ""
-    directory: str = ""
-    steer: bool = False
-    may_start_thread: bool = False
-    window: Window | None = None
-    policy: Policy | None = None
-    digest: Literal["doorbell", "full"] = "doorbell"
-    allow_from: Identities = ()
+    adapter: str = Field("tmux", min_length=1, description="which adapter reaches it")
+    pane: str = Field(
+        "", examples=["agents:1.0"], description="%id, session, session:window or session:window.pane; always exact"
+    )
+    socket: str = Field("", description="another tmux server")
+    harness: str = Field("", description='names the program (such as "codex") instead of recognising it')
+    agent: str = Field(
+        "", description="the pane counts only while this program is recognised there; names can come to mean others"
+    )
+    directory: str = Field("", description="and only while it runs in this directory")
+    steer: bool = Field(
+        default=False,
+        description="true: through a native channel a wake may be added to a turn that runs, instead of waiting",
+    )
+    may_start_thread: bool = Field(
+        default=False, description="true: and a conversation that no program has open may be gone on with"
+    )
+    window: Window | None = Field(None, examples=[30], description="to collect before a wake")
+    policy: Policy | None = Field(None, examples=["immediate"], description="silent | next_turn | immediate")
+    digest: Literal["doorbell", "full"] = Field(
+        "doorbell", description="doorbell | full (with message bodies, from allow_from only)"
+    )
+    allow_from: Identities = Field((), description="whose bodies `full` may show")
 
 
 class Configuration(Table):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
@@ -57,11 +57,11 @@ _SOURCE: Final = PresenceSource.CLAUDE_SESSION
 
 
 class ClaudeCodeConfig(BaseModel):
-    """`[adapters.claude]`."""
+    """`[adapters.claude]`: after `wake-bridge claude install`: docs/native.md."""
 
     model_config = ConfigDict(extra="forbid")
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="see Claude Code by its own record, wake it without its screen")
 
 
 class ClaudeCodeAdapter:

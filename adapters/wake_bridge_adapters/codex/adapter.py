@@ -70,13 +70,17 @@ _LEFT: Final = "and no program is known to show it"
 
 
 class CodexConfig(BaseModel):
-    """`[adapters.codex]`."""
+    """`[adapters.codex]`: needs the extra `codex`: docs/native.md."""
 
     model_config = ConfigDict(extra="forbid")
 
-    enabled: bool = True
-    home: str = ""
-    versions: tuple[Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = ("0.171",)
+    enabled: bool = Field(
+        default=True, description="wake Codex through its app-server where one answers, without its screen"
+    )
+    home: str = Field("", description="its directory; empty: $CODEX_HOME, else ~/.codex")
+    versions: tuple[Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field(
+        ("0.171",), description="app-servers that are spoken to, by the first two numbers of their version"
+    )
 
 
 class CodexAdapter:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import psutil
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from wake_bridge.domain.delivery import HoldReason, Progress
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
@@ -67,11 +67,11 @@ _NOT_HERE: Final = "there is no osascript here: this adapter works on macOS only
 
 
 class OsascriptConfig(BaseModel):
-    """`[adapters.osascript]`."""
+    """`[adapters.osascript]`: macOS only, experimental: docs/macos.md."""
 
     model_config = ConfigDict(extra="forbid")
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="wake agents in iTerm2, Terminal and applications")
 
 
 @dataclass(frozen=True, slots=True)

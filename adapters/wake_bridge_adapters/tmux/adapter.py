@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
@@ -90,9 +90,9 @@ class TmuxConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    enabled: bool = True
-    socket_name: str = ""
-    socket_path: str = ""
+    enabled: bool = Field(default=True, description="wake agents in tmux panes")
+    socket_name: str = Field("", description="another tmux server by name (tmux -L), or")
+    socket_path: str = Field("", description="by path (tmux -S)")
 
     @model_validator(mode="after")
     def _one_socket(self) -> Self:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.nursery import born_command, born_daemon
@@ -22,9 +23,9 @@ TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """`--dist loadscope` spreads tests as `tests.spread` says."""
-    return Spread(config) if config.getvalue("dist") == "loadscope" else None
+    return Spread(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(trylast=True)

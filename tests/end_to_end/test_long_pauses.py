@@ -45,10 +45,11 @@ def test_what_came_while_the_process_was_stopped_is_one_wake(world: Playground) 
             time.sleep(4)
         finally:
             daemon.process.send_signal(signal.SIGCONT)
-        agent.fake.waits_for("submit")
+        world.sandbox.waits_for(agent.fake.submits, what="the digest")
 
         core.send("@me", "@a", "afterwards")
-        first, second = agent.fake.waits_for("submit", 2)
+        world.sandbox.waits_for(lambda: len(agent.fake.submits()) > 1, what="the next one")
+        first, second = agent.fake.events("submit")
     assert "30 new messages" in first["text"]
     assert "1 new message" in second["text"]
     assert len(agent.fake.submits()) == 2

@@ -147,8 +147,8 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     RouteRule(
         TablePart.ROUTE,
         "look",
-        "nobody has looked there yet",
-        "look, and decide anew",
+        "no look at it yet",
+        "look, then decide again",
         lambda _, one: one.presence is None and one.nowhere is None,
         lambda _, one: Observe(one.route),
     ),

@@ -52,7 +52,7 @@ STATES: Final = {
     ),
     "bang": Told("userTyping", "userTyping", "shell-mode", "glyph", "!", "the composer of {where} is in shell mode"),
     "menu": Told(
-        "unknown", "unknown", "no-composer", "composer", "the last row says", "no composer is to be seen in {where}"
+        "unknown", "unknown", "no-composer", "composer", "the last row says", "no composer is visible in {where}"
     ),
     "copymode": Told(
         "copy_mode", "unknown", "copy-mode", "pane", "copy-mode", "{where} is in copy mode: press q there"

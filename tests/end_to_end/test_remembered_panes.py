@@ -351,7 +351,7 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
 
     assert {one["hold_reason"] for one in holds} == {"moved"}
     assert {one["remedy"] for one in holds} == {
-        "run `wake-bridge setup --rebind`: it asks once for all who lives where"
+        "run `wake-bridge setup --rebind`: it asks once for the pane of each identity"
     }
     assert new_a.fake.bytes_received() == new_b.fake.bytes_received() == b""
     assert len(a.fake.submits()) == len(b.fake.submits()) == 1

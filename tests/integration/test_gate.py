@@ -243,7 +243,7 @@ def test_text_that_stands_in_a_pane_the_identity_has_left_is_told_of_there_and_g
     assert (after.state, rig.agent.keys) == (DeliveryState.LOCKED, 0)
     assert after.hold is not None
     assert (after.hold.reason, after.hold.where) == (HoldReason.STAGED, "one")
-    assert after.hold.remedy(AGENT) == "our wake text stands unsent in one: send it or clear it there"
+    assert after.hold.remedy(AGENT) == "our wake text is in the composer of one, not sent: send it or clear it there"
     rig.agent.composer = "" if becomes != "left standing" else rig.agent.composer
     rig.agent.received = [staged.digest] if becomes == "sent" else []
     end = {"left standing": None, "sent": Outcome.SUBMITTED, "cleared": Outcome.UNKNOWN}[becomes]

@@ -136,10 +136,10 @@ DEEDS: Final = (
     ("open ", opens_again),
     ("run `wake-bridge bind", says_where),
     ("start the agent in ", starts_in_its_pane),
-    ("our wake text stands unsent in ", clears),
+    ("our wake text is in the composer of ", clears),
     ("send or clear the text in the composer of ", clears),
     ("unsent text in the composer of ", clears),
-    ("does not show an agent at rest", gives_it_room),
-    ("no composer is to be seen in ", gives_it_room),
+    ("does not show an idle agent", gives_it_room),
+    ("no composer is visible in ", gives_it_room),
 )
 """What words of a remedy ask for; what says that there is nothing to do is waited for."""

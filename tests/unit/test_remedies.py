@@ -64,7 +64,7 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
             "suspended in process: x is stopped",
             "the agent in agents:1.2 is suspended: bring it back there with `fg`",
         ),
-        (Cause.MOVING, "moving in pane", "nothing to do: agents:1.2 still moves and is looked at again soon"),
+        (Cause.MOVING, "moving in pane", "nothing to do: agents:1.2 is still changing; wake-bridge looks again soon"),
         (
             Cause.ACTIVE,
             "moving-row in above: 3 s",
@@ -79,7 +79,7 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
             Cause.NO_SUCH_PANE,
             "no pane is called exactly 'x'",
             (
-                "open agents:1.2 again, or run `wake-bridge bind @me` inside the right pane, which binds it or says what to change in"
+                "open agents:1.2 again, or run `wake-bridge bind @me` inside the right pane, which pins it or prints what to change in"
                 " [targets]"
             ),
         ),
@@ -99,7 +99,7 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
         (
             Cause.ADAPTER_FAILED,
             "tmux exited with 1",
-            "nothing to do: the attempt in agents:1.2 failed before anything was typed (tmux exited with 1) and is made again",
+            "nothing to do: the attempt in agents:1.2 failed before anything was typed (tmux exited with 1); wake-bridge tries again",
         ),
     ],
 )

@@ -260,7 +260,7 @@ def test_a_hold_says_what_to_change() -> None:
     """A hold carries a remedy a person can act on, the right one of several."""
     remedies = {
         (): "in its [targets] entry or its subscription",
-        (RouteState(NATIVE_ASIDE), RouteState(SCREEN_ASIDE)): "`wake-bridge doctor` says what failed",
+        (RouteState(NATIVE_ASIDE), RouteState(SCREEN_ASIDE)): "`wake-bridge doctor` shows what failed",
         (at(NATIVE, IDLE, only_seen=True),): "`wake-bridge bind @neo-gpt`",
         (gone(NATIVE), gone(SCREEN, NO_PANE)): "`wake-bridge bind @neo-gpt`",
     }

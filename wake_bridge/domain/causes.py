@@ -175,12 +175,12 @@ _SCROLLED: Final = (
     "the view in {where} is scrolled up: go back to its end there (Ctrl-End in Claude Code, Esc in Codex, Ctrl-Alt-G in"
     " OpenCode and Kilo, End in Copilot, Shift-Down in Vibe)"
 )
-_TRUST: Final = "if it is at rest all the same: `wake-bridge screens trust {target}`"
+_TRUST: Final = "if the agent is idle all the same: `wake-bridge screens trust {target}`"
 _LEAVE_THE_KEYBOARD: Final = "somebody is typing in {where}: leave its keyboard alone for a moment"
-_IS_LOOKED_AT_AGAIN: Final = "{where} is looked at again"
+_IS_LOOKED_AT_AGAIN: Final = "wake-bridge looks at {where} again"
 _OPEN_IT_AGAIN: Final = (
-    "open {where} again, or run `wake-bridge bind {identity}` inside the right pane, which binds it or says what to"
-    " change in [targets]"
+    "open {where} again, or run `wake-bridge bind {identity}` inside the right pane, which pins it or prints what"
+    " to change in [targets]"
 )
 _NOTHING_TO_DO: Final = "nothing to do: "
 
@@ -190,9 +190,11 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.NEVER,
         {
             Cause.ACTIVE: Remedy("the agent in {where} is working and will be woken when its turn ends", person=False),
-            Cause.MOVING: Remedy("{where} still moves and is looked at again soon", person=False, signs=("moving",)),
+            Cause.MOVING: Remedy(
+                "{where} is still changing; wake-bridge looks again soon", person=False, signs=("moving",)
+            ),
             Cause.UNREAD_INPUT: Remedy(
-                "the program in {where} does not read its input: if that lasts, end it there and start it again",
+                "the program in {where} does not read its input: if that lasts, restart it there",
                 signs=("unread-input",),
             ),
         },
@@ -230,12 +232,12 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         {
             # what an adapter or a screen profile says that is none of ours, and what an older ledger kept
             Cause.OTHER: Remedy(
-                "{where} does not show an agent at rest: `wake-bridge presence {identity} --explain` says what was seen,"
+                "{where} does not show an idle agent: `wake-bridge presence {identity} --explain` shows what was seen,"
                 " and by which rule; close that there, or correct the rule"
             ),
             Cause.NOT_AT_REST: Remedy(
-                "{where} does not show an agent at rest: close what is open there;"
-                " `wake-bridge presence {identity} --explain` says what was seen",
+                "{where} does not show an idle agent: close what is open there;"
+                " `wake-bridge presence {identity} --explain` shows what was seen",
                 signs=(
                     "agents-view",
                     "composer-of-another",
@@ -259,21 +261,21 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                     "no-evidence",
                 ),
             ),
-            Cause.EMPTY_SCREEN: Remedy("{where} shows nothing yet; its agent may still be starting", person=False),
+            Cause.EMPTY_SCREEN: Remedy("{where} is still blank; the agent may be starting", person=False),
             Cause.NO_COMPOSER: Remedy(
-                "no composer is to be seen in {where}: leave the menu or view that is open there; " + _TRUST,
+                "no composer is visible in {where}: close the menu or view that is open there; " + _TRUST,
                 signs=("no-composer",),
             ),
             Cause.SCROLLED: Remedy(_SCROLLED, signs=("scrolled", "end-of-transcript")),
             Cause.TRANSCRIPT: Remedy(
-                "the transcript of {where} is being read: press Esc there", signs=("transcript-browser",)
+                "the transcript view is open in {where}: press Esc there", signs=("transcript-browser",)
             ),
-            Cause.OVERLAY: Remedy("a view lies over the composer of {where}: press Esc there", signs=("overlay",)),
+            Cause.OVERLAY: Remedy("a view covers the composer of {where}: press Esc there", signs=("overlay",)),
             Cause.CURSOR_ELSEWHERE: Remedy(
                 "the cursor of {where} is not in the composer: put it there", signs=("cursor-elsewhere",)
             ),
             Cause.GLYPH_STYLE: Remedy(
-                "the prompt of {where} does not look as it does at rest; " + _TRUST, signs=("glyph-style",)
+                "the prompt in {where} does not match the idle profile; " + _TRUST, signs=("glyph-style",)
             ),
             Cause.VERSION: Remedy(
                 "{where} runs a version that its strict profile does not know; " + _TRUST, signs=("version",)
@@ -283,17 +285,17 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 " typed in that tmux",
                 signs=("synchronized",),
             ),
-            Cause.MAYBE_SENT: Remedy("whether {where} took it is looked for again", person=False),
+            Cause.MAYBE_SENT: Remedy("wake-bridge checks again whether it arrived in {where}", person=False),
             Cause.RECONNECTING: Remedy(
-                "the program in {where} has lost its server and looks for it: if that lasts, run"
+                "the program in {where} has lost its server and reconnects: if that lasts, run"
                 " `codex app-server daemon start`",
                 signs=("reconnecting",),
             ),
             Cause.CONVERSATION_LOST: Remedy(
-                "the conversation in {where} has died with its server: start the agent there again",
+                "the conversation in {where} was lost with its server: restart the agent there",
                 signs=("conversation-lost",),
             ),
-            Cause.ONE_LOOK: Remedy("{where} looks idle, and a second look follows", person=False),
+            Cause.ONE_LOOK: Remedy("{where} looks idle; a second look follows", person=False),
             Cause.OLD_LOOK: Remedy(_IS_LOOKED_AT_AGAIN, person=False),
             Cause.TAKEN_UP_AGAIN: Remedy(_IS_LOOKED_AT_AGAIN, person=False),
         },
@@ -308,7 +310,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.WHEN_IT_LASTS,
         {
             Cause.PANE_DEAD: Remedy(
-                "the program in {where} has ended: start the agent again: `tmux respawn-pane -t {target}`, typed in that tmux"
+                "the program in {where} has ended: restart the agent: `tmux respawn-pane -t {target}`, typed in that tmux"
             ),
         },
     ),
@@ -351,14 +353,14 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         {
             Cause.UNREACHABLE: Remedy(_OPEN_IT_AGAIN),
             Cause.NO_TMUX: Remedy("install tmux 3.2 or later, or start wake-bridge with a PATH that has it"),
-            Cause.TMUX_SILENT: Remedy("tmux does not answer: see whether `tmux list-sessions` does in a terminal"),
+            Cause.TMUX_SILENT: Remedy("tmux does not answer: check whether `tmux list-sessions` does in a terminal"),
             Cause.NO_TMUX_SERVER: Remedy(
-                "start the agent in tmux, then run `wake-bridge bind {identity}` inside its pane; where it is in another"
-                " tmux, name that in [adapters.tmux] and restart the daemon"
+                "start the agent in tmux, then run `wake-bridge bind {identity}` inside its pane; if it runs in another"
+                " tmux, name that one in [adapters.tmux] and restart the daemon"
             ),
             Cause.NO_SUCH_PANE: Remedy(_OPEN_IT_AGAIN, left=Cause.LEFT_IN_NO_PANE),
             Cause.ONLY_SEEN: Remedy(
-                "`wake-bridge doctor` says what is missing to wake it there; or run `wake-bridge bind {identity}` inside"
+                "`wake-bridge doctor` shows what is missing to wake it there; or run `wake-bridge bind {identity}` inside"
                 " its pane"
             ),
             Cause.NO_PLACE: Remedy(
@@ -371,7 +373,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.WHEN_IT_LASTS,
         {
             Cause.AMBIGUOUS: Remedy(
-                "run `wake-bridge bind {identity}` inside the right pane, which binds it or says what to change in [targets]"
+                "run `wake-bridge bind {identity}` inside the right pane, which pins it or prints what to change in [targets]"
             ),
         },
     ),
@@ -384,7 +386,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 left=Cause.LEFT_BY_MOVE,
             ),
             Cause.SERVER_BEGAN_ANEW: Remedy(
-                "run `wake-bridge setup --rebind`: it asks once for all who lives where",
+                "run `wake-bridge setup --rebind`: it asks once for the pane of each identity",
                 left=Cause.LEFT_BY_MOVE,
                 tell=Tell.ONCE_FOR_ALL,
             ),
@@ -395,16 +397,16 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         },
     ),
     HoldReason.STAGED: Family(
-        "its text stands unsent in {where}{detail}",
+        "its text is in {where}, not sent{detail}",
         Tell.WHEN_IT_LASTS,
         {
-            Cause.STAGED: Remedy("our wake text stands unsent in {where}: send it or clear it there"),
+            Cause.STAGED: Remedy("our wake text is in the composer of {where}, not sent: send it or clear it there"),
             Cause.NOT_YET_SHOWN: Remedy(
-                "{where} has not shown our text yet, and is looked at again", person=False, left=Cause.NOT_YET_SHOWN
+                "{where} has not shown our text yet; wake-bridge looks again", person=False, left=Cause.NOT_YET_SHOWN
             ),
             Cause.LEFT_IN_NO_PANE: Remedy(
                 "open {where} again, or run `wake-bridge bind {identity}` inside the right pane: our wake text was left in"
-                " one that is gone"
+                " a pane that is gone"
             ),
             Cause.LEFT_BY_TARGET: Remedy(
                 "correct `pane` in the [targets] table of {identity}, or run `wake-bridge setup --rebind`: our wake text"
@@ -417,9 +419,9 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         },
     ),
     HoldReason.WINDOW: Family(
-        "its window is open and gathers what else comes",
+        "its window is open and collects further events",
         Tell.NEVER,
-        {Cause.WINDOW: Remedy("what else arrives within the window is told along with it", person=False)},
+        {Cause.WINDOW: Remedy("events that arrive within the window join this wake", person=False)},
     ),
     HoldReason.BUSY_PANE: Family(
         "another writer holds {where}",
@@ -473,7 +475,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.NEVER,
         {
             Cause.BENCHED: Remedy(
-                "the identity's participationStatus is not active: its owner changes that in the graph"
+                "the identity's participationStatus is not active: its owner can change that in the graph"
             ),
         },
     ),
@@ -486,9 +488,9 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             ),
             Cause.ANOTHER_WAKE_BRIDGE: Remedy("stop one of the two: {detail}"),
             Cause.DRIVER_OPTION: Remedy(
-                "`tmux set-option -p -u -t {target} @wake_bridge_driver`, for no daemon wrote what stands there"
+                "`tmux set-option -p -u -t {target} @wake_bridge_driver`: no daemon wrote what is there"
             ),
-            Cause.GRAPH_NOT_LOCKED: Remedy("see what is the matter with the directory of locks: {detail}"),
+            Cause.GRAPH_NOT_LOCKED: Remedy("check the directory of locks: {detail}"),
         },
     ),
     HoldReason.NO_ADAPTER: Family(
@@ -500,14 +502,14 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 " subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon"
             ),
             Cause.NOBODY_PUSHES: Remedy(
-                "nobody pushes on this graph: `wake-bridge update ID --tmux PANE` has {identity} woken in its pane"
+                "nobody pushes on this graph: `wake-bridge update ID --tmux PANE` wakes {identity} in its pane"
                 " (`wake-bridge list {identity}` shows the ID)"
             ),
             Cause.ALL_DEGRADED: Remedy(
-                "each is asked again by itself; `wake-bridge doctor` says what failed", person=False
+                "wake-bridge retries each route by itself; `wake-bridge doctor` shows what failed", person=False
             ),
             Cause.BEGUN_BY_ANOTHER: Remedy(
-                "the adapter that has begun it must look for it: enable it again and restart the daemon ({detail})"
+                "only the adapter that began this wake can look for it: enable it again and restart the daemon ({detail})"
             ),
         },
     ),
@@ -516,14 +518,15 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.WHEN_IT_LASTS,
         {
             Cause.ADAPTER_FAILED: Remedy(
-                "the attempt in {where} failed before anything was typed ({detail}) and is made again", person=False
+                "the attempt in {where} failed before anything was typed ({detail}); wake-bridge tries again",
+                person=False,
             ),
         },
     ),
     HoldReason.GRAPH_AWAY: Family(
         "the graph could not be read{detail}",
         Tell.WHEN_IT_LASTS,
-        {Cause.GRAPH_AWAY: Remedy("the graph cannot be read at the moment", person=False)},
+        {Cause.GRAPH_AWAY: Remedy("the graph cannot be read at the moment; wake-bridge tries again", person=False)},
     ),
     HoldReason.DRY_RUN: Family(
         "a dry run decided and typed nothing",

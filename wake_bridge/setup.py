@@ -12,7 +12,17 @@ from wake_bridge.config.settings import Settings
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.names import Identity, Trigger
 from wake_bridge.domain.routing import Address
-from wake_bridge.domain.setup import Finding, FoundAgent, Lost, Plan, Proposal, SetTarget, Step, find_again, plan
+from wake_bridge.domain.setup import (
+    CandidateAgents,
+    FoundAgent,
+    LostIdentity,
+    Plan,
+    Proposal,
+    SetTarget,
+    SetupStep,
+    find_again,
+    plan,
+)
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import remember
@@ -28,7 +38,7 @@ TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMI
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SetupState:
     """What is there already: the graph's identities, those that may not be given away, and what was set up before."""
 
     known: frozenset[str]
@@ -37,7 +47,7 @@ class Standing:
     record: SetupRecord
 
 
-def standing(settings: Settings) -> Standing:
+def standing(settings: Settings) -> SetupState:
     """Read graph, configuration and record.
 
     Raises:
@@ -53,10 +63,10 @@ def standing(settings: Settings) -> Standing:
             known = frozenset(node.id for node in nodes)
             taken |= {node.id for node in nodes if node.properties.get("accountType") == "human"}
             taken |= {parse_subscription(node.id, node.properties).identity for node in graph.nodes(SUBSCRIPTION_LABEL)}
-    return Standing(known, frozenset(taken), read_block(settings.config_file), read_record(settings.state_dir))
+    return SetupState(known, frozenset(taken), read_block(settings.config_file), read_record(settings.state_dir))
 
 
-def proposed(settings: Settings, reports: Sequence[PaneReport], now: Standing) -> Plan:
+def proposed(settings: Settings, reports: Sequence[PaneReport], now: SetupState) -> Plan:
     """The plan for every agent that has a name to be reached by.
 
     Raises:
@@ -95,7 +105,7 @@ async def fragile(settings: Settings, made: Plan, reports: Sequence[PaneReport])
     return [*ours, *(await fragile_names(Inspection(settings), settings, by_hand) if by_hand else [])]
 
 
-def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:
+def _set_targets(now: SetupState, by_hand: Mapping[str, str]) -> list[SetTarget]:
     """What earlier runs wrote, also those that were stopped before they wrote the target."""
     recorded = {one.identity: one for one in now.record.identities}
     targets = {
@@ -110,7 +120,7 @@ def _set_targets(now: Standing, by_hand: Mapping[str, str]) -> list[SetTarget]:
     ]
 
 
-def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -> None:
+def carry_out(settings: Settings, made: Plan, now: SetupState, *, foreign: bool) -> None:
     """Do what the plan says, each step recorded before it is done. Repeated after a crash it does what is left.
 
     Args:
@@ -125,7 +135,7 @@ def carry_out(settings: Settings, made: Plan, now: Standing, *, foreign: bool) -
         SourceError: the graph cannot be written.
     """
     record = _prepare(settings, now.record)
-    todo = [one for one in made.proposals if one.step not in {Step.KEEP, Step.KEEP_BY_HAND}]
+    todo = [one for one in made.proposals if one.step not in {SetupStep.KEEP, SetupStep.KEEP_BY_HAND}]
     with GraphWriter(settings.graph_path, allow_foreign=foreign) as graph:
         for one in todo:
             record = _enlist(settings.state_dir, graph, one, record)
@@ -144,7 +154,7 @@ async def remember_panes(settings: Settings, made: Plan, reports: Sequence[PaneR
         LedgerError: the ledger cannot be written.
     """
     sights = {(one.sight.name, one.sight.socket): one.sight for one in reports if one.sight.name}
-    todo = [one for one in made.proposals if one.step not in {Step.KEEP, Step.KEEP_BY_HAND}]
+    todo = [one for one in made.proposals if one.step not in {SetupStep.KEEP, SetupStep.KEEP_BY_HAND}]
     await rebind(settings, {Identity(one.agent.identity): sights[one.agent.pane, one.socket] for one in todo})
 
 
@@ -218,7 +228,7 @@ def _with(record: SetupRecord, mine: SetIdentity) -> SetupRecord:
 class Rebinding:
     """Who is lost, the agents that each could be, and where these are."""
 
-    findings: Sequence[Finding]
+    findings: Sequence[CandidateAgents]
     sights: Mapping[FoundAgent, Sight]
 
 
@@ -240,10 +250,10 @@ async def who_is_lost(settings: Settings) -> Rebinding:
     return Rebinding(find_again([_lost(one) for one in addresses], list(sights)), sights)
 
 
-def _lost(address: Address) -> Lost:
+def _lost(address: Address) -> LostIdentity:
     expected = address.expected
     directory = Path(expected.directory).resolve() if expected.directory else None
-    return Lost(address.identity, address.name, expected.agent or address.harness, directory)
+    return LostIdentity(address.identity, address.name, expected.agent or address.harness, directory)
 
 
 async def rebind(settings: Settings, chosen: Mapping[Identity, Sight]) -> list[Identity]:

@@ -17,7 +17,7 @@ NOT_EXECUTABLE: Final = 126
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResult:
     """What one call came to. Exit 0 proves only that the program took the command."""
 
     returncode: int
@@ -52,11 +52,11 @@ class BoundedCall:
         self._is_killed = False
         self._starting = threading.Lock()
 
-    def run(self) -> Answer:
+    def run(self) -> CallResult:
         """Run it to its end. Blocks."""
         with self._starting:
             if self._is_killed:
-                return Answer(-signal.SIGKILL, "", "cancelled", program=self._program)
+                return CallResult(-signal.SIGKILL, "", "cancelled", program=self._program)
             try:
                 self._process = process = subprocess.Popen(
                     self._argv,
@@ -68,15 +68,15 @@ class BoundedCall:
                 )
             except OSError as refusal:
                 why = f"{self._argv[0]} cannot be started: {refusal.strerror}"
-                return Answer(NOT_EXECUTABLE, "", why, program=self._program)
+                return CallResult(NOT_EXECUTABLE, "", why, program=self._program)
         with process:
             try:
                 output, errors = process.communicate(self._stdin, self._timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
-                return Answer(process.wait(), "", "", timed_out=True, program=self._program)
+                return CallResult(process.wait(), "", "", timed_out=True, program=self._program)
         said, complaints = output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
-        return Answer(process.returncode, said, complaints, program=self._program)
+        return CallResult(process.returncode, said, complaints, program=self._program)
 
     def kill(self) -> None:
         """Kill it and all it started; from any thread, at any time."""

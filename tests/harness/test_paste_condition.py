@@ -10,7 +10,7 @@ from wake_bridge_adapters.screens.profile import load_profiles
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.guarded import condition
 from wake_bridge_adapters.tmux.occupants import Occupants
-from wake_bridge_adapters.tmux.view import Observer, View, placeholder_of
+from wake_bridge_adapters.tmux.view import Observer, PaneView, placeholder_of
 
 from tests.harness.house import House
 from tests.harness.states import be_alone, lose_focus
@@ -51,10 +51,10 @@ def test_a_letter_in_geminis_composer_makes_the_condition_false(tenancy: Tenancy
         be_alone(house)
 
 
-def _look(house: House) -> View:
+def _look(house: House) -> PaneView:
     server = TmuxServer(str(house.tmux.socket_path), 10, os.environ)
     view = asyncio.run(Observer(server, Occupants(load_profiles()), 10).view(house.pane_id, ""))
-    assert isinstance(view, View)
+    assert isinstance(view, PaneView)
     return view
 
 

@@ -15,7 +15,7 @@ from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, In
 from wake_bridge.domain.routing import Address, Claim, RememberedPane
 from wake_bridge.engine.presence.remembered_panes import UNWRITTEN, RememberedPanes
 from wake_bridge.ports.adapter import Place
-from wake_bridge.ports.ledger_records import NewId, PageRecord, Pause, Position, Quarantined, SetAside, Tally
+from wake_bridge.ports.ledger_records import DegradedRoute, NewId, PageRecord, Pause, Position, Quarantined, Tally
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
@@ -315,7 +315,7 @@ def test_a_route_is_set_aside_until_it_is_restored(ledger: LedgerStore) -> None:
     ledger.restore(AGENT, "codex")
     assert ledger.degraded(AGENT) == {"webhook": "410"}
     assert ledger.degraded(Identity("@other")) == {}
-    assert ledger.degraded_routes() == [SetAside(AGENT, "webhook", "410", START)]
+    assert ledger.degraded_routes() == [DegradedRoute(AGENT, "webhook", "410", START)]
 
 
 # -- upkeep --------------------------------------------------------------------------------------------------------

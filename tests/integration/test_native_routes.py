@@ -23,7 +23,7 @@ from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.routing import route_recovery
 from wake_bridge.engine.settings import TargetSettings
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
-from wake_bridge.ports.ledger_records import Lock, SetAside
+from wake_bridge.ports.ledger_records import DegradedRoute, Lock
 from wake_bridge.testing.office import Office
 
 ADA = Identity("@ada")
@@ -294,7 +294,7 @@ def test_nothing_is_asked_while_no_route_is_set_aside(tmp_path: Path, monkeypatc
         rounds: list[int] = []
         looking = desk.office.ledger.degraded_routes
 
-        def degraded_routes() -> list[SetAside]:
+        def degraded_routes() -> list[DegradedRoute]:
             rounds.append(desk.office.clock.now())
             return looking()
 

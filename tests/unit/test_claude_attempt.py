@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
-from wake_bridge_adapters.claude_code.attempt import Echo, Patience, Transcripts
+from wake_bridge_adapters.claude_code.attempt import EchoLevel, Patience, Transcripts
 from wake_bridge_adapters.claude_code.session import monitors_below
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step, progress_of
@@ -228,21 +228,21 @@ def test_a_mark_that_somebody_only_speaks_of_is_no_echo(scene: Scene) -> None:
     scene.claude.transcript.write_text(f'{{"type":"user","message":"{MARK} held"}}\n', encoding="utf-8")
     search = Transcripts(scene.claude.directory).search(MARK)
 
-    assert search.look([scene.claude.session_id]) is Echo.NONE
+    assert search.look([scene.claude.session_id]) is EchoLevel.NONE
 
 
 def test_a_transcript_is_read_on_from_where_the_last_look_ended(scene: Scene) -> None:
     """A row that is half written is weighed when it is whole; a file that begins anew is read anew."""
     search = Transcripts(scene.claude.directory).search(MARK)
     scene.claude.notes("user", "something else")
-    assert search.look([scene.claude.session_id]) is Echo.NONE
+    assert search.look([scene.claude.session_id]) is EchoLevel.NONE
     with scene.claude.transcript.open("a", encoding="utf-8") as stream:
         stream.write(f'{{"type":"user","message":"<task-notification>{MARK}')
-    assert search.look([scene.claude.session_id]) is Echo.NONE
+    assert search.look([scene.claude.session_id]) is EchoLevel.NONE
     with scene.claude.transcript.open("a", encoding="utf-8") as stream:
         stream.write('"}\n')
 
-    assert search.look([scene.claude.session_id]) is Echo.TOLD
+    assert search.look([scene.claude.session_id]) is EchoLevel.TOLD
 
 
 def test_no_file_is_looked_for_outside_the_projects(scene: Scene, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_no_file_is_looked_for_outside_the_projects(scene: Scene, tmp_path: Path
     (tmp_path / "secret.jsonl").write_text(f'{{"type":"user","m":"<task-notification>{MARK}"}}\n', encoding="utf-8")
     search = Transcripts(scene.claude.directory).search(MARK)
 
-    assert search.look(["../../../secret"]) is Echo.NONE
+    assert search.look(["../../../secret"]) is EchoLevel.NONE
 
 
 def test_monitors_are_counted_by_their_command_lines() -> None:

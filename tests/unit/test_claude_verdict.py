@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import pytest
-from wake_bridge_adapters.claude_code.attempt import Echo, Patience, Seen, Verdict, verdict_on
+from wake_bridge_adapters.claude_code.attempt import EchoLevel, Patience, Seen, WakeVerdict, verdict_on
 from wake_bridge_adapters.claude_code.session import Life
 
 SOON, LONG = 0.1, 60.0
 
 ROWS = [
-    (Seen(Echo.TOLD, Life.RUNS), Verdict.TOLD),
-    (Seen(Echo.TOLD, Life.ENDED), Verdict.TOLD),
-    (Seen(Echo.QUEUED, Life.ENDED), Verdict.ENDED),
-    (Seen(Echo.NONE, Life.ENDED, heard_for=SOON), Verdict.ENDED),
-    (Seen(Echo.NONE, Life.RUNS, heard_for=SOON), None),
-    (Seen(Echo.NONE, Life.RUNS, heard_for=LONG), Verdict.HEARD),
-    (Seen(Echo.QUEUED, Life.RUNS, waited_for=SOON), None),
-    (Seen(Echo.QUEUED, Life.RUNS, waited_for=LONG, rested_for=LONG), Verdict.QUEUED),
-    (Seen(Echo.NONE, Life.RUNS, rested_for=SOON), None),
-    (Seen(Echo.NONE, Life.RUNS, rested_for=LONG), Verdict.RESTED),
-    (Seen(Echo.NONE, Life.RUNS, waited_for=LONG), Verdict.UNSEEN),
-    (Seen(Echo.NONE, Life.SUSPENDED, waited_for=LONG), Verdict.UNSEEN),
+    (Seen(EchoLevel.TOLD, Life.RUNS), WakeVerdict.TOLD),
+    (Seen(EchoLevel.TOLD, Life.ENDED), WakeVerdict.TOLD),
+    (Seen(EchoLevel.QUEUED, Life.ENDED), WakeVerdict.ENDED),
+    (Seen(EchoLevel.NONE, Life.ENDED, heard_for=SOON), WakeVerdict.ENDED),
+    (Seen(EchoLevel.NONE, Life.RUNS, heard_for=SOON), None),
+    (Seen(EchoLevel.NONE, Life.RUNS, heard_for=LONG), WakeVerdict.HEARD),
+    (Seen(EchoLevel.QUEUED, Life.RUNS, waited_for=SOON), None),
+    (Seen(EchoLevel.QUEUED, Life.RUNS, waited_for=LONG, rested_for=LONG), WakeVerdict.QUEUED),
+    (Seen(EchoLevel.NONE, Life.RUNS, rested_for=SOON), None),
+    (Seen(EchoLevel.NONE, Life.RUNS, rested_for=LONG), WakeVerdict.RESTED),
+    (Seen(EchoLevel.NONE, Life.RUNS, waited_for=LONG), WakeVerdict.UNSEEN),
+    (Seen(EchoLevel.NONE, Life.SUSPENDED, waited_for=LONG), WakeVerdict.UNSEEN),
 ]
 
 
 @pytest.mark.parametrize(("seen", "verdict"), ROWS)
-def test_the_first_line_that_applies_decides(seen: Seen, verdict: Verdict | None) -> None:
+def test_the_first_line_that_applies_decides(seen: Seen, verdict: WakeVerdict | None) -> None:
     """What is seen beats what is not; absence is said only of a process that ended or rested long enough."""
     assert verdict_on(seen, Patience()) is verdict
 

@@ -16,7 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from wake_bridge.cli.app import COMMANDS, Place, cli
+from wake_bridge.cli.app import COMMANDS, CommandPlace, cli
 from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.cli.control import DURATION
 from wake_bridge.cli.output import harmless
@@ -61,7 +61,9 @@ def child(run: CommandContext) -> None:
 @pytest.fixture(autouse=True)
 def _probes_are_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the commands above into the table, as lazily as all others."""
-    monkeypatch.setitem(COMMANDS, "Probes", {name: Place("probes", name, "A probe.") for name in ("probe", "family")})
+    monkeypatch.setitem(
+        COMMANDS, "Probes", {name: CommandPlace("probes", name, "A probe.") for name in ("probe", "family")}
+    )
     monkeypatch.setitem(sys.modules, "wake_bridge.cli.probes", sys.modules[__name__])
 
 

@@ -9,23 +9,23 @@ import pytest
 from wake_bridge_adapters.osascript.plan import (
     APPEARS_WITHIN,
     Act,
+    AttemptProgress,
     Do,
     End,
     Report,
-    Standing,
     Surface,
     Task,
     begin,
     clean_up,
     follow,
 )
-from wake_bridge_adapters.osascript.scripting import MEANINGS, Kind, Sight, Trouble, evidence_of, trouble_of
+from wake_bridge_adapters.osascript.scripting import MEANINGS, Kind, ScreenReading, Trouble, evidence_of, trouble_of
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step, progress_of
 from wake_bridge.ports.adapter import Delivered, Failed, Refused, Unknown
 
 TEXT = "[WAKE] 1 event for @agent   Wake: 01JZ8Q5T3VXKM2N4P6R8SAVCWD"
-EMPTY = Sight(composer="", is_front=True, quiet_for=3600)
+EMPTY = ScreenReading(composer="", is_front=True, quiet_for=3600)
 STANDS = replace(EMPTY, composer=TEXT, raw=TEXT)
 SENT = replace(EMPTY, has_mark=True)
 KEYS = {Act.PASTE, Act.RETURN, Act.SEND, Act.TAB}
@@ -154,7 +154,7 @@ UNSAFE = {
 
 @pytest.mark.parametrize("sight", UNSAFE.values(), ids=UNSAFE)
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.surface}{'-tab' if task.has_tab else ''}")
-def test_an_unsafe_first_look_is_the_last_act(task: Task, sight: Sight) -> None:
+def test_an_unsafe_first_look_is_the_last_act(task: Task, sight: ScreenReading) -> None:
     """A draft, a dialog, what cannot be read, a person at the machine: nothing is touched."""
     acts, steps, end = walk(task, Act.LOOK, Report(Act.LOOK, sight=sight))
 
@@ -163,7 +163,7 @@ def test_an_unsafe_first_look_is_the_last_act(task: Task, sight: Sight) -> None:
 
 
 @pytest.mark.parametrize("sight", UNSAFE.values(), ids=UNSAFE)
-def test_an_unsafe_tab_gets_no_paste(sight: Sight) -> None:
+def test_an_unsafe_tab_gets_no_paste(sight: ScreenReading) -> None:
     """The tab that the key brought forward is looked at like any composer."""
     acts, _, end = walk(TASKS[1], Act.LOOK_AT_TAB, Report(Act.LOOK_AT_TAB, sight=sight))
 
@@ -182,7 +182,7 @@ def test_an_unsafe_tab_gets_no_paste(sight: Sight) -> None:
     ],
     ids=["focus lost", "dialog", "beside a draft", "not landed", "unreadable"],
 )
-def test_return_is_pressed_only_after_the_text_was_read_back_alone(sight: Sight, kind: type) -> None:
+def test_return_is_pressed_only_after_the_text_was_read_back_alone(sight: ScreenReading, kind: type) -> None:
     """Enter only after the pasted text was read back; focus lost after the paste is unknown."""
     acts, _, end = walk(TASKS[0], Act.READ_BACK, Report(Act.READ_BACK, sight=sight))
 
@@ -225,7 +225,7 @@ RESUMED = {
 @pytest.mark.parametrize("task", TASKS[:3], ids=lambda task: f"{task.surface}{'-tab' if task.has_tab else ''}")
 @pytest.mark.parametrize(("progress", "sight", "expected"), RESUMED.values(), ids=["-".join(one) for one in RESUMED])
 def test_an_attempt_goes_on_from_what_an_earlier_one_may_have_done(
-    task: Task, progress: Progress, sight: Sight, expected: Act | type
+    task: Task, progress: Progress, sight: ScreenReading, expected: Act | type
 ) -> None:
     """Decision 10: submit what provably stands there and had no Return yet; nothing is pasted or pressed twice."""
     resumed = replace(task, progress=progress, staged_ago=60_000)
@@ -270,5 +270,5 @@ def test_an_ended_process_and_an_unknown_error_are_said_in_words() -> None:
 
 def test_a_standing_counts_what_was_set_out_on() -> None:
     """The plan's own memory."""
-    assert Standing().after(Act.PASTE).may_stand
-    assert not Standing().after(Act.RETURN).may_stand
+    assert AttemptProgress().after(Act.PASTE).may_stand
+    assert not AttemptProgress().after(Act.RETURN).may_stand

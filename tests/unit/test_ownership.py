@@ -13,12 +13,12 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import PERSON, READ_INBOX, RULES, Invoker, require_own
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.sessions import Session
-from wake_bridge.system.ancestry import Ancestry, Homes, Process, names_of_harnesses
+from wake_bridge.system.ancestry import Ancestry, Homes, RunningProcess, names_of_harnesses
 
 A, B = Identity("@a"), Identity("@b")
-SHELL = Process(300, "9", ("bash", "-c", "wake-bridge list"))
-AGENT = Process(110, "6", ("claude",))
-PANE = Process(100, "5", ("-bash",))
+SHELL = RunningProcess(300, "9", ("bash", "-c", "wake-bridge list"))
+AGENT = RunningProcess(110, "6", ("claude",))
+PANE = RunningProcess(100, "5", ("-bash",))
 HERE = Binding("/tmp/tmux-0/default", 1, "$0", "%1", 100, "5", 110, "6")
 THERE = replace(HERE, pane_id="%2", pane_pid=200, pane_started="7", agent_pid=210, agent_started="8")
 MINE = Invoker("claude", 110, frozenset({A}), "it is so", frozenset({B}))
@@ -30,7 +30,7 @@ def nothing(scope: str, grantee: Identity) -> bool:  # noqa: ARG001 - a permissi
 
 
 def invoker(
-    *above: Process,
+    *above: RunningProcess,
     fences: Mapping[Identity, Binding] | None = None,
     sessions: tuple[Session, ...] = (),
     own: Mapping[str, str] | None = None,
@@ -109,7 +109,7 @@ def test_an_agent_is_known_by_process_pane_conversation_and_variable(way: str) -
 
 def test_a_harness_that_an_agent_starts_with_another_name_is_still_its_own() -> None:
     """A forged variable widens nothing: the outermost harness's own counts, and process and pane before it."""
-    inner = Process(400, "9", ("codex",))
+    inner = RunningProcess(400, "9", ("codex",))
     forged = {400: {"WAKE_BRIDGE_AGENT": "@b"}, 110: {"WAKE_BRIDGE_AGENT": "@a"}}
 
     assert invoker(inner, SHELL, AGENT, environments=forged).identities == {A}
@@ -126,7 +126,7 @@ def test_nobody_claims_by_a_variable_to_be_one_whose_agent_lives_elsewhere() -> 
 
 def test_an_agent_without_a_known_name_is_told_by_its_fence() -> None:
     """Where [targets] names the harness of a program that nobody recognises, its process is an agent all the same."""
-    found = invoker(SHELL, Process(110, "6", ("/opt/own-agent",)), fences={A: HERE})
+    found = invoker(SHELL, RunningProcess(110, "6", ("/opt/own-agent",)), fences={A: HERE})
 
     assert found.harness == "own-agent"
     assert found.identities == {A}

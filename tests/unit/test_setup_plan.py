@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wake_bridge.domain.names import is_identity
-from wake_bridge.domain.setup import FoundAgent, Lost, Plan, SetTarget, Step, find_again, plan
+from wake_bridge.domain.setup import FoundAgent, LostIdentity, Plan, SetTarget, SetupStep, find_again, plan
 
 HOME = Path("/home/ada")
 API, WEB = HOME / "api", HOME / "web"
@@ -81,7 +81,7 @@ def test_a_second_run_proposes_the_same_and_changes_nothing() -> None:
     again = proposed(as_set_up(found, first), written(first), known=names(first))
 
     assert names(again) == names(first)
-    assert {one.step for one in again.proposals} == {Step.KEEP}
+    assert {one.step for one in again.proposals} == {SetupStep.KEEP}
     assert not again.changes
 
 
@@ -94,8 +94,8 @@ def test_a_new_agent_is_added_and_the_others_keep_their_names() -> None:
     again = proposed(more, written(first), known=names(first))
 
     assert [(one.agent.identity, one.step) for one in again.proposals] == [
-        ("@claude", Step.KEEP),
-        ("@claude-web", Step.ADD),
+        ("@claude", SetupStep.KEEP),
+        ("@claude-web", SetupStep.ADD),
     ]
 
 
@@ -105,7 +105,7 @@ def test_an_agent_that_moved_takes_its_identity_along() -> None:
 
     (one,) = proposed([agent("codex", API, "b:0.0")], ours, known=["@codex"]).proposals
 
-    assert (one.step, one.agent.identity, one.was) == (Step.MOVE, "@codex", "a:2.0")
+    assert (one.step, one.agent.identity, one.was) == (SetupStep.MOVE, "@codex", "a:2.0")
 
 
 def test_an_identity_whose_agent_is_away_is_not_given_to_another() -> None:
@@ -123,7 +123,7 @@ def test_an_identity_that_the_graph_has_lost_is_restored() -> None:
 
     (one,) = proposed([agent("codex", API, "a:2.0", "@codex")], ours).proposals
 
-    assert one.step is Step.RESTORE
+    assert one.step is SetupStep.RESTORE
 
 
 def test_what_was_set_up_by_hand_stays_as_it_is() -> None:
@@ -131,7 +131,7 @@ def test_what_was_set_up_by_hand_stays_as_it_is() -> None:
     made = proposed([agent("claude", API, "a:0.0", "@neo")], by_hand={"@neo": "a:0.0"}, known=["@neo"])
 
     assert [(one.agent.identity, one.step, one.is_ours) for one in made.proposals] == [
-        ("@neo", Step.KEEP_BY_HAND, False)
+        ("@neo", SetupStep.KEEP_BY_HAND, False)
     ]
     assert not made.changes
     assert made.conflicts == {}
@@ -156,8 +156,8 @@ def test_agents_whose_windows_moved_up_take_their_identities_back() -> None:
     made = proposed(found, ours, known=["@claude-api", "@claude-web", "@codex"])
 
     assert [(one.agent.identity, one.step, one.was) for one in made.proposals] == [
-        ("@claude-web", Step.MOVE, "a:2.0"),
-        ("@codex", Step.MOVE, "a:3.0"),
+        ("@claude-web", SetupStep.MOVE, "a:2.0"),
+        ("@codex", SetupStep.MOVE, "a:3.0"),
     ]
     assert [one.identity for one in made.dropped] == ["@claude-api"]
     assert made.changes
@@ -169,7 +169,7 @@ def test_another_program_in_the_pane_of_one_of_ours_does_not_inherit_its_mail() 
 
     made = proposed([agent("claude", API, "a:1.0", "@codex")], ours, taken=["@codex"], known=["@codex"])
 
-    assert [(one.agent.identity, one.step) for one in made.proposals] == [("@claude", Step.ADD)]
+    assert [(one.agent.identity, one.step) for one in made.proposals] == [("@claude", SetupStep.ADD)]
     assert [one.identity for one in made.dropped] == ["@codex"]
 
 
@@ -179,7 +179,7 @@ def test_the_same_program_in_another_directory_of_its_pane_stays_who_it_is() -> 
 
     made = proposed([agent("codex", WEB, "a:1.0", "@codex")], ours, taken=["@codex"], known=["@codex"])
 
-    assert [(one.agent.identity, one.step) for one in made.proposals] == [("@codex", Step.KEEP)]
+    assert [(one.agent.identity, one.step) for one in made.proposals] == [("@codex", SetupStep.KEEP)]
     assert not made.changes
 
 
@@ -208,8 +208,8 @@ def test_names_are_identities_and_unique_and_a_repeated_run_changes_nothing(
 def test_a_lost_identity_is_offered_the_agents_that_are_nobodys_its_own_name_first() -> None:
     """`setup --rebind` proposes; only what is expected of one alone is certain."""
     free = [agent("claude", API, "work:0.0"), agent("claude", API, "work:0.1"), agent("codex", WEB, "work:1.0")]
-    a, b = Lost("@a", "work:0.1", "claude", API), Lost("@b", "work", "claude", API)
-    c, d = Lost("@c", "work:1.0", "codex", WEB), Lost("@d", "gone:0.0")
+    a, b = LostIdentity("@a", "work:0.1", "claude", API), LostIdentity("@b", "work", "claude", API)
+    c, d = LostIdentity("@c", "work:1.0", "codex", WEB), LostIdentity("@d", "gone:0.0")
 
     twins = find_again([a, b], free)
     alone = find_again([c], free)

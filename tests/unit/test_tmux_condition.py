@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from wake_bridge_adapters.tmux.facts import Client, Look, PaneFacts
+from wake_bridge_adapters.tmux.facts import Client, PaneFacts, PaneReading
 from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight, condition
 
 VALUES = {
@@ -30,8 +30,8 @@ VALUES = {
 }
 
 
-def look(clients: tuple[Client, ...] = (), **changed: str) -> Look:
-    return Look(PaneFacts({**VALUES, **changed}), clients, "", 1700000100, is_moving=False)
+def look(clients: tuple[Client, ...] = (), **changed: str) -> PaneReading:
+    return PaneReading(PaneFacts({**VALUES, **changed}), clients, "", 1700000100, is_moving=False)
 
 
 def client(*, pane: str = "%5", window: str = "@2", flags: str = "attached") -> Client:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux import panes
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.panes import Listing
@@ -27,12 +27,12 @@ class Server:
         self.gives_up = asyncio.Event()
         self._hangs = hangs
 
-    async def ask(self, *_: Sequence[str], stdin: str = "") -> Answer:  # noqa: ARG002 - as the real one
+    async def ask(self, *_: Sequence[str], stdin: str = "") -> CallResult:  # noqa: ARG002 - as the real one
         self.calls += 1
         if self.calls <= self._hangs:
             await self.gives_up.wait()
-            return Answer(-9, "", "", timed_out=True)
-        return Answer(0, "", "")
+            return CallResult(-9, "", "", timed_out=True)
+        return CallResult(0, "", "")
 
 
 def test_all_who_ask_in_the_same_moment_share_one_call() -> None:

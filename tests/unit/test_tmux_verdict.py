@@ -6,32 +6,32 @@ import asyncio
 from typing import Any
 
 import pytest
-from wake_bridge_adapters.bounded_call import Answer
-from wake_bridge_adapters.tmux.guarded import Verdict, if_still
+from wake_bridge_adapters.bounded_call import CallResult
+from wake_bridge_adapters.tmux.guarded import TmuxVerdict, if_still
 
 
 class Says:
     """A server with one answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: CallResult) -> None:
         self.answer = answer
 
-    async def ask(self, *_: object, **__: object) -> Answer:
+    async def ask(self, *_: object, **__: object) -> CallResult:
         return self.answer
 
 
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
-        (Answer(1, "", "can't find pane: %1"), Verdict.NOT_REACHED),
-        (Answer(1, "", ""), Verdict.SILENT),
-        (Answer(-9, "", ""), Verdict.SILENT),
-        (Answer(0, "noise", ""), Verdict.SILENT),
-        (Answer(-9, "", "", timed_out=True), Verdict.SILENT),
+        (CallResult(1, "", "can't find pane: %1"), TmuxVerdict.NOT_REACHED),
+        (CallResult(1, "", ""), TmuxVerdict.SILENT),
+        (CallResult(-9, "", ""), TmuxVerdict.SILENT),
+        (CallResult(0, "noise", ""), TmuxVerdict.SILENT),
+        (CallResult(-9, "", "", timed_out=True), TmuxVerdict.SILENT),
     ],
     ids=["refused with a word", "exit 1 without a word", "killed", "noise", "no answer"],
 )
-def test_only_a_refusal_in_words_proves_that_nothing_was_pasted(answer: Answer, verdict: Verdict) -> None:
+def test_only_a_refusal_in_words_proves_that_nothing_was_pasted(answer: CallResult, verdict: TmuxVerdict) -> None:
     """Exit status proves nothing; a paste whose answer was lost must not pass for one that never was."""
     server: Any = Says(answer)
     assert asyncio.run(if_still(server, "%1", "1", then="paste-buffer")).verdict is verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.config.fields import DaemonTable, GraphTable, ScreensTable
-from wake_bridge.config.locations import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Whereabouts, whereabouts
+from wake_bridge.config.locations import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Locations, whereabouts
 from wake_bridge.config.settings import load_settings
 
 FINE = {
@@ -42,9 +42,9 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
 
 
-def judged(option: str | None, environment: Mapping[str, str]) -> Whereabouts:
+def judged(option: str | None, environment: Mapping[str, str]) -> Locations:
     settings = load_settings(option, environment)
-    return Whereabouts(settings.graph_path, settings.state_dir, settings.own_screens)
+    return Locations(settings.graph_path, settings.state_dir, settings.own_screens)
 
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE)

@@ -108,7 +108,7 @@ def epilog_of(words: str, program: str) -> str | None:
 INTERRUPTED: Final = 130
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command is, and what `--help` says of it without importing it."""
 
     module: str
@@ -119,59 +119,67 @@ class Place(NamedTuple):
     that runs, and go by its last good settings then."""
 
 
-COMMANDS: Final[dict[str, dict[str, Place]]] = {
+COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
     "Graph": {
-        "setup": Place("setup", "setup", "Find your agents and set each one up to be woken.", needs_file=True),
-        "init": Place("graph", "init", "Create the configuration and the embedded graph.", needs_file=True),
-        "agent": Place("graph", "agent", "Add and list identities."),
-        "subscribe": Place("graph", "subscribe", "Subscribe an identity to mail, tasks or rights.", needs_file=True),
-        "unsubscribe": Place("graph", "unsubscribe", "Remove a subscription."),
-        "update": Place("graph", "update", "Change a subscription."),
-        "list": Place(
+        "setup": CommandPlace("setup", "setup", "Find your agents and set each one up to be woken.", needs_file=True),
+        "init": CommandPlace("graph", "init", "Create the configuration and the embedded graph.", needs_file=True),
+        "agent": CommandPlace("graph", "agent", "Add and list identities."),
+        "subscribe": CommandPlace(
+            "graph", "subscribe", "Subscribe an identity to mail, tasks or rights.", needs_file=True
+        ),
+        "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
+        "update": CommandPlace("graph", "update", "Change a subscription."),
+        "list": CommandPlace(
             "subscriptions", "list_subscriptions", "List subscriptions and whether each can be delivered now."
         ),
     },
     "Mail": {
-        "send": Place("mail", "send", "Send a message or a task."),
-        "wake": Place("mail", "wake", "Wake one identity at once with a message from you."),
-        "task": Place("mail", "task", "Move a task to another state."),
-        "grant": Place("mail", "grant", "Grant a right to an identity."),
-        "inbox": Place("mail", "inbox", "Show unread mail."),
-        "read": Place("mail", "read", "Show messages and mark them read."),
+        "send": CommandPlace("mail", "send", "Send a message or a task."),
+        "wake": CommandPlace("mail", "wake", "Wake one identity at once with a message from you."),
+        "task": CommandPlace("mail", "task", "Move a task to another state."),
+        "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),
+        "inbox": CommandPlace("mail", "inbox", "Show unread mail."),
+        "read": CommandPlace("mail", "read", "Show messages and mark them read."),
     },
     "Daemon": {
-        "run": Place("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
-        "status": Place("daemon", "status", "Show whether the daemon runs and what waits."),
-        "deliveries": Place("deliveries", "deliveries", "List deliveries; show or retry one."),
-        "pause": Place("control", "pause", "Pause wakes for one identity or for all."),
-        "resume": Place("control", "resume", "Resume wakes and lift spent limits."),
-        "ack": Place("control", "ack", "Acknowledge a delivery."),
-        "bind": Place("control", "bind", "Pin an identity to a tmux pane."),
-        "unbind": Place("control", "unbind", "Unpin an identity from its pane."),
-        "resync": Place("control", "resync", "Replay past log rows through one subscription."),
-        "hook": Place("hook", "hook", "Install and serve the hooks of a harness.", needs_file=True),
-        "claude": Place("claude", "claude", "Install the plugin that wakes Claude Code natively.", needs_file=True),
-        "service": Place("service", "service", "Start the daemon at login with systemd or launchd.", needs_file=True),
-        "uninstall": Place("uninstall", "uninstall", "Remove everything that wake-bridge installed.", needs_file=True),
+        "run": CommandPlace("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
+        "status": CommandPlace("daemon", "status", "Show whether the daemon runs and what waits."),
+        "deliveries": CommandPlace("deliveries", "deliveries", "List deliveries; show or retry one."),
+        "pause": CommandPlace("control", "pause", "Pause wakes for one identity or for all."),
+        "resume": CommandPlace("control", "resume", "Resume wakes and lift spent limits."),
+        "ack": CommandPlace("control", "ack", "Acknowledge a delivery."),
+        "bind": CommandPlace("control", "bind", "Pin an identity to a tmux pane."),
+        "unbind": CommandPlace("control", "unbind", "Unpin an identity from its pane."),
+        "resync": CommandPlace("control", "resync", "Replay past log rows through one subscription."),
+        "hook": CommandPlace("hook", "hook", "Install and serve the hooks of a harness.", needs_file=True),
+        "claude": CommandPlace(
+            "claude", "claude", "Install the plugin that wakes Claude Code natively.", needs_file=True
+        ),
+        "service": CommandPlace(
+            "service", "service", "Start the daemon at login with systemd or launchd.", needs_file=True
+        ),
+        "uninstall": CommandPlace(
+            "uninstall", "uninstall", "Remove everything that wake-bridge installed.", needs_file=True
+        ),
     },
     "Diagnosis": {
-        "panes": Place("panes", "panes", "List tmux panes and the agents in them."),
-        "why": Place("why", "why", "Explain what happened to a message, a task or a log row."),
-        "routes": Place("presence", "routes", "Show the routes to an agent and the one that applies now."),
-        "presence": Place("presence", "presence", "Show the state of an identity's agent, with evidence."),
-        "screens": Place("presence", "screens", "Capture, classify and learn agent screens."),
-        "push-capable": Place("presence", "push_capable", "List identities that other heartbeats should skip."),
-        "adapters": Place("diagnose", "adapters", "List the installed adapters."),
-        "config": Place("diagnose", "config", "Check the configuration.", needs_file=True),
-        "logs": Place("logs", "logs", "Show the daemon's log, or the full story of one wake."),
-        "completion": Place("diagnose", "completion", "Print the shell completion script."),
-        "doctor": Place("diagnose", "doctor", "Check everything that wakes depend on."),
-        "demo": Place("demo", "demo", "Play one wake from start to end in a private tmux server."),
+        "panes": CommandPlace("panes", "panes", "List tmux panes and the agents in them."),
+        "why": CommandPlace("why", "why", "Explain what happened to a message, a task or a log row."),
+        "routes": CommandPlace("presence", "routes", "Show the routes to an agent and the one that applies now."),
+        "presence": CommandPlace("presence", "presence", "Show the state of an identity's agent, with evidence."),
+        "screens": CommandPlace("presence", "screens", "Capture, classify and learn agent screens."),
+        "push-capable": CommandPlace("presence", "push_capable", "List identities that other heartbeats should skip."),
+        "adapters": CommandPlace("diagnose", "adapters", "List the installed adapters."),
+        "config": CommandPlace("diagnose", "config", "Check the configuration.", needs_file=True),
+        "logs": CommandPlace("logs", "logs", "Show the daemon's log, or the full story of one wake."),
+        "completion": CommandPlace("diagnose", "completion", "Print the shell completion script."),
+        "doctor": CommandPlace("diagnose", "doctor", "Check everything that wakes depend on."),
+        "demo": CommandPlace("demo", "demo", "Play one wake from start to end in a private tmux server."),
     },
 }
 
 
-def _place(name: str) -> Place | None:
+def _place(name: str) -> CommandPlace | None:
     return next((commands[name] for commands in COMMANDS.values() if name in commands), None)
 
 

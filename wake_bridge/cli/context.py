@@ -21,7 +21,7 @@ from wake_bridge.domain.text import WIDE_AT
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from wake_bridge.config.locations import Whereabouts
+    from wake_bridge.config.locations import Locations
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.ownership import Invoker
     from wake_bridge.storage.graph.file import GraphFile, GraphWriter
@@ -75,19 +75,19 @@ class CommandContext:
             return good
 
     @cached_property
-    def places(self) -> Whereabouts:
+    def places(self) -> Locations:
         """Where graph and state lie; the whole configuration is judged only where that is needed to tell.
 
         Raises:
             ConfigurationInvalid: with every mistake.
             OperationFailed: as for `settings`.
         """
-        from wake_bridge.config.locations import Whereabouts, whereabouts
+        from wake_bridge.config.locations import Locations, whereabouts
 
         known = whereabouts(self.config_option, os.environ)
         if known is None:
             settings = self.settings
-            return Whereabouts(settings.graph_path, settings.state_dir, settings.own_screens)
+            return Locations(settings.graph_path, settings.state_dir, settings.own_screens)
         return known._replace(state_dir=self._state_dir_in_use(known.graph_path, known.state_dir))
 
     def where_the_daemon_is(self, settings: Settings) -> Settings:

@@ -22,7 +22,7 @@ from wake_bridge.storage.graph.file import REPAIR, GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,
-    SetAside,
+    UnreadableMail,
     audience,
     mailbox_of,
     mark_read,
@@ -167,10 +167,10 @@ def inbox(
         is_own = may_touch(run, "inbox --consume" if consume else "inbox", identity, graph)
         judge = _Judge(run, graph, identity)
         shown: list[Mail] = []
-        aside: list[SetAside] = []
+        aside: list[UnreadableMail] = []
         more = 0
         for one in mailbox_of(graph, identity):
-            if isinstance(one, SetAside):
+            if isinstance(one, UnreadableMail):
                 aside += [one] if len(aside) < MOST_AT_ONCE else []
                 continue
             policy = judge.policy(one)

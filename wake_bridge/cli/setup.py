@@ -15,13 +15,13 @@ import click
 
 from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
 from wake_bridge.cli.panes import patiently
-from wake_bridge.cli.setup_words import Outcome, show_hooks, show_instructions, show_plan, show_untracked
+from wake_bridge.cli.setup_words import SetupOutcome, show_hooks, show_instructions, show_plan, show_untracked
 
 if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.domain.names import Identity
-    from wake_bridge.domain.setup import Finding, FoundAgent
+    from wake_bridge.domain.setup import CandidateAgents, FoundAgent
     from wake_bridge.integrations.agent_files import FileChange
     from wake_bridge.panes import Fragile, PaneReport, PaneReports
 
@@ -50,11 +50,11 @@ def ask_who_lives_where(run: CommandContext, *, yes: bool, dry_run: bool) -> Non
     run.console.object(_record(chosen, left, written=written), _words(chosen, left, dry_run=dry_run))
 
 
-def _certain(finding: Finding) -> FoundAgent | None:
+def _certain(finding: CandidateAgents) -> FoundAgent | None:
     return finding.agents[0] if finding.is_certain else None
 
 
-def _asked(run: CommandContext, finding: Finding, taken: Collection[FoundAgent]) -> FoundAgent | None:
+def _asked(run: CommandContext, finding: CandidateAgents, taken: Collection[FoundAgent]) -> FoundAgent | None:
     """What a person answers; the first one is proposed where the name leads to it, or nothing else could be meant."""
     from wake_bridge.cli.panes import at_home
 
@@ -70,7 +70,7 @@ def _asked(run: CommandContext, finding: Finding, taken: Collection[FoundAgent])
     return agents[answer - 1] if answer else None
 
 
-def _record(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, written: bool) -> dict[str, Any]:
+def _record(chosen: Mapping[Identity, FoundAgent], left: Sequence[CandidateAgents], *, written: bool) -> dict[str, Any]:
     return {
         "written": written,
         "rebound": [
@@ -83,7 +83,7 @@ def _record(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, w
     }
 
 
-def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[Finding], *, dry_run: bool) -> str:
+def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[CandidateAgents], *, dry_run: bool) -> str:
     lines = [f"{who} {'would live' if dry_run else 'lives'} in {one.pane} from now on" for who, one in chosen.items()]
     for one in left:
         panes = ", ".join(agent.pane for agent in one.agents)
@@ -176,7 +176,7 @@ def setup(
     )
     if tells or hides:
         agent_files.apply([*told.files, *agent_files.plan_excludes(untracked if hides else [])], settings.state_dir)
-    outcome = Outcome(
+    outcome = SetupOutcome(
         settings,
         made,
         told.missing,

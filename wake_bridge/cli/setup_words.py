@@ -84,7 +84,7 @@ def _roommates(made: Plan, agent: SetupAgent) -> list[SetupAgent]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SetupOutcome:
     """What was done, or would be.
 
     `written` are identities, subscriptions and targets, `updated` hooks of an earlier version, `told` the agents' own

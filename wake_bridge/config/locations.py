@@ -35,7 +35,7 @@ _OVERRIDES: Final = (
 )
 
 
-class Whereabouts(NamedTuple):
+class Locations(NamedTuple):
     """The two places that commands work on, and where screen profiles of the user's own would lie."""
 
     graph_path: Path
@@ -43,7 +43,7 @@ class Whereabouts(NamedTuple):
     own_screens: Path
 
 
-def whereabouts(config_option: str | None, environment: Mapping[str, str]) -> Whereabouts | None:
+def whereabouts(config_option: str | None, environment: Mapping[str, str]) -> Locations | None:
     """What the configuration says of the places; None where only judging all of it can tell.
 
     Args:
@@ -66,7 +66,7 @@ def whereabouts(config_option: str | None, environment: Mapping[str, str]) -> Wh
     if not all(isinstance(one, str) for one in told):
         return None
     graph_path, state_dir, profiles = (place.path.parent / expanded(one) if one else None for one in told)
-    return Whereabouts(
+    return Locations(
         graph_path or default_graph_file(),
         state_dir or default_state_directory(),
         profiles or default_screens_directory(),

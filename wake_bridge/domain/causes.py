@@ -159,7 +159,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CauseRow:
     """One line of the table."""
 
     reason: HoldReason
@@ -536,9 +536,9 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
 }
 
 
-def _row(reason: HoldReason, family: Family, remedy: Remedy) -> Row:
+def _row(reason: HoldReason, family: Family, remedy: Remedy) -> CauseRow:
     text = remedy.text if remedy.person else _NOTHING_TO_DO + remedy.text
-    return Row(
+    return CauseRow(
         reason=reason,
         sentence=family.sentence,
         remedy=text,
@@ -549,7 +549,7 @@ def _row(reason: HoldReason, family: Family, remedy: Remedy) -> Row:
     )
 
 
-TABLE: Final[Mapping[Cause, Row]] = {
+TABLE: Final[Mapping[Cause, CauseRow]] = {
     cause: _row(reason, family, remedy)
     for reason, family in FAMILIES.items()
     for cause, remedy in family.causes.items()

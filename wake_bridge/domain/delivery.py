@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 # adapters of third parties find the hold reasons here
-from wake_bridge.domain.causes import TABLE, Cause, Row, cause_of
+from wake_bridge.domain.causes import TABLE, Cause, CauseRow, cause_of
 from wake_bridge.domain.causes import HoldReason as HoldReason  # noqa: PLC0414 - said again
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.sessions import HOOK
@@ -156,7 +156,7 @@ class Hold:
         object.__setattr__(self, "cause", cause_of(self.reason, self.cause))
 
     @property
-    def row(self) -> Row:
+    def row(self) -> CauseRow:
         """What is known of its cause."""
         return TABLE[self.cause]
 

@@ -51,7 +51,7 @@ PERSON: Final = Invoker()
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OwnershipRule:
     """What a command does to an identity, and the permission with which another one's agent may do it as well."""
 
     does: str
@@ -59,20 +59,20 @@ class Rule:
     instead: str = ""
 
 
-RULES: Final[Mapping[str, Rule]] = {
-    "list": Rule("shows the subscriptions"),
-    "update": Rule("changes a subscription"),
-    "unsubscribe": Rule("removes a subscription"),
-    "resync": Rule("replays a subscription"),
-    "inbox": Rule("shows the mail", READ_INBOX),
-    "inbox --consume": Rule("marks mail read", instead=f"{READ_INBOX} allows `inbox` without --consume; "),
-    "read": Rule("marks mail read", instead=f"{READ_INBOX} allows `read --keep`; "),
-    "read --keep": Rule("shows the mail", READ_INBOX),
-    "ack": Rule("acknowledges a wake"),
-    "send": Rule("sends in the name"),
-    "wake": Rule("sends in the name", instead="name yourself with --from; "),
-    "task": Rule("moves a task in the name"),
-    "grant": Rule("gives a right in the name"),
+RULES: Final[Mapping[str, OwnershipRule]] = {
+    "list": OwnershipRule("shows the subscriptions"),
+    "update": OwnershipRule("changes a subscription"),
+    "unsubscribe": OwnershipRule("removes a subscription"),
+    "resync": OwnershipRule("replays a subscription"),
+    "inbox": OwnershipRule("shows the mail", READ_INBOX),
+    "inbox --consume": OwnershipRule("marks mail read", instead=f"{READ_INBOX} allows `inbox` without --consume; "),
+    "read": OwnershipRule("marks mail read", instead=f"{READ_INBOX} allows `read --keep`; "),
+    "read --keep": OwnershipRule("shows the mail", READ_INBOX),
+    "ack": OwnershipRule("acknowledges a wake"),
+    "send": OwnershipRule("sends in the name"),
+    "wake": OwnershipRule("sends in the name", instead="name yourself with --from; "),
+    "task": OwnershipRule("moves a task in the name"),
+    "grant": OwnershipRule("gives a right in the name"),
 }
 """Every command that is refused to the agent of another identity."""
 

@@ -49,7 +49,7 @@ class SetTarget:
     directory: Path | None = None
 
 
-class Step(StrEnum):
+class SetupStep(StrEnum):
     """What is to be done about one agent; `restore` is for one that graph or configuration have lost, or never got."""
 
     ADD = "add"
@@ -63,7 +63,7 @@ class Step(StrEnum):
 class Proposal:
     """One agent and what is to be done about it; `was` is the pane that a moved one was in."""
 
-    step: Step
+    step: SetupStep
     agent: SetupAgent
     socket: str = ""
     was: str = ""
@@ -71,7 +71,7 @@ class Proposal:
     @property
     def is_ours(self) -> bool:
         """Whether its target is, or will be, written by `setup`."""
-        return self.step is not Step.KEEP_BY_HAND
+        return self.step is not SetupStep.KEEP_BY_HAND
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,9 @@ class Plan:
     @property
     def changes(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.dropped) or any(one.step not in {Step.KEEP, Step.KEEP_BY_HAND} for one in self.proposals)
+        return bool(self.dropped) or any(
+            one.step not in {SetupStep.KEEP, SetupStep.KEEP_BY_HAND} for one in self.proposals
+        )
 
 
 def plan(
@@ -139,7 +141,7 @@ def plan(
         wanted = _names_for(agent, home, is_alone=count[agent.harness] == 1)
         identity = next(name for name in wanted if name not in given or name in stand_in_the_way)
         given.add(identity)
-        proposals[agent] = _proposal(Step.ADD, agent, identity)
+        proposals[agent] = _proposal(SetupStep.ADD, agent, identity)
     added = {one.agent.identity for one in proposals.values() if one.is_ours}
     return Plan(
         proposals=tuple(proposals[agent] for agent in found),
@@ -158,20 +160,20 @@ def _kept(
 ) -> Proposal:
     mine = next((owner for owner in owners if owner in records), None)
     if mine is None:
-        return _proposal(Step.KEEP_BY_HAND, agent, owners[0])
+        return _proposal(SetupStep.KEEP_BY_HAND, agent, owners[0])
     record = records[mine]
     if (record.pane, record.socket) != (agent.pane, agent.socket):
-        return _proposal(Step.MOVE, agent, mine, was=record.pane)
-    return _proposal(Step.KEEP if mine in known else Step.RESTORE, agent, mine)
+        return _proposal(SetupStep.MOVE, agent, mine, was=record.pane)
+    return _proposal(SetupStep.KEEP if mine in known else SetupStep.RESTORE, agent, mine)
 
 
 def _taken_along(mover: SetTarget, agent: FoundAgent) -> Proposal:
     if (mover.pane, mover.socket) == (agent.pane, agent.socket):
-        return _proposal(Step.RESTORE, agent, mover.identity)
-    return _proposal(Step.MOVE, agent, mover.identity, was=mover.pane)
+        return _proposal(SetupStep.RESTORE, agent, mover.identity)
+    return _proposal(SetupStep.MOVE, agent, mover.identity, was=mover.pane)
 
 
-def _proposal(step: Step, agent: FoundAgent, identity: str, was: str = "") -> Proposal:
+def _proposal(step: SetupStep, agent: FoundAgent, identity: str, was: str = "") -> Proposal:
     return Proposal(step, SetupAgent(identity, agent.harness, agent.directory, agent.pane), agent.socket, was)
 
 
@@ -198,7 +200,7 @@ def _slug(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostIdentity:
     """One identity of which nobody can tell in which pane it is: the name it was found by, and who is expected there."""
 
     identity: str
@@ -208,31 +210,31 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CandidateAgents:
     """The agents that a lost identity could be, the one that its name leads to first.
 
     `is_certain` where what is expected fits one agent alone, and this one fits nobody else who is lost.
     """
 
-    lost: Lost
+    lost: LostIdentity
     agents: tuple[FoundAgent, ...]
     is_certain: bool = False
 
 
-def find_again(lost: Sequence[Lost], free: Sequence[FoundAgent]) -> list[Finding]:
+def find_again(lost: Sequence[LostIdentity], free: Sequence[FoundAgent]) -> list[CandidateAgents]:
     """Propose for every lost identity which of the agents that are nobody's it could be. Never raises."""
     fitting = {one: [agent for agent in free if _is_expected(one, agent)] for one in lost}
     wanted = Counter(agent for agents in fitting.values() for agent in agents)
-    found: list[Finding] = []
+    found: list[CandidateAgents] = []
     for one, agents in fitting.items():
         named = [agent for agent in agents if _is_named(agent, one.name)]
         others = [agent for agent in agents if agent not in named]
         is_told_apart = bool(one.harness or one.directory) and len(agents) == 1 and wanted[agents[0]] == 1
-        found.append(Finding(one, (*named, *others), is_certain=is_told_apart))
+        found.append(CandidateAgents(one, (*named, *others), is_certain=is_told_apart))
     return found
 
 
-def _is_expected(lost: Lost, agent: FoundAgent) -> bool:
+def _is_expected(lost: LostIdentity, agent: FoundAgent) -> bool:
     return lost.harness in {"", agent.harness} and lost.directory in {None, agent.directory}
 
 

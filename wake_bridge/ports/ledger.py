@@ -19,6 +19,7 @@ from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import (
+    DegradedRoute,
     EpochStart,
     GivenNotice,
     Lock,
@@ -26,13 +27,12 @@ from wake_bridge.ports.ledger_records import (
     PageRecord,
     Pause,
     Position,
-    SetAside,
     Tally,
     TaskState,
 )
 
 
-class TailRecords(Protocol):
+class CursorStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def position(self) -> Position | None:
@@ -79,7 +79,7 @@ class TailRecords(Protocol):
         """Which of the subject keys the ledger has met for this identity, as an event or as announced."""
 
 
-class Coalescing(Protocol):
+class CoalescingStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
@@ -102,7 +102,7 @@ class Coalescing(Protocol):
         """Bring the next look of an identity's held deliveries (None: all) forward to `now`."""
 
 
-class Deliveries(Protocol):
+class DeliveryStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def delivery(self, delivery_id: str) -> Delivery | None:
@@ -213,7 +213,7 @@ class Deliveries(Protocol):
         """
 
 
-class Events(Protocol):
+class EventStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def mark(self, event_ids: Sequence[str], status: EventStatus, why: str, now: Instant) -> None:
@@ -229,7 +229,7 @@ class Events(Protocol):
         """For each subscription how many of its events joined a wake that another event had begun, as far as is kept."""
 
 
-class Switches(Protocol):
+class SwitchStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def past_wakes(self, since: Instant) -> list[PastWake]:
@@ -259,11 +259,11 @@ class Switches(Protocol):
     def degraded(self, identity: Identity) -> Mapping[str, str]:
         """The adapters set aside for an identity, and why."""
 
-    def degraded_routes(self) -> list[SetAside]:
+    def degraded_routes(self) -> list[DegradedRoute]:
         """Every route that is set aside, by identity and adapter."""
 
 
-class Whereabouts(Protocol):
+class PlacementStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def bind(self, identity: Identity, binding: Binding, now: Instant) -> None:
@@ -310,7 +310,7 @@ class Whereabouts(Protocol):
         """Every known conversation, the latest heard of first."""
 
 
-class Heartbeats(Protocol):
+class HeartbeatStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def left_to_heartbeat(self, identity: Identity) -> list[WakeEvent]:
@@ -326,7 +326,7 @@ class Heartbeats(Protocol):
         """Remember a nudge, also across restarts."""
 
 
-class Notices(Protocol):
+class NoticeStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def give_notice(self, notice: Notice, now: Instant) -> bool:
@@ -345,7 +345,7 @@ class Notices(Protocol):
         """The latest notices whose delivery did not arrive since."""
 
 
-class Upkeep(Protocol):
+class UpkeepStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
     def rebase(self, now: Instant) -> None:
@@ -370,15 +370,15 @@ class Upkeep(Protocol):
 
 
 class Ledger(
-    TailRecords,
-    Coalescing,
-    Deliveries,
-    Events,
-    Switches,
-    Whereabouts,
-    Heartbeats,
-    Notices,
-    Upkeep,
+    CursorStore,
+    CoalescingStore,
+    DeliveryStore,
+    EventStore,
+    SwitchStore,
+    PlacementStore,
+    HeartbeatStore,
+    NoticeStore,
+    UpkeepStore,
     Protocol,
 ):
     """See the module's contract."""

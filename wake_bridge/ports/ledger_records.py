@@ -88,7 +88,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class DegradedRoute:
     """A route that failed and has not answered since."""
 
     identity: Identity

@@ -56,7 +56,7 @@ _DEEPEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class RunningProcess:
     """One process; `started` tells it from a later one of the same id."""
 
     pid: int
@@ -89,11 +89,11 @@ def started_at(pid: int) -> str:
     return "" if _has_proc() else _without_proc(pid).started
 
 
-def processes_above(pid: int) -> list[Process]:
+def processes_above(pid: int) -> list[RunningProcess]:
     """Parent, its parent, and so on, without the first process of all."""
-    above: list[Process] = []
+    above: list[RunningProcess] = []
     while len(above) < _DEEPEST and (pid := _parent_of(pid)) > 1:
-        above.append(Process(pid, started_at(pid), _argv_of(pid)))
+        above.append(RunningProcess(pid, started_at(pid), _argv_of(pid)))
     return above
 
 
@@ -139,7 +139,7 @@ class Ancestry:
 
     def __init__(
         self,
-        above: Sequence[Process],
+        above: Sequence[RunningProcess],
         names: Mapping[str, Names],
         own_environment: Mapping[str, str],
         is_known: Callable[[str], bool],
@@ -247,11 +247,11 @@ def _argv_of(pid: int) -> tuple[str, ...]:
         return ()
 
 
-def _without_proc(pid: int) -> Process:
+def _without_proc(pid: int) -> RunningProcess:
     import psutil  # noqa: PLC0415 - only there
 
     try:
         one = psutil.Process(pid)
-        return Process(pid, repr(one.create_time()), tuple(one.cmdline()))
+        return RunningProcess(pid, repr(one.create_time()), tuple(one.cmdline()))
     except psutil.Error:
-        return Process(pid, "")
+        return RunningProcess(pid, "")

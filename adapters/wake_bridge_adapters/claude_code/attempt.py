@@ -38,7 +38,7 @@ _BY_A_MONITOR: Final = b"<task-notification>"
 """Stands around what came from a monitor: a mark that somebody only speaks of is no echo."""
 
 
-class Echo(IntEnum):
+class EchoLevel(IntEnum):
     """How far a wake is seen to have come."""
 
     NONE = 0
@@ -89,9 +89,9 @@ class EchoSearch:
         self._file_of = file_of
         self._files: dict[str, Path] = {}
         self._read_to: dict[Path, int] = {}
-        self._found = Echo.NONE
+        self._found = EchoLevel.NONE
 
-    def look(self, conversations: Iterable[str]) -> Echo:
+    def look(self, conversations: Iterable[str]) -> EchoLevel:
         """How far the wake is seen to have come in any of the conversations."""
         for session_id in conversations:
             file = self._files.get(session_id) or self._file_of(session_id)
@@ -122,13 +122,13 @@ class EchoSearch:
             self._found = max(self._found, _told_by(line))
 
 
-def _told_by(line: bytes) -> Echo:
+def _told_by(line: bytes) -> EchoLevel:
     """What a row says; one that makes no sense says only that something is there."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        return Echo.QUEUED
-    return Echo.QUEUED if isinstance(row, dict) and row.get("type") == _QUEUE else Echo.TOLD
+        return EchoLevel.QUEUED
+    return EchoLevel.QUEUED if isinstance(row, dict) and row.get("type") == _QUEUE else EchoLevel.TOLD
 
 
 LONGEST: Final = 500
@@ -204,14 +204,14 @@ class Seen:
         waited_for: how long it has been looked for.
     """
 
-    echo: Echo
+    echo: EchoLevel
     life: Life
     heard_for: float | None = None
     rested_for: float = 0.0
     waited_for: float = 0.0
 
 
-class Verdict(Enum):
+class WakeVerdict(Enum):
     """What became of the wake, and why."""
 
     TOLD = "the agent was given it: transcript"
@@ -224,22 +224,22 @@ class Verdict(Enum):
     @property
     def is_absence(self) -> bool:
         """The harness's own record proves that the wake never came in."""
-        return self in {Verdict.ENDED, Verdict.RESTED}
+        return self in {WakeVerdict.ENDED, WakeVerdict.RESTED}
 
 
-def verdict_on(seen: Seen, patience: Patience) -> Verdict | None:
+def verdict_on(seen: Seen, patience: Patience) -> WakeVerdict | None:
     """The first line that applies; None while it is to be looked for further."""
-    if seen.echo is Echo.TOLD:
-        return Verdict.TOLD
+    if seen.echo is EchoLevel.TOLD:
+        return WakeVerdict.TOLD
     if seen.life is Life.ENDED:
-        return Verdict.ENDED
+        return WakeVerdict.ENDED
     if seen.heard_for is not None:
-        return Verdict.HEARD if seen.heard_for > patience.written else None
-    if seen.echo is Echo.QUEUED:
-        return Verdict.QUEUED if seen.waited_for > patience.queued else None
+        return WakeVerdict.HEARD if seen.heard_for > patience.written else None
+    if seen.echo is EchoLevel.QUEUED:
+        return WakeVerdict.QUEUED if seen.waited_for > patience.queued else None
     if seen.rested_for > patience.rest:
-        return Verdict.RESTED
-    return Verdict.UNSEEN if seen.waited_for > patience.proof else None
+        return WakeVerdict.RESTED
+    return WakeVerdict.UNSEEN if seen.waited_for > patience.proof else None
 
 
 FENCED_BY: Final = "claude"
@@ -290,9 +290,9 @@ class Bell:
         if verdict.is_absence:
             await journal(Step.ABSENT, {"why": verdict.value})
             return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {verdict.value}", where)
-        if verdict is Verdict.UNSEEN:
+        if verdict is WakeVerdict.UNSEEN:
             return Unknown({"why": verdict.value})
-        if verdict is Verdict.QUEUED:
+        if verdict is WakeVerdict.QUEUED:
             return Delivered(Proof.ACCEPTED, {"by": verdict.value})
         await journal(Step.SUBMITTED, {"seen": verdict.value})
         return Delivered(Proof.ACKNOWLEDGED, {"by": verdict.value})
@@ -301,16 +301,16 @@ class Bell:
         """What one look says; a record that rests without the wake does not have it."""
         life = life_of(fence.agent_pid, fence.agent_started)
         echo = await asyncio.to_thread(search.look, await self._conversations(fence, ""))
-        if echo is Echo.TOLD:
-            return Trace(Proof.ACKNOWLEDGED, Verdict.TOLD.value)
-        if echo is Echo.QUEUED:
-            return Trace(Proof.ACCEPTED, Verdict.QUEUED.value)
+        if echo is EchoLevel.TOLD:
+            return Trace(Proof.ACKNOWLEDGED, WakeVerdict.TOLD.value)
+        if echo is EchoLevel.QUEUED:
+            return Trace(Proof.ACCEPTED, WakeVerdict.QUEUED.value)
         if life is Life.ENDED:
-            return Trace(Proof.NONE, Verdict.ENDED.value, is_absent=True)
+            return Trace(Proof.NONE, WakeVerdict.ENDED.value, is_absent=True)
         rests = await self._proves_rest(fence, "")
-        return Trace(Proof.NONE, (Verdict.RESTED if rests else Verdict.UNSEEN).value, is_absent=rests)
+        return Trace(Proof.NONE, (WakeVerdict.RESTED if rests else WakeVerdict.UNSEEN).value, is_absent=rests)
 
-    async def _watch_for(self, mark: str, fence: Binding, listening: str) -> Verdict:
+    async def _watch_for(self, mark: str, fence: Binding, listening: str) -> WakeVerdict:
         """Look again and again, until what is seen says something."""
         search = self._transcripts.search(mark)
         began, heard_at, rests_since = _now(), 0.0, 0.0
@@ -320,7 +320,7 @@ class Bell:
             echo = await asyncio.to_thread(search.look, await self._conversations(fence, listening))
             if not heard_at and await self._sessions.heard(mark, LOOKS_APART):
                 heard_at = _now()
-            rests = echo is Echo.NONE and not heard_at and await self._proves_rest(fence, listening)
+            rests = echo is EchoLevel.NONE and not heard_at and await self._proves_rest(fence, listening)
             now = _now()
             rests_since = (rests_since or now) if rests else 0.0
             seen = Seen(

@@ -26,15 +26,15 @@ from wake_bridge.ports.adapter import (
     Wake,
 )
 from wake_bridge.ports.sessions import Sessions
-from wake_bridge_adapters.codex.attempt import Attempt, QueueCommand, fence_of, peer_in
+from wake_bridge_adapters.codex.attempt import QueueCommand, ThreadAttempt, fence_of, peer_in
 from wake_bridge_adapters.codex.find import Finder
 from wake_bridge_adapters.codex.search import Search, Sent, trace
 from wake_bridge_adapters.codex.server import (
     NOT_INSTALLED,
+    AnswerLost,
     AppServer,
     Connection,
     Declined,
-    Lost,
     NotThere,
     Unfamiliar,
     codex_home,
@@ -58,7 +58,7 @@ async def checks(app_server: AppServer) -> list[Check]:
     report: list[Check] = [(_NAME, True, f"Codex {server.version}, pid {server.peer.pid}, in {app_server.home}", "")]
     try:
         threads = [one for one in await loaded_threads(connection) if one.is_a_persons]
-    except (Lost, Declined) as no:
+    except (AnswerLost, Declined) as no:
         return [*report, ("codex threads", None, str(no), "")]
     told = ", ".join(f"{one.id} {one.evidence.saw} in {one.directory}" for one in threads)
     return [*report, ("codex threads", True, told or "none is open", "")]
@@ -120,7 +120,7 @@ class CodexAdapter:
         try:
             connection = await self._server.connection()
             found = await self._finder.find(connection, address)
-        except (NotThere, Lost, Declined) as gone:
+        except (NotThere, AnswerLost, Declined) as gone:
             return Nowhere(HoldReason.UNREACHABLE, str(gone))
         return found if isinstance(found, Nowhere) else self._place(connection, found.thread.id)
 
@@ -147,7 +147,7 @@ class CodexAdapter:
             if not found.is_shown:
                 return self._observation(place, _left(thread))
             turn_id = None if thread.is_at_rest else await active_turn(connection, thread.id)
-        except (NotThere, Lost, Declined) as gone:
+        except (NotThere, AnswerLost, Declined) as gone:
             return self._observation(place, _unseen(str(gone)))
         in_the_way = await self._finder.in_the_way(found, address)
         return self._observation(place, in_the_way or thread.evidence, turn_id)
@@ -173,7 +173,7 @@ class CodexAdapter:
             return await search.run(Sent(peer_in(wake.fence)))
         if refused := await self._refused(place, address, may_start_thread=wake.may_start_thread):
             return refused
-        return await Attempt(self._server, thread_id, place, wake, journal, self._queue, search).make()
+        return await ThreadAttempt(self._server, thread_id, place, wake, journal, self._queue, search).make()
 
     async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
         """One look into the record of the thread."""
@@ -189,7 +189,7 @@ class CodexAdapter:
         """Why nothing may be begun in the place's thread now; None if it may: a look may be seconds old."""
         try:
             found = await self._finder.find(await self._server.connection(), address)
-        except (NotThere, Lost, Declined) as gone:
+        except (NotThere, AnswerLost, Declined) as gone:
             return Refused(HoldReason.UNREACHABLE, str(gone), place.label)
         if isinstance(found, Nowhere):
             return Refused(found.reason, found.detail, place.label, found.cause)

@@ -14,9 +14,9 @@ from typing import Any, Final
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Journal, Place, Refused, Wake
-from wake_bridge_adapters.bounded_call import Answer, BoundedCall
+from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 from wake_bridge_adapters.codex.search import Search, Sent, is_another
-from wake_bridge_adapters.codex.server import AppServer, Connection, Declined, Lost, NotThere, Peer, Server
+from wake_bridge_adapters.codex.server import AnswerLost, AppServer, Connection, Declined, NotThere, Peer, Server
 from wake_bridge_adapters.codex.threads import IDLE, NOT_LOADED, Thread, active_turn, read_thread
 
 
@@ -33,7 +33,7 @@ class QueueCommand:
         """Where it is, None where it is not on the PATH."""
         return shutil.which("codex", path=self.environment.get("PATH"))
 
-    async def run(self, program: str, thread_id: str, text: str) -> Answer:
+    async def run(self, program: str, thread_id: str, text: str) -> CallResult:
         """Put the text into the thread's queue, and have the app-server begin the thread."""
         words = [program, "queue", f"--thread={thread_id}", f"--message={text}", "--resume"]
         environment = {**self.environment, "CODEX_HOME": str(self.home)}
@@ -50,7 +50,7 @@ _FOUND: Final = re.compile(r"but found `([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ThreadAttempt:
     """One attempt on one thread."""
 
     app_server: AppServer
@@ -66,7 +66,7 @@ class Attempt:
         try:
             connection = await self.app_server.connection()
             thread = await read_thread(connection, self.thread_id)
-        except (NotThere, Lost) as gone:
+        except (NotThere, AnswerLost) as gone:
             return self._refused(HoldReason.UNREACHABLE, str(gone))
         if is_another(peer_in(self.place.fence), connection.server):
             # after a crash it must be known which server may have taken it
@@ -87,7 +87,7 @@ class Attempt:
         answer = await self._sent(connection, "turn/start", self._message())
         if isinstance(answer, Declined):
             return self._refused(HoldReason.UNREACHABLE, f"the app-server declined: {answer}")
-        if isinstance(answer, Lost):
+        if isinstance(answer, AnswerLost):
             return await self.search.run(Sent(connection.server.peer, is_unanswered=True))
         turn_id = str((answer.get("turn") or {}).get("id", ""))
         return await self.search.run(Sent(connection.server.peer, turn_id))
@@ -95,7 +95,7 @@ class Attempt:
     async def _steer(self, connection: Connection, turn_id: str, *, is_last: bool = False) -> AttemptOutcome:
         """Add to the running turn, and to no other; a turn that took its place is named once more."""
         answer = await self._sent(connection, "turn/steer", {**self._message(), "expectedTurnId": turn_id})
-        if isinstance(answer, Lost):
+        if isinstance(answer, AnswerLost):
             return await self.search.run(Sent(connection.server.peer, is_unanswered=True))
         if not isinstance(answer, Declined):
             return await self.search.run(Sent(connection.server.peer))
@@ -107,7 +107,7 @@ class Attempt:
         try:
             thread = await read_thread(connection, self.thread_id)
             turn_id = await active_turn(connection, self.thread_id)
-        except Lost as gone:
+        except AnswerLost as gone:
             return self._refused(HoldReason.UNREACHABLE, str(gone))
         if thread is None or thread.waits or not turn_id:
             return self._refused(HoldReason.ACTIVE, "the turn has changed")
@@ -141,7 +141,7 @@ class Attempt:
 
     async def _sent(
         self, connection: Connection, method: str, parameters: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Declined | Lost:
+    ) -> Mapping[str, Any] | Declined | AnswerLost:
         """Send it after its intent is on disk; what the server declined was not sent."""
         await self.journal(Step.INTENT_SUBMIT, {"call": method, "thread": self.thread_id})
         try:
@@ -149,7 +149,7 @@ class Attempt:
         except Declined as no:
             await self.journal(Step.REFUSED, {"said": str(no)[:200]})
             return no
-        except Lost as gone:
+        except AnswerLost as gone:
             return gone
 
     def _refused(self, reason: HoldReason, detail: str) -> Refused:

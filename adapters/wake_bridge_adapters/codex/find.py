@@ -63,7 +63,7 @@ _LARGEST: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
+class ClientProcess:
     """One process that is the server's client, and may show a thread. `began` is when it started, in seconds since 1970."""
 
     pid: int
@@ -89,11 +89,11 @@ class Clients:
             peers, own = dict(_peers()), _sockets_of(server_pid)
             self._ends = frozenset(peers[one] for one in own if one in peers) - own
 
-    def in_group_of(self, pid: int) -> Terminal | None:
+    def in_group_of(self, pid: int) -> ClientProcess | None:
         """The client that a process is, or that it has started in its group, as the wrapper of an installation does."""
         return next((_terminal(one) for one in _with_its_group(pid) if self._has(one)), None)
 
-    def terminals(self) -> list[Terminal]:
+    def terminals(self) -> list[ClientProcess]:
         """Every process of the harness's name that is a client."""
         found = [_terminal(pid) for pid in _named(PROGRAM) if self._has(pid)]
         return [one for one in found if one is not None]
@@ -128,10 +128,10 @@ def _with_its_group(pid: int) -> Iterator[int]:
                 yield one.pid
 
 
-def _terminal(pid: int) -> Terminal | None:
+def _terminal(pid: int) -> ClientProcess | None:
     try:
         process = psutil.Process(pid)
-        return Terminal(pid, process.create_time(), os.path.realpath(process.cwd()))
+        return ClientProcess(pid, process.create_time(), os.path.realpath(process.cwd()))
     except psutil.Error:
         return None
 
@@ -208,7 +208,7 @@ def begun_at(thread_id: str) -> float | None:
 
 
 def may_be_shown(
-    terminal: Terminal, others: Sequence[Terminal], loaded: Sequence[Thread], home: Path, now: float
+    terminal: ClientProcess, others: Sequence[ClientProcess], loaded: Sequence[Thread], home: Path, now: float
 ) -> list[Thread]:
     """The threads that a terminal may show; what it shows is among them.
 
@@ -244,7 +244,7 @@ _IN_THE_WAY: Final = {PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL, P
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class OwnScreen:
     """The identity's own screen, and who sees it."""
 
     adapter: HarnessAdapter
@@ -257,7 +257,7 @@ class Found:
 
     thread: Thread
     is_shown: bool
-    screen: Screen | None = None
+    screen: OwnScreen | None = None
 
 
 class Finder:
@@ -303,9 +303,9 @@ class Finder:
 
     def _shown_on(
         self,
-        screen: Screen,
-        terminal: Terminal | None,
-        terminals: Sequence[Terminal],
+        screen: OwnScreen,
+        terminal: ClientProcess | None,
+        terminals: Sequence[ClientProcess],
         loaded: Sequence[Thread],
         address: Address,
     ) -> Found | Nowhere:
@@ -322,7 +322,7 @@ class Finder:
 
     def _shown_anywhere(
         self,
-        terminals: Sequence[Terminal],
+        terminals: Sequence[ClientProcess],
         loaded: Sequence[Thread],
         address: Address,
         names: Sequence[str],
@@ -341,15 +341,17 @@ class Finder:
             return None
         return Found(thread, is_shown=True)
 
-    def _may_show(self, terminal: Terminal, terminals: Sequence[Terminal], loaded: Sequence[Thread]) -> list[Thread]:
+    def _may_show(
+        self, terminal: ClientProcess, terminals: Sequence[ClientProcess], loaded: Sequence[Thread]
+    ) -> list[Thread]:
         others = [one for one in terminals if one.pid != terminal.pid]
         return may_be_shown(terminal, others, loaded, self._home, self._clock.wall() / 1000)
 
-    async def _screen_with(self, address: Address) -> Screen | None:
+    async def _screen_with(self, address: Address) -> OwnScreen | None:
         """The identity's own screen; None where no adapter finds it."""
         adapter = self.screen_of(address.identity)
         place = await adapter.resolve(address) if adapter is not None else None
-        return Screen(adapter, place) if adapter is not None and isinstance(place, Place) else None
+        return OwnScreen(adapter, place) if adapter is not None and isinstance(place, Place) else None
 
     async def in_the_way(self, found: Found, address: Address) -> Evidence | None:
         """What is on the screen instead of the thread at rest, such as a menu from which another one may be begun.

@@ -13,7 +13,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown
 from wake_bridge.ports.clock import Clock
-from wake_bridge_adapters.codex.server import AppServer, Connection, Declined, Lost, NotThere, Peer, Server
+from wake_bridge_adapters.codex.server import AnswerLost, AppServer, Connection, Declined, NotThere, Peer, Server
 from wake_bridge_adapters.codex.threads import Thread, read_thread
 
 _PAGE: Final = 30
@@ -25,7 +25,7 @@ _NOTHING_YET: Final = "not materialized yet"
 """How the server says that nobody has said anything in a thread so far."""
 
 
-class Unreadable(Exception):
+class RecordUnreadable(Exception):
     """The record cannot be read just now, or not far enough back."""
 
 
@@ -62,21 +62,21 @@ async def find_echo(connection: Connection, thread_id: str, mark: str) -> Echo |
         cursor = page.get("nextCursor")
         if cursor is None:
             return None
-    raise Unreadable("the thread's record is too long to be searched")
+    raise RecordUnreadable("the thread's record is too long to be searched")
 
 
 async def was_completed(connection: Connection, thread_id: str, turn_id: str) -> bool:
-    """Whether a turn came to its end. One that was cut short may stand in the record without its message. Raises `Lost`."""
+    """Whether a turn came to its end. One that was cut short may stand in the record without its message. Raises `AnswerLost`."""
     turns = await _turns(connection, thread_id)
     return any(one.get("id") == turn_id and one.get("status") == "completed" for one in turns)
 
 
 async def is_queued(connection: Connection, thread_id: str, mark: str) -> bool:
-    """Whether our text waits in the thread's queue. Raises `Lost` and `Unreadable`."""
+    """Whether our text waits in the thread's queue. Raises `AnswerLost` and `RecordUnreadable`."""
     try:
         answer = await connection.call("thread/queue/list", threadId=thread_id, limit=100)
     except Declined as no:
-        raise Unreadable(str(no)) from no
+        raise RecordUnreadable(str(no)) from no
     return any(mark in str(one.get("input")) for one in answer.get("data") or ())
 
 
@@ -89,14 +89,14 @@ async def _page(connection: Connection, thread_id: str, cursor: Any) -> Mapping[
     except Declined as no:
         if _NOTHING_YET in str(no):
             return {}
-        raise Unreadable(str(no)) from no
+        raise RecordUnreadable(str(no)) from no
 
 
 async def _told(connection: Connection, thread_id: str, turn_id: str, mark: str, *, is_last: bool) -> Echo:
     try:
         first = await connection.call("thread/items/list", threadId=thread_id, turnId=turn_id, limit=1)
     except Declined as no:
-        raise Unreadable(str(no)) from no
+        raise RecordUnreadable(str(no)) from no
     entries = list(first.get("data") or ())
     began = bool(entries) and _is_ours(entries[0].get("item") or {}, mark)
     turns = await _turns(connection, thread_id) if is_last else []
@@ -261,7 +261,7 @@ class Search:
                 return {"cut short": "its server died; the agent reads it with its next turn"}
             await self._journal(Step.INTENT_SUBMIT, {"call": "turn/start without a text", "thread": self._thread_id})
             answer = await connection.call("turn/start", threadId=self._thread_id, input=[])
-        except (NotThere, Lost, Declined) as no:
+        except (NotThere, AnswerLost, Declined) as no:
             return {"cut short": f"its server died, and it was not begun again: {no}"}
         return {"begun again": str((answer.get("turn") or {}).get("id", ""))}
 
@@ -283,7 +283,7 @@ class Search:
             connection = await self._app_server.connection()
             answered = bool(sent.turn_id) and await was_completed(connection, self._thread_id, sent.turn_id)
             queued = await is_queued(connection, self._thread_id, self._mark)
-        except (NotThere, Lost, Unreadable) as blind:
+        except (NotThere, AnswerLost, RecordUnreadable) as blind:
             return self._undecided(str(blind))
         if answered:
             await self._journal(Step.SUBMITTED, {"turn": sent.turn_id})
@@ -323,7 +323,7 @@ async def trace(app_server: AppServer, thread_id: str, mark: str, sent_to: Peer 
         return Trace(Proof.NONE, "a turn runs in the thread")
     try:
         queued = await is_queued(await app_server.connection(), thread_id, mark)
-    except (NotThere, Lost, Unreadable) as blind:
+    except (NotThere, AnswerLost, RecordUnreadable) as blind:
         return Trace(Proof.NONE, str(blind))
     if queued:
         return Trace(Proof.ACCEPTED, "it waits in the queue of its thread")
@@ -336,7 +336,7 @@ async def _look_at(app_server: AppServer, thread_id: str, mark: str) -> _Look | 
         connection = await app_server.connection()
         thread = await read_thread(connection, thread_id)
         echo = await find_echo(connection, thread_id, mark) if thread is not None else None
-    except (NotThere, Lost, Unreadable) as blind:
+    except (NotThere, AnswerLost, RecordUnreadable) as blind:
         return str(blind)
     return _Look(connection.server, thread, echo)
 

@@ -128,7 +128,7 @@ class NotThere(Exception):
     """There is no server to speak to, or none that is known. Nothing was sent."""
 
 
-class Lost(Exception):
+class AnswerLost(Exception):
     """No answer came. Whether the server took the request, nobody can tell."""
 
 
@@ -149,7 +149,7 @@ class Server:
 
 
 @dataclass(slots=True)
-class Sign:
+class ThreadSign:
     """What a thread was last said to be doing, and how often that changed."""
 
     status: str = ""
@@ -161,7 +161,7 @@ class Connection:
 
     def __init__(self, link: ClientConnection, server: Server, timeout: float) -> None:
         self.server = server
-        self.signs: dict[str, Sign] = {}
+        self.signs: dict[str, ThreadSign] = {}
         self._link = link
         self._timeout = timeout
         self._calls = 0
@@ -182,7 +182,7 @@ class Connection:
             Declined: the answer is an error.
         """
         if not self.is_open:
-            raise Lost("the connection to the app-server has ended")
+            raise AnswerLost("the connection to the app-server has ended")
         self._calls += 1
         number = self._calls
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
@@ -193,12 +193,12 @@ class Connection:
                 return await answer
         except TimeoutError:
             self.close()
-            raise Lost(f"the app-server did not answer {method} in time") from None
+            raise AnswerLost(f"the app-server did not answer {method} in time") from None
         finally:
             self._waiting.pop(number, None)
 
     async def tell(self, method: str) -> None:
-        """Say something that is not answered. Raises `Lost`."""
+        """Say something that is not answered. Raises `AnswerLost`."""
         await self._send({"method": method})
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class Connection:
         try:
             await self._link.send(json.dumps(message))
         except (WebSocketException, OSError) as ended:
-            raise Lost(f"the connection to the app-server has ended: {ended}") from ended
+            raise AnswerLost(f"the connection to the app-server has ended: {ended}") from ended
 
     async def _read(self) -> None:
         from websockets.exceptions import WebSocketException  # noqa: PLC0415 - an optional dependency
@@ -229,7 +229,7 @@ class Connection:
         self._link.transport.abort()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(Lost("the connection to the app-server has ended"))
+                answer.set_exception(AnswerLost("the connection to the app-server has ended"))
 
     def _take(self, frame: str | bytes) -> None:
         try:
@@ -252,7 +252,7 @@ class Connection:
 
     def _note(self, method: str, told: Mapping[str, Any]) -> None:
         if method == "thread/status/changed":
-            sign = self.signs.setdefault(str(told.get("threadId", "")), Sign())
+            sign = self.signs.setdefault(str(told.get("threadId", "")), ThreadSign())
             sign.status, sign.changes = _worded(told.get("status") or {}), sign.changes + 1
 
 
@@ -299,7 +299,7 @@ async def _introduced(connection: Connection, versions: Sequence[str]) -> Connec
         answer = await connection.call("initialize", clientInfo=_NAME, capabilities={"experimentalApi": True})
         version = _familiar(str(answer.get("userAgent", "")), versions)
         await connection.tell("initialized")
-    except (Lost, Declined) as no:
+    except (AnswerLost, Declined) as no:
         connection.close()
         raise NotThere(f"the app-server did not introduce itself: {no}") from no
     except BaseException:

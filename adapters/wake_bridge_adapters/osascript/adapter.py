@@ -30,7 +30,7 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge_adapters.osascript.perform import Hands, perform
 from wake_bridge_adapters.osascript.plan import ApplicationName, SessionName, Surface, Task, meant_by
-from wake_bridge_adapters.osascript.scripting import Kind, Scripting, Sight, Trouble, evidence_of
+from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Scripting, Trouble, evidence_of
 from wake_bridge_adapters.osascript.terminal import ApplicationHands, Occupant, TerminalHands, occupant_of, started_at
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
 from wake_bridge_adapters.screens.profile import Profile, load_profiles
@@ -179,7 +179,7 @@ class OsascriptAdapter:
             self._context.typing_quiet,
         )
 
-    def _observation(self, sight: Sight, found: _Found, place: Place) -> Observation:
+    def _observation(self, sight: ScreenReading, found: _Found, place: Place) -> Observation:
         return Observation(
             at=self._context.clock.now(),
             evidence=evidence_of(sight, self._context.typing_quiet),

@@ -7,16 +7,16 @@ from typing import Final, Protocol
 
 from wake_bridge.ports.adapter import AttemptOutcome, Journal
 from wake_bridge_adapters.osascript.plan import Act, Do, Report, Task, begin, clean_up, follow
-from wake_bridge_adapters.osascript.scripting import Sight, Trouble, evidence_of, same_text
+from wake_bridge_adapters.osascript.scripting import ScreenReading, Trouble, evidence_of, same_text
 
 
 class Hands(Protocol):
     """One surface's scripts. Every act carries its own check inside one script."""
 
-    async def look(self, mark: str = "") -> Sight | Trouble:
+    async def look(self, mark: str = "") -> ScreenReading | Trouble:
         """One look; `mark` is searched for outside the composer."""
 
-    async def carry_out(self, act: Act, text: str, seen: Sight) -> Report:
+    async def carry_out(self, act: Act, text: str, seen: ScreenReading) -> Report:
         """One act that is no look. `seen` is the latest sight: what the script must still find."""
 
 
@@ -32,7 +32,7 @@ _GAP: Final = 0.4
 async def perform(task: Task, hands: Hands, mark: str, journal: Journal, typing_quiet: float) -> AttemptOutcome:
     """One attempt from its first look to its outcome; clipboard and front application are put back whatever happens."""
     move, standing = begin(task)
-    seen: Sight | None = None
+    seen: ScreenReading | None = None
     acts: list[Act] = []
     try:
         while isinstance(move, Do):
@@ -51,14 +51,14 @@ async def perform(task: Task, hands: Hands, mark: str, journal: Journal, typing_
     return move.outcome
 
 
-async def _report(act: Act, task: Task, hands: Hands, mark: str, seen: Sight | None) -> Report:
+async def _report(act: Act, task: Task, hands: Hands, mark: str, seen: ScreenReading | None) -> Report:
     if act in {Act.LOOK, Act.LOOK_AT_TAB}:
         return _looked(act, await hands.look(mark))
     if act in LOOKS:
         return await _watch(act, task, hands, mark)
     if act is Act.RETURN:
         await asyncio.sleep(_GAP)
-    return await hands.carry_out(act, task.text, seen or Sight(composer=None))
+    return await hands.carry_out(act, task.text, seen or ScreenReading(composer=None))
 
 
 async def _watch(act: Act, task: Task, hands: Hands, mark: str) -> Report:
@@ -72,15 +72,15 @@ async def _watch(act: Act, task: Task, hands: Hands, mark: str) -> Report:
         await asyncio.sleep(_BETWEEN_LOOKS)
 
 
-def _shows(act: Act, sight: Sight, task: Task) -> bool:
+def _shows(act: Act, sight: ScreenReading, task: Task) -> bool:
     stands = sight.composer is not None and same_text(sight.composer, task.text)
     return stands if act is Act.READ_BACK else sight.has_mark or (sight.composer is not None and not stands)
 
 
-def _looked(act: Act, found: Sight | Trouble) -> Report:
+def _looked(act: Act, found: ScreenReading | Trouble) -> Report:
     return Report(act, trouble=found) if isinstance(found, Trouble) else Report(act, sight=found)
 
 
-async def _put_back(acts: list[Act], hands: Hands, text: str, seen: Sight | None) -> None:
+async def _put_back(acts: list[Act], hands: Hands, text: str, seen: ScreenReading | None) -> None:
     for act in clean_up(acts):
-        await hands.carry_out(act, text, seen or Sight(composer=None))
+        await hands.carry_out(act, text, seen or ScreenReading(composer=None))

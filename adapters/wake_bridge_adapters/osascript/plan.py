@@ -17,7 +17,7 @@ from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Address
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Refused, Unknown
-from wake_bridge_adapters.osascript.scripting import Kind, Sight, Trouble, same_text
+from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Trouble, same_text
 
 
 class Surface(StrEnum):
@@ -106,7 +106,7 @@ class Report:
     """What came of an act: a sight, a script's refusal (`focus`, `dialog`, `value`, `typing`, `clipboard`), or trouble."""
 
     act: Act
-    sight: Sight | None = None
+    sight: ScreenReading | None = None
     refusal: str = ""
     trouble: Trouble | None = None
 
@@ -127,18 +127,18 @@ class End:
     journal: tuple[Step, ...] = ()
 
 
-Move = Do | End
+NextMove = Do | End
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AttemptProgress:
     """How far the attempt got: whether text may stand there, what comes next in front."""
 
     may_stand: bool = False
     is_front: bool = False
     will_return: bool = False
 
-    def after(self, act: Act) -> Standing:
+    def after(self, act: Act) -> AttemptProgress:
         """The standing once `act` was set out on."""
         return replace(self, may_stand=True) if act in {Act.PASTE, Act.SEND} else self
 
@@ -154,12 +154,14 @@ _THEN: Final = {
 """The acts that are always followed by the same one, unless they were refused or failed."""
 
 
-def begin(task: Task) -> tuple[Move, Standing]:
+def begin(task: Task) -> tuple[NextMove, AttemptProgress]:
     """The first move: always a look."""
-    return Do(Act.LOOK), Standing(may_stand=task.progress is not Progress.UNTOUCHED)
+    return Do(Act.LOOK), AttemptProgress(may_stand=task.progress is not Progress.UNTOUCHED)
 
 
-def follow(task: Task, standing: Standing, report: Report, votes: Sequence[Evidence] = ()) -> tuple[Move, Standing]:
+def follow(
+    task: Task, standing: AttemptProgress, report: Report, votes: Sequence[Evidence] = ()
+) -> tuple[NextMove, AttemptProgress]:
     """What follows a report.
 
     `votes` is the evidence of the report's sight, as presence reads it. Never raises.
@@ -191,7 +193,9 @@ def clean_up(acts: Sequence[Act]) -> tuple[Act, ...]:
     return tuple(restore)
 
 
-def _after_look(task: Task, standing: Standing, report: Report, votes: Sequence[Evidence]) -> tuple[Move, Standing]:
+def _after_look(
+    task: Task, standing: AttemptProgress, report: Report, votes: Sequence[Evidence]
+) -> tuple[NextMove, AttemptProgress]:
     sight = report.sight
     verdict = single_vote(tuple(votes))
     is_clear = all(one.vote is PresenceState.IDLE or one.rule == "draft" or not one.weighs for one in votes)
@@ -207,7 +211,7 @@ def _after_look(task: Task, standing: Standing, report: Report, votes: Sequence[
     return _approach(task, report.act, standing)
 
 
-def _approach(task: Task, looked: Act, standing: Standing) -> tuple[Move, Standing]:
+def _approach(task: Task, looked: Act, standing: AttemptProgress) -> tuple[NextMove, AttemptProgress]:
     """From a composer proven empty to the act that fills it."""
     if task.surface is Surface.TERMINAL:
         return Do(Act.SEND, (Step.INTENT_SUBMIT,)), standing
@@ -217,8 +221,8 @@ def _approach(task: Task, looked: Act, standing: Standing) -> tuple[Move, Standi
 
 
 def _resume(
-    task: Task, standing: Standing, sight: Sight | None, verdict: Evidence, *, is_clear: bool
-) -> tuple[Move, Standing]:
+    task: Task, standing: AttemptProgress, sight: ScreenReading | None, verdict: Evidence, *, is_clear: bool
+) -> tuple[NextMove, AttemptProgress]:
     """Our text may stand there: press Return once on that very text, find that it has gone, or look again later."""
     if sight is None or sight.composer is None:
         return End(_held(task, verdict)), standing
@@ -249,7 +253,7 @@ def _resume(
     return End(Unknown({"why": "our text may have been pasted, and never showed"})), standing
 
 
-def _in_front(task: Task, standing: Standing) -> Move:
+def _in_front(task: Task, standing: AttemptProgress) -> NextMove:
     if standing.will_return:
         return Do(Act.RETURN, (Step.INTENT_SUBMIT,))
     if task.has_tab:
@@ -257,7 +261,7 @@ def _in_front(task: Task, standing: Standing) -> Move:
     return Do(Act.PASTE, (Step.INTENT_STAGE,))
 
 
-def _after_read_back(task: Task, sight: Sight | None) -> Move:
+def _after_read_back(task: Task, sight: ScreenReading | None) -> NextMove:
     if sight is None or (task.surface is Surface.APPLICATION and not sight.is_front):
         return End(_lost("focus was lost after the paste"))
     if sight.has_dialog:
@@ -267,7 +271,7 @@ def _after_read_back(task: Task, sight: Sight | None) -> Move:
     return Do(Act.RETURN, (Step.STAGED, Step.INTENT_SUBMIT))
 
 
-def _after_return(task: Task, sight: Sight | None) -> Move:
+def _after_return(task: Task, sight: ScreenReading | None) -> NextMove:
     if sight is None:
         return End(_lost("nothing could be seen after Return"))
     if sight.has_mark and not sight.composer:
@@ -279,7 +283,7 @@ def _after_return(task: Task, sight: Sight | None) -> Move:
     return End(_lost("Return was pressed, and what came of it does not show"))
 
 
-def _trouble(task: Task, standing: Standing, report: Report, trouble: Trouble) -> Move:
+def _trouble(task: Task, standing: AttemptProgress, report: Report, trouble: Trouble) -> NextMove:
     if report.act in {Act.RETURN, Act.SEND, Act.SEE_IT_GO}:
         return End(_lost(f"after Return: {trouble}"))
     if standing.may_stand:
@@ -289,7 +293,7 @@ def _trouble(task: Task, standing: Standing, report: Report, trouble: Trouble) -
     return End(Failed(retryable=True, reason=str(trouble)))
 
 
-def _refusal(task: Task, standing: Standing, report: Report) -> Move:
+def _refusal(task: Task, standing: AttemptProgress, report: Report) -> NextMove:
     """A script's own check said no: this act's key was not pressed."""
     took_back = (Step.REFUSED,) if report.act in {Act.PASTE, Act.RETURN, Act.SEND} else ()
     may_stand = standing.may_stand and report.act not in {Act.PASTE, Act.SEND}

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
-from wake_bridge_adapters.bounded_call import Answer, BoundedCall
+from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ScreenReading:
     """One look.
 
     `composer` is the text in it, empty for none, None where it cannot be read. `raw` is what a check inside a script
@@ -52,7 +52,7 @@ def same_text(one: str, other: str) -> bool:
     return "".join(one.split()) == "".join(other.split())
 
 
-def evidence_of(sight: Sight, typing_quiet: float) -> tuple[Evidence, ...]:
+def evidence_of(sight: ScreenReading, typing_quiet: float) -> tuple[Evidence, ...]:
     """Every vote of one look; idle only when nothing speaks against it."""
     votes = tuple(_votes(sight, typing_quiet))
     if any(one.weighs for one in votes):
@@ -60,7 +60,7 @@ def evidence_of(sight: Sight, typing_quiet: float) -> tuple[Evidence, ...]:
     return (*votes, _seen("empty-composer", PresenceState.IDLE, "composer"))
 
 
-def _votes(sight: Sight, typing_quiet: float) -> Iterator[Evidence]:
+def _votes(sight: ScreenReading, typing_quiet: float) -> Iterator[Evidence]:
     if sight.has_dialog:
         yield _seen("dialog", PresenceState.WAITING_ON_APPROVAL, "window")
     if sight.quiet_for is not None and sight.quiet_for < typing_quiet:
@@ -203,7 +203,7 @@ class Scripting:
         answer = await self._call("pbcopy", stdin=text)
         return answer if isinstance(answer, Trouble) else None
 
-    async def _call(self, program: str, *arguments: str, stdin: str = "") -> Answer | Trouble:
+    async def _call(self, program: str, *arguments: str, stdin: str = "") -> CallResult | Trouble:
         found = shutil.which(program, path=self._environment.get("PATH"))
         if found is None:
             return Trouble(Kind.PLACE, f"there is no {program} here", "this adapter works on macOS only")
@@ -213,7 +213,7 @@ class Scripting:
         return answer if answer.is_well else trouble_of(answer.stderr)
 
 
-async def _bounded(argv: Sequence[str], stdin: str, timeout: float, environment: Mapping[str, str]) -> Answer:
+async def _bounded(argv: Sequence[str], stdin: str, timeout: float, environment: Mapping[str, str]) -> CallResult:
     call = BoundedCall(argv, stdin, timeout, environment)
     try:
         return await asyncio.to_thread(call.run)

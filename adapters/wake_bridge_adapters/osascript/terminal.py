@@ -15,7 +15,7 @@ from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.programs import is_shell_or_veto, reads_lines
 from wake_bridge_adapters.bounded_call import BoundedCall
 from wake_bridge_adapters.osascript.plan import Act, Report, Surface
-from wake_bridge_adapters.osascript.scripting import Kind, Scripting, Sight, Trouble, private_file
+from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Scripting, Trouble, private_file
 from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, mark_in_transcript
 from wake_bridge_adapters.screens.composer import glyph_at
 from wake_bridge_adapters.screens.profile import Profile, recognise
@@ -117,7 +117,7 @@ class ApplicationHands:
         self._clipboard_before = ""
         self._has_pressed = False
 
-    async def look(self, mark: str = "") -> Sight | Trouble:
+    async def look(self, mark: str = "") -> ScreenReading | Trouble:
         """Read the focused element. A composer that holds its own placeholder is empty."""
         del mark  # there is no transcript to be read
         answer = await self._scripting.run("app_look", str(self._pid))
@@ -128,7 +128,7 @@ class ApplicationHands:
         front, idle, dialogs, role, placeholder, value = answer[0]
         is_empty = not value.strip() or value.strip() == placeholder.strip()
         held = "" if is_empty else value
-        return Sight(
+        return ScreenReading(
             composer=held if role in _COMPOSERS else None,
             raw=value,
             is_front=int(front) == self._pid,
@@ -138,7 +138,7 @@ class ApplicationHands:
             has_dialog=dialogs != "0",
         )
 
-    async def carry_out(self, act: Act, text: str, seen: Sight) -> Report:
+    async def carry_out(self, act: Act, text: str, seen: ScreenReading) -> Report:
         """One act; keys go out only while this process is in front and its composer holds what was seen."""
         match act:
             case Act.KEEP_CLIPBOARD:
@@ -185,7 +185,7 @@ class ApplicationHands:
         answer = await self._scripting.run("app_front", str(self._front_before), str(self._pid))
         return Report(Act.RESTORE_FRONT, trouble=answer if isinstance(answer, Trouble) else None)
 
-    async def _key_over(self, act: Act, key: str, seen: Sight) -> Report:
+    async def _key_over(self, act: Act, key: str, seen: ScreenReading) -> Report:
         with private_file(seen.raw) as path:
             return await self._key(act, key, path)
 
@@ -253,7 +253,7 @@ class TerminalHands:
         self._profiles = profiles
         self._quiet = str(int(typing_quiet))
 
-    async def look(self, mark: str = "") -> Sight | Trouble:
+    async def look(self, mark: str = "") -> ScreenReading | Trouble:
         """Read the visible text and judge it by the harness's profile."""
         answer = await self._scripting.run(f"{self._surface}_look", self._session)
         if isinstance(answer, Trouble):
@@ -264,7 +264,7 @@ class TerminalHands:
         seen = TerminalLook(tty, title, int(columns), int(rows), busy == "true", front == "true", float(idle), text)
         return sight_of(seen, self._surface, self._occupant, self._profiles.get(self._occupant.harness), mark)
 
-    async def carry_out(self, act: Act, text: str, seen: Sight) -> Report:
+    async def carry_out(self, act: Act, text: str, seen: ScreenReading) -> Report:
         """Write the text, or an empty line that is Return alone, if the session still shows what was seen."""
         with private_file(seen.raw) as path:
             if self._surface is Surface.TERMINAL:
@@ -276,10 +276,12 @@ class TerminalHands:
         return report_of(act, answer)
 
 
-def sight_of(seen: TerminalLook, surface: Surface, occupant: Occupant, profile: Profile | None, mark: str) -> Sight:
+def sight_of(
+    seen: TerminalLook, surface: Surface, occupant: Occupant, profile: Profile | None, mark: str
+) -> ScreenReading:
     """What the visible text says, by the profile; nothing without one."""
     concerns_us = seen.is_front or surface is Surface.TERMINAL
-    sight = Sight(
+    sight = ScreenReading(
         composer=None,
         raw=seen.text,
         is_front=seen.is_front,
@@ -325,7 +327,7 @@ def with_cursor_at_prompt(screen: Screen, profile: Profile) -> Screen:
 
 
 def _beside(seen: TerminalLook, reading: Reading) -> list[Evidence]:
-    """The profile's evidence, but for what `Sight` says itself: a draft, and that nothing speaks against idle."""
+    """The profile's evidence, but for what `ScreenReading` says itself: a draft, and that nothing speaks against idle."""
     votes = [
         replace(one, source=PresenceSource.OS_UI_PROBE)
         for one in reading.evidence

@@ -32,11 +32,11 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
 from wake_bridge_adapters.screens.profile import load_profiles
-from wake_bridge_adapters.tmux.attempt import Attempt, Driver, release
+from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt, release
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
 from wake_bridge_adapters.tmux.deliver import deliver, trace
 from wake_bridge_adapters.tmux.facts import NoPane
-from wake_bridge_adapters.tmux.occupants import Agent, Occupants
+from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent
 from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_of
 from wake_bridge_adapters.tmux.resolve import PaneKey, Resolver
 from wake_bridge_adapters.tmux.sightings import (
@@ -47,7 +47,7 @@ from wake_bridge_adapters.tmux.sightings import (
     mending_of,
     release_panes,
 )
-from wake_bridge_adapters.tmux.view import Observer, View
+from wake_bridge_adapters.tmux.view import Observer, PaneView
 from wake_bridge_adapters.tmux.workshop import captured, checks, judge, lesson, version_check
 
 SHOWN_FOR: Final = 5_000
@@ -190,9 +190,9 @@ class TmuxAdapter:
             return Trace(Proof.NONE, "the place has no fence")
         return await trace(self._attempt(place, address, wake, fence, _nothing_to_write))
 
-    def _attempt(self, place: Place, address: Address, wake: Wake, fence: Binding, journal: Journal) -> Attempt:
+    def _attempt(self, place: Place, address: Address, wake: Wake, fence: Binding, journal: Journal) -> PaneAttempt:
         key = PaneKey.of(place.key)
-        return Attempt(
+        return PaneAttempt(
             server=self._server(key.socket),
             observer=self._observer(key.socket),
             pane_id=key.pane_id,
@@ -201,7 +201,7 @@ class TmuxAdapter:
             wake=wake,
             fence=fence,
             journal=journal,
-            driver=Driver.here(self._context.graph()),
+            driver=DriverProcess.here(self._context.graph()),
         )
 
     async def probe(self) -> Sequence[Check]:
@@ -212,7 +212,7 @@ class TmuxAdapter:
         """Whether the screens of the agent that is there now are known; nothing where there is none."""
         key = PaneKey.of(place.key)
         view = await self._observer(key.socket).view(key.pane_id, address.harness)
-        if isinstance(view, NoPane) or not isinstance(view.agent, Agent):
+        if isinstance(view, NoPane) or not isinstance(view.agent, PaneAgent):
             return []
         return [version_check(view.agent, place.label)]
 
@@ -306,7 +306,7 @@ class TmuxAdapter:
 
     def _agents_among(self, socket: str, panes: Sequence[Pane]) -> list[str]:
         looked_at = {one.pane_id: self._occupants.of(socket, one.pane_id, one.pane_pid, one.command) for one in panes}
-        return [pane_id for pane_id, one in looked_at.items() if isinstance(one, Agent)]
+        return [pane_id for pane_id, one in looked_at.items() if isinstance(one, PaneAgent)]
 
     def classify_capture(self, path: Path, harness: str) -> Mapping[str, str]:
         """Judge a capture file. Raises `OperationFailed`, and `NotFound` for an unknown harness."""
@@ -332,7 +332,7 @@ class TmuxAdapter:
         await asyncio.sleep(SAMPLES_APART / 1000)
         return lesson(place.label, first, await self._view_of(place))
 
-    async def _view_of(self, place: Place) -> View:
+    async def _view_of(self, place: Place) -> PaneView:
         key = PaneKey.of(place.key)
         view = await self._observer(key.socket).view(key.pane_id, "")
         if isinstance(view, NoPane):
@@ -366,5 +366,5 @@ def _gone(why: str, cause: Cause = Cause.UNREACHABLE) -> Evidence:
     return Evidence("pane-gone", PresenceState.UNKNOWN, why, "pane", hold=HoldReason.UNREACHABLE, cause=cause)
 
 
-def _harness_of(view: View) -> tuple[str, ...]:
-    return (view.agent.profile.name,) if isinstance(view.agent, Agent) else ()
+def _harness_of(view: PaneView) -> tuple[str, ...]:
+    return (view.agent.profile.name,) if isinstance(view.agent, PaneAgent) else ()

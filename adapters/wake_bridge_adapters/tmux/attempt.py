@@ -19,13 +19,13 @@ from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import Evidence
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
-from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, NoPane, scrollback_of
-from wake_bridge_adapters.tmux.occupants import Agent
+from wake_bridge_adapters.tmux.occupants import PaneAgent
 from wake_bridge_adapters.tmux.panes import Pane
 from wake_bridge_adapters.tmux.processes import NO_PROCESS, breach, process_now, started_at
-from wake_bridge_adapters.tmux.view import Observer, View
+from wake_bridge_adapters.tmux.view import Observer, PaneView
 
 _ENTRY: Final = re.compile(r"(?P<graph>[0-9a-f-]{0,40})/(?P<pid>[0-9]{1,10})/(?P<started>[0-9.]{1,24})")
 
@@ -39,7 +39,7 @@ class DrivenElsewhere(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class DriverProcess:
     """One run of a daemon, by its process and when that started, for one graph."""
 
     graph: str
@@ -62,7 +62,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PaneClaim:
     """That the pane is ours: what its option said, and what it must say at the key."""
 
     seen: str
@@ -76,7 +76,7 @@ class Claim:
         return [["if-shell", "-F", "-t", pane_id, as_seen, f'set-option -p -t {pane_id} {DRIVER_OPTION} "{self.ours}"']]
 
 
-def claim(seen: str, us: Driver) -> Claim:
+def claim(seen: str, us: DriverProcess) -> PaneClaim:
     """How the pane becomes ours, whose option said `seen`: entries of living daemons for other graphs stay.
 
     Raises:
@@ -90,7 +90,7 @@ def claim(seen: str, us: Driver) -> Claim:
             why = f"another wake-bridge: pid {entry.pid} drives this pane for the same graph"
             raise DrivenElsewhere(why, Cause.ANOTHER_WAKE_BRIDGE)
         kept.append(str(entry))
-    return Claim(seen, " ".join([*kept, str(us)]))
+    return PaneClaim(seen, " ".join([*kept, str(us)]))
 
 
 async def release(server: TmuxServer, panes: Sequence[Pane]) -> str:
@@ -102,14 +102,14 @@ async def release(server: TmuxServer, panes: Sequence[Pane]) -> str:
     return "" if answer.is_well else answer.complaint
 
 
-def _entries(text: str) -> list[Driver]:
+def _entries(text: str) -> list[DriverProcess]:
     found = []
     for word in text.split(" ") if text else []:
         entry = _ENTRY.fullmatch(word)
         if entry is None:
             why = f"the pane's option {DRIVER_OPTION} holds what no daemon wrote"
             raise DrivenElsewhere(why, Cause.DRIVER_OPTION)
-        found.append(Driver(entry["graph"], int(entry["pid"]), entry["started"]))
+        found.append(DriverProcess(entry["graph"], int(entry["pid"]), entry["started"]))
     return found
 
 
@@ -118,7 +118,7 @@ POLL: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PaneAttempt:
     """One attempt to put one wake in front of one agent.
 
     `fence` is what must still hold: where earlier attempts typed, or the pane as it was resolved.
@@ -132,13 +132,13 @@ class Attempt:
     wake: Wake
     fence: Binding
     journal: Journal
-    driver: Driver
+    driver: DriverProcess
 
-    def claim(self, view: View) -> Claim:
+    def claim(self, view: PaneView) -> PaneClaim:
         """How the pane is made ours, or that it is; raises `DrivenElsewhere`."""
         return claim(view.look.facts.driver, self.driver)
 
-    async def look(self, *, anew: bool = False) -> View | NoPane:
+    async def look(self, *, anew: bool = False) -> PaneView | NoPane:
         """Look at the pane, and once more if a call failed: that proves nothing. `anew` reads the processes again."""
         view = await self.observer.view(self.pane_id, self.harness, anew=anew)
         if not isinstance(view, NoPane) or view.timed_out:
@@ -151,7 +151,7 @@ class Attempt:
         text = await scrollback_of(self.server, self.pane_id)
         return await scrollback_of(self.server, self.pane_id) if isinstance(text, NoPane) else text
 
-    async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
+    async def ask(self, *commands: Sequence[str], stdin: str = "") -> CallResult:
         """Send commands to the pane's server."""
         return await self.server.ask(*commands, stdin=stdin)
 
@@ -159,12 +159,12 @@ class Attempt:
         """Write a step down; only then may the next key be sent."""
         await self.journal(step, {"where": self.label, "pane": self.pane_id, **detail})
 
-    def breach(self, view: View) -> str:
+    def breach(self, view: PaneView) -> str:
         """What of the fence no longer holds; empty while all of it does.
 
         Who has moved in since the pane was looked up was never judged to be the identity's.
         """
-        if self.fence.agent_pid == NO_PROCESS and isinstance(view.agent, Agent):
+        if self.fence.agent_pid == NO_PROCESS and isinstance(view.agent, PaneAgent):
             return "the agent was started after the pane had been looked up"
         return breach(self.fence, view.fence)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from wake_bridge_adapters.bounded_call import Answer, BoundedCall
+from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 
 
 def _new_word() -> str:
@@ -132,7 +132,7 @@ class TmuxServer:
             self._found = shutil.which("tmux", path=self._environment.get("PATH"))
         return self._found
 
-    async def ask(self, *commands: Sequence[str], stdin: str = "") -> Answer:
+    async def ask(self, *commands: Sequence[str], stdin: str = "") -> CallResult:
         """Run the commands as one list inside the server and return what they printed.
 
         tmux runs such a list in one go: nothing else happens between two of its commands, except while one waits for
@@ -140,7 +140,7 @@ class TmuxServer:
         """
         program = self.program
         if program is None:
-            return Answer(NOT_FOUND, "", NOT_ON_PATH)
+            return CallResult(NOT_FOUND, "", NOT_ON_PATH)
         argv = [program, "-u", "-S", self.socket, *joined(commands)]
         call = BoundedCall(argv, stdin, self._timeout, self._environment)
         try:

@@ -12,13 +12,13 @@ from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown
-from wake_bridge_adapters.tmux.attempt import POLL, Attempt, DrivenElsewhere
+from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt
 from wake_bridge_adapters.tmux.facts import NoPane
-from wake_bridge_adapters.tmux.guarded import NotExpressible, Verdict, condition, if_still
-from wake_bridge_adapters.tmux.occupants import Agent
+from wake_bridge_adapters.tmux.guarded import NotExpressible, TmuxVerdict, condition, if_still
+from wake_bridge_adapters.tmux.occupants import PaneAgent
 from wake_bridge_adapters.tmux.processes import NO_PROCESS, started_at
 from wake_bridge_adapters.tmux.stage import stage
-from wake_bridge_adapters.tmux.view import UNREAD_INPUT, View, Whereabouts, is_in_text, sight_of, whereabouts
+from wake_bridge_adapters.tmux.view import UNREAD_INPUT, PaneView, TextLocation, is_in_text, sight_of, whereabouts
 
 AGAIN_AFTER: Final = 3.0
 """Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed."""
@@ -35,7 +35,7 @@ class Swallowed:
     """The text stands where it stood, in a harness that is known to ignore an Enter and never to take one late."""
 
 
-async def prove(attempt: Attempt) -> AttemptOutcome | Swallowed:
+async def prove(attempt: PaneAttempt) -> AttemptOutcome | Swallowed:
     """Watch the pane after Enter until it shows what became of the text."""
     start = time.monotonic()
     while True:
@@ -44,11 +44,11 @@ async def prove(attempt: Attempt) -> AttemptOutcome | Swallowed:
         if isinstance(view, NoPane):
             return attempt.unknown(f"after Enter: {view.why}")
         where = whereabouts(view, attempt.wake)
-        if where is Whereabouts.SENT:
+        if where is TextLocation.SENT:
             return await delivered(attempt, "the mark stands in the transcript")
         if _turn_began(view):
             return await delivered(attempt, "the composer is empty and a turn runs")
-        if where is Whereabouts.ALONE and waited >= AGAIN_AFTER and _swallows_enter(view) and not view.obstacles:
+        if where is TextLocation.ALONE and waited >= AGAIN_AFTER and _swallows_enter(view) and not view.obstacles:
             return Swallowed()
         if waited >= SHOWS_WITHIN:
             if breach := attempt.breach(view):
@@ -58,10 +58,10 @@ async def prove(attempt: Attempt) -> AttemptOutcome | Swallowed:
         await asyncio.sleep(POLL)
 
 
-async def until_it_shows(attempt: Attempt, view: View) -> View | NoPane:
+async def until_it_shows(attempt: PaneAttempt, view: PaneView) -> PaneView | NoPane:
     """Look on, for a moment, until our text shows anywhere; `view` is the look that was taken already."""
     deadline = time.monotonic() + LOOKS_ON
-    while whereabouts(view, attempt.wake) is Whereabouts.GONE and time.monotonic() < deadline:
+    while whereabouts(view, attempt.wake) is TextLocation.GONE and time.monotonic() < deadline:
         await asyncio.sleep(POLL)
         after = await attempt.look()
         if isinstance(after, NoPane):
@@ -70,24 +70,24 @@ async def until_it_shows(attempt: Attempt, view: View) -> View | NoPane:
     return view
 
 
-async def judged(attempt: Attempt, view: View, *, if_gone: Refused | Unknown) -> AttemptOutcome:
+async def judged(attempt: PaneAttempt, view: PaneView, *, if_gone: Refused | Unknown) -> AttemptOutcome:
     """What a look says of a text after which Enter may have been pressed; `if_gone` where it is nowhere."""
     match whereabouts(view, attempt.wake):
-        case Whereabouts.ALONE:
+        case TextLocation.ALONE:
             seen = f": {view.obstacles[0].told}" if view.obstacles else ""
             return attempt.staged(f"Enter was pressed, and our text still stands there{seen}")
-        case Whereabouts.AMONG:
+        case TextLocation.AMONG:
             return attempt.staged("our text stands in the composer, but not alone")
-        case Whereabouts.SENT:
+        case TextLocation.SENT:
             return await delivered(attempt, "the mark stands in the transcript")
-        case Whereabouts.UNCLEAR:
+        case TextLocation.UNCLEAR:
             verdict = view.verdict
             return attempt.refused(verdict.reason, f"our text may stand there: {verdict.told}", verdict.why)
-        case Whereabouts.GONE:
+        case TextLocation.GONE:
             return await _looked_for_in_scrollback(attempt, if_gone)
 
 
-async def _looked_for_in_scrollback(attempt: Attempt, if_gone: Refused | Unknown) -> AttemptOutcome:
+async def _looked_for_in_scrollback(attempt: PaneAttempt, if_gone: Refused | Unknown) -> AttemptOutcome:
     """Read what has scrolled away, and the screen with it: a text that has just landed in the composer is no proof."""
     text = await attempt.scrollback()
     if isinstance(text, NoPane):
@@ -95,24 +95,24 @@ async def _looked_for_in_scrollback(attempt: Attempt, if_gone: Refused | Unknown
     if not is_in_text(text, attempt.wake):
         return if_gone
     view = await attempt.look()
-    if isinstance(view, NoPane) or whereabouts(view, attempt.wake) is not Whereabouts.GONE:
+    if isinstance(view, NoPane) or whereabouts(view, attempt.wake) is not TextLocation.GONE:
         return attempt.staged("our text has only just come to show")
     return await delivered(attempt, "the mark stands in the scrollback")
 
 
-def nowhere(attempt: Attempt, why: str, view: View) -> Unknown:
+def nowhere(attempt: PaneAttempt, why: str, view: PaneView) -> Unknown:
     """The text is nowhere to be seen, and nothing tells whether it was sent."""
     composer = view.reading.composer if view.reading else ""
     return attempt.unknown(why, composer=composer, rule=view.verdict.rule)
 
 
-async def delivered(attempt: Attempt, proof: str) -> Delivered:
+async def delivered(attempt: PaneAttempt, proof: str) -> Delivered:
     """Write the proof down and report it."""
     await attempt.write(Step.SUBMITTED, proof=proof)
     return Delivered(Proof.SUBMITTED, {"proof": proof, "where": attempt.label, "pane": attempt.pane_id})
 
 
-def _turn_began(view: View) -> bool:
+def _turn_began(view: PaneView) -> bool:
     """Whether, right after Enter, a turn runs over an empty composer."""
     reading = view.reading
     if reading is None or reading.composer not in {"empty", "placeholder"}:
@@ -120,11 +120,11 @@ def _turn_began(view: View) -> bool:
     return any(one.vote is PresenceState.ACTIVE for one in reading.evidence)
 
 
-def _swallows_enter(view: View) -> bool:
-    return isinstance(view.agent, Agent) and view.agent.profile.paste.swallows_enter
+def _swallows_enter(view: PaneView) -> bool:
+    return isinstance(view.agent, PaneAgent) and view.agent.profile.paste.swallows_enter
 
 
-async def trace(attempt: Attempt) -> Trace:
+async def trace(attempt: PaneAttempt) -> Trace:
     """Look for the mark of the attempt's wake; its fence is where the wake was announced, or the pane as it is now.
 
     A mark that another program left, be it in a composer that nobody can send any more, proves nothing either way.
@@ -134,16 +134,16 @@ async def trace(attempt: Attempt) -> Trace:
         return _unseen(view.why, is_absent=has_ended and not view.timed_out)
     is_theirs = _program_of(view.fence) == _program_of(attempt.fence)
     where = whereabouts(view, attempt.wake)
-    if is_theirs and where is Whereabouts.SENT:
+    if is_theirs and where is TextLocation.SENT:
         return Trace(Proof.SUBMITTED, "the mark stands in the transcript")
-    if is_theirs and where in {Whereabouts.ALONE, Whereabouts.AMONG}:
+    if is_theirs and where in {TextLocation.ALONE, TextLocation.AMONG}:
         return _unseen("our text stands in the composer")
-    if where is Whereabouts.UNCLEAR and not has_ended:
+    if where is TextLocation.UNCLEAR and not has_ended:
         return _unseen(view.verdict.told)
     return await _trace_in_history(attempt, view, is_theirs=is_theirs, has_ended=has_ended)
 
 
-async def _trace_in_history(attempt: Attempt, view: View, *, is_theirs: bool, has_ended: bool) -> Trace:
+async def _trace_in_history(attempt: PaneAttempt, view: PaneView, *, is_theirs: bool, has_ended: bool) -> Trace:
     text = await attempt.scrollback()
     if isinstance(text, NoPane):
         return _unseen(f"the scrollback cannot be read: {text.why}")
@@ -151,7 +151,7 @@ async def _trace_in_history(attempt: Attempt, view: View, *, is_theirs: bool, ha
         if not is_theirs:
             return _unseen("its mark stands in what another program left there")
         after = await attempt.look()
-        if isinstance(after, NoPane) or whereabouts(after, attempt.wake) is not Whereabouts.GONE:
+        if isinstance(after, NoPane) or whereabouts(after, attempt.wake) is not TextLocation.GONE:
             return _unseen("our text has only just come to show")
         return Trace(Proof.SUBMITTED, "the mark stands in the scrollback")
     if has_ended or view.verdict.vote is PresenceState.IDLE:
@@ -185,7 +185,7 @@ The pane comes first: behind the key it would be two more keys, and Enter would 
 """
 
 
-async def submit(attempt: Attempt, first: View) -> AttemptOutcome:
+async def submit(attempt: PaneAttempt, first: PaneView) -> AttemptOutcome:
     """Press Enter, for the first time, on our text that stands alone, and see what comes of it.
 
     `first` is the look since which no key may have come in.
@@ -206,14 +206,14 @@ async def submit(attempt: Attempt, first: View) -> AttemptOutcome:
     return attempt.staged(f"Enter was pressed {AGAIN + 1} times, and our text still stands there")
 
 
-async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
+async def _press(attempt: PaneAttempt, first: PaneView) -> Refused | Unknown | None:
     """One Enter behind its own condition; None when it may have gone out."""
     view = await attempt.look(anew=True)
     if isinstance(view, NoPane):
         return _nothing_to_see(attempt, view)
     if breach := attempt.breach(view):
         return attempt.unknown(f"before Enter {breach}")
-    if whereabouts(view, attempt.wake) is not Whereabouts.ALONE:
+    if whereabouts(view, attempt.wake) is not TextLocation.ALONE:
         return attempt.staged("our text does not stand alone in the composer")
     if view.obstacles:
         return attempt.staged(view.obstacles[0].told)
@@ -230,14 +230,14 @@ async def _press(attempt: Attempt, first: View) -> Refused | Unknown | None:
         before=claim.commands(attempt.pane_id),
         then=ENTER.format(pane=attempt.pane_id),
     )
-    if pressed.verdict in {Verdict.DONE, Verdict.SILENT}:
+    if pressed.verdict in {TmuxVerdict.DONE, TmuxVerdict.SILENT}:
         return None
-    why = pressed.answer.complaint if pressed.verdict is Verdict.NOT_REACHED else "the pane was no longer as seen"
+    why = pressed.answer.complaint if pressed.verdict is TmuxVerdict.NOT_REACHED else "the pane was no longer as seen"
     await attempt.write(Step.REFUSED, why=why)
     return attempt.staged(f"Enter was held back: {why}")
 
 
-def _nothing_to_see(attempt: Attempt, nothing: NoPane) -> Refused | Unknown:
+def _nothing_to_see(attempt: PaneAttempt, nothing: NoPane) -> Refused | Unknown:
     if nothing.timed_out:
         return attempt.refused(HoldReason.UNREACHABLE, f"before Enter: {nothing.why}", nothing.cause)
     return attempt.unknown(f"before Enter: {nothing.why}")
@@ -254,7 +254,7 @@ _GONE: Final = {
 """Why nothing can be known of a text that is nowhere."""
 
 
-async def deliver(attempt: Attempt, last_fingerprint: str) -> AttemptOutcome:
+async def deliver(attempt: PaneAttempt, last_fingerprint: str) -> AttemptOutcome:
     """Submit the wake's text, going on from its progress.
 
     `last_fingerprint` is that of the look which proved the pane idle; empty when there was none.
@@ -272,7 +272,7 @@ async def deliver(attempt: Attempt, last_fingerprint: str) -> AttemptOutcome:
     return await _go_on(attempt, first)
 
 
-async def _from_the_start(attempt: Attempt, first: View, last_fingerprint: str) -> AttemptOutcome:
+async def _from_the_start(attempt: PaneAttempt, first: PaneView, last_fingerprint: str) -> AttemptOutcome:
     if first.verdict.vote is not PresenceState.IDLE:
         return attempt.refused_by(first.verdict)
     if last_fingerprint and last_fingerprint != first.fingerprint:
@@ -280,7 +280,7 @@ async def _from_the_start(attempt: Attempt, first: View, last_fingerprint: str) 
     return await _stage_and_submit(attempt, first)
 
 
-async def _go_on(attempt: Attempt, first: View) -> AttemptOutcome:
+async def _go_on(attempt: PaneAttempt, first: PaneView) -> AttemptOutcome:
     """Our text may stand there, or be on its way: look on, and send nothing that may have been sent before."""
     view = await until_it_shows(attempt, first)
     if isinstance(view, NoPane):
@@ -288,12 +288,12 @@ async def _go_on(attempt: Attempt, first: View) -> AttemptOutcome:
     if breach := attempt.breach(view):
         return _another_pane(attempt, view, breach)
     is_first_enter = attempt.wake.progress is not Progress.MAYBE_SUBMITTED
-    if is_first_enter and whereabouts(view, attempt.wake) is Whereabouts.ALONE:
+    if is_first_enter and whereabouts(view, attempt.wake) is TextLocation.ALONE:
         return await _submit_what_stands(attempt, first, view)
     return await judged(attempt, view, if_gone=_gone(attempt, view))
 
 
-async def _submit_what_stands(attempt: Attempt, first: View, view: View) -> AttemptOutcome:
+async def _submit_what_stands(attempt: PaneAttempt, first: PaneView, view: PaneView) -> AttemptOutcome:
     if attempt.wake.progress is Progress.MAYBE_STAGED:
         await attempt.write(Step.STAGED, found="standing there")
     if view.obstacles:
@@ -302,7 +302,7 @@ async def _submit_what_stands(attempt: Attempt, first: View, view: View) -> Atte
     return await submit(attempt, first)
 
 
-def _gone(attempt: Attempt, view: View) -> Refused | Unknown:
+def _gone(attempt: PaneAttempt, view: PaneView) -> Refused | Unknown:
     """The text is nowhere: one that may only be slow to show is waited for, and none is pasted a second time."""
     wake = attempt.wake
     if wake.progress is Progress.MAYBE_STAGED:
@@ -313,29 +313,29 @@ def _gone(attempt: Attempt, view: View) -> Refused | Unknown:
     return nowhere(attempt, _GONE[wake.progress], view)
 
 
-async def _stage_and_submit(attempt: Attempt, first: View) -> AttemptOutcome:
+async def _stage_and_submit(attempt: PaneAttempt, first: PaneView) -> AttemptOutcome:
     landed = await stage(attempt, first)
-    if not isinstance(landed, View):
+    if not isinstance(landed, PaneView):
         return landed
     await _rest(landed)
     return await submit(attempt, first)
 
 
-async def _rest(view: View) -> None:
+async def _rest(view: PaneView) -> None:
     """The harness's gap between paste and Enter: one that comes too early becomes a line break of the paste."""
-    if isinstance(view.agent, Agent):
+    if isinstance(view.agent, PaneAgent):
         await asyncio.sleep(view.agent.profile.paste.gap_ms / 1000)
 
 
-def _no_pane(attempt: Attempt, nothing: NoPane) -> AttemptOutcome:
+def _no_pane(attempt: PaneAttempt, nothing: NoPane) -> AttemptOutcome:
     if attempt.wake.progress is Progress.UNTOUCHED or nothing.timed_out:
         return attempt.refused(HoldReason.UNREACHABLE, nothing.why, nothing.cause)
     return attempt.unknown(f"where it was typed there is {nothing.why}")
 
 
-def _another_pane(attempt: Attempt, view: View, breach: str) -> AttemptOutcome:
+def _another_pane(attempt: PaneAttempt, view: PaneView, breach: str) -> AttemptOutcome:
     if attempt.wake.progress is not Progress.UNTOUCHED:
         return attempt.unknown(f"{breach}, and the text may have been typed there")
-    if isinstance(view.agent, Agent):
+    if isinstance(view.agent, PaneAgent):
         return attempt.refused(HoldReason.UNREACHABLE, breach)
     return attempt.refused_by(view.verdict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from wake_bridge.domain.causes import Cause
-from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import NOT_FOUND, Separators, TmuxServer, why_not_ours
 
 FENCED_NAMES: Final = (
@@ -155,7 +155,7 @@ def _is_on(value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PaneReading:
     """What one call saw. `server_time` is the server's clock in whole seconds, the one client activity is told in."""
 
     facts: PaneFacts
@@ -178,7 +178,7 @@ class NoPane:
     cause: Cause = Cause.UNREACHABLE
 
     @classmethod
-    def of(cls, answer: Answer, pane_id: str = "") -> Self:
+    def of(cls, answer: CallResult, pane_id: str = "") -> Self:
         """What a call that did not go well says of the pane it was about, or of all."""
         if answer.timed_out:
             return cls(answer.complaint, timed_out=True, cause=Cause.TMUX_SILENT)
@@ -194,7 +194,7 @@ def nothing_behind(path: str) -> NoPane | None:
     return NoPane(why, cause=Cause.UNREACHABLE if is_there else Cause.NO_TMUX_SERVER) if why else None
 
 
-async def look_at(server: TmuxServer, pane_id: str) -> Look | NoPane:
+async def look_at(server: TmuxServer, pane_id: str) -> PaneReading | NoPane:
     """Look once. A pane that moved between the first and the last format is told as moving."""
     pane, clients, screen = Separators(), Separators(), Separators().between_records
     answer = await server.ask(
@@ -213,7 +213,7 @@ async def look_at(server: TmuxServer, pane_id: str) -> Look | NoPane:
     if not before or not after or before[0]["pane_id"] != pane_id:
         return NoPane(f"no pane {pane_id}")
     server_time = int(before[0].pop(_SERVER_TIME))
-    return Look(
+    return PaneReading(
         facts=PaneFacts(after[0]),
         clients=tuple(_client(record) for record in clients.records(attached, _CLIENT_NAMES)),
         ansi=parts[1].removeprefix("\n").removesuffix("\n"),

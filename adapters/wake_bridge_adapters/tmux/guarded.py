@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, FENCED_NAMES, Look, PaneFacts
+from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, FENCED_NAMES, PaneFacts, PaneReading
 
 _NUMBER: Final = re.compile(r"[0-9]{0,10}")
 _ID: Final = re.compile(r"[%@$][0-9]{1,10}")
@@ -36,7 +36,7 @@ class NotExpressible(ValueError):
     """A value could mean something to tmux's format language; no condition is made of it."""
 
 
-def condition(look: Look, first: Look, sight: str = "", *, driver: str) -> str:
+def condition(look: PaneReading, first: PaneReading, sight: str = "", *, driver: str) -> str:
     """The pane is as `look` saw it, no key can have come in since `first`, and `sight` stands on one of its rows.
 
     `driver` is what its option must say by then of who drives it. `sight` is a part of our own mark or of a harness's paste chip: letters, digits and blanks.
@@ -83,7 +83,7 @@ def _viewers_value(facts: PaneFacts) -> str:
     return "".join(f"{_checked('session_id', session)}={activity}/" for session, activity in shown.items())
 
 
-class Verdict(StrEnum):
+class TmuxVerdict(StrEnum):
     """What tmux printed, the only thing that is believed; its exit status proves nothing."""
 
     DONE = "done"
@@ -100,8 +100,8 @@ class Guarded:
     not: a client that was killed, or whose words were lost, says as little when all is done.
     """
 
-    verdict: Verdict
-    answer: Answer
+    verdict: TmuxVerdict
+    answer: CallResult
 
 
 async def if_still(
@@ -128,12 +128,12 @@ async def if_still(
     )
     said = answer.stdout.splitlines()
     if done in said:
-        return Guarded(Verdict.DONE, answer)
+        return Guarded(TmuxVerdict.DONE, answer)
     if refused in said:
-        return Guarded(Verdict.REFUSED, answer)
+        return Guarded(TmuxVerdict.REFUSED, answer)
     if reached not in said and answer.returncode > 0 and answer.stderr.strip():
-        return Guarded(Verdict.NOT_REACHED, answer)
-    return Guarded(Verdict.SILENT, answer)
+        return Guarded(TmuxVerdict.NOT_REACHED, answer)
+    return Guarded(TmuxVerdict.SILENT, answer)
 
 
 def _and_say(command: str, word: str) -> str:

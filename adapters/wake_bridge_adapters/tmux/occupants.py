@@ -21,7 +21,7 @@ from wake_bridge_adapters.tmux.processes import (
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class PaneAgent:
     """A known harness that has the terminal. `version` is read once for a process; empty where its files do not tell."""
 
     process: Process
@@ -42,7 +42,7 @@ class _Remembered:
     pane_pid: int
     command: str
     harness: str
-    agent: Agent
+    agent: PaneAgent
 
 
 class Occupants:
@@ -55,7 +55,7 @@ class Occupants:
 
     def of(
         self, socket: str, pane_id: str, pane_pid: int, command: str, harness: str = "", *, anew: bool = False
-    ) -> Agent | NoAgent:
+    ) -> PaneAgent | NoAgent:
         """Who has the terminal of the pane started as `pane_pid`.
 
         `harness` replaces the recognition, never the vetoes, to which REPLs and their like belong then; `anew` looks again whatever is remembered, as is done
@@ -71,21 +71,21 @@ class Occupants:
         occupant = self._look(pane_pid, harness, known.agent if known else None)
         if known and isinstance(occupant, NoAgent):
             self._set_aside[key] = known.agent.process
-        if isinstance(occupant, Agent) and self._has_lost_its_paste(key, occupant):
+        if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(key, occupant):
             return NoAgent(f"{_name_of(occupant.process)} was stopped, and would take a paste for keys: start it anew")
-        if isinstance(occupant, Agent) and not is_runner(occupant.process.argv):
+        if isinstance(occupant, PaneAgent) and not is_runner(occupant.process.argv):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
         else:
             self._remembered.pop(key, None)
         return occupant
 
-    def _has_lost_its_paste(self, key: tuple[str, str], agent: Agent) -> bool:
+    def _has_lost_its_paste(self, key: tuple[str, str], agent: PaneAgent) -> bool:
         """Whether a shell has had the terminal in between, and the harness does not know what that has changed."""
         before = self._set_aside.get(key)
         is_back = before is not None and (before.pid, before.started) == (agent.process.pid, agent.process.started)
         return is_back and agent.profile.paste.lost_when_stopped
 
-    def _look(self, pane_pid: int, harness: str, known: Agent | None) -> Agent | NoAgent:
+    def _look(self, pane_pid: int, harness: str, known: PaneAgent | None) -> PaneAgent | NoAgent:
         leader = foreground_leader(pane_pid)
         if leader is None:
             return NoAgent("no process has the terminal")
@@ -116,12 +116,12 @@ class Occupants:
         return NoAgent(f"{_name_of(leader)} has the terminal")
 
 
-def _agent(process: Process, profile: Profile, known: Agent | None) -> Agent:
+def _agent(process: Process, profile: Profile, known: PaneAgent | None) -> PaneAgent:
     """The agent that this process is; `known` is the one that was there before."""
     if known is not None and known.process == process and known.profile is profile:
         return known
     version = installed_version(process.argv, executable_of(process.pid), search_path_of(process.pid), profile)
-    return Agent(process, profile, version)
+    return PaneAgent(process, profile, version)
 
 
 def _group_of(leader: Process, pane_pid: int) -> Iterator[Process]:

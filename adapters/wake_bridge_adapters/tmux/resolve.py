@@ -23,7 +23,7 @@ from wake_bridge.domain.routing import Address, Binding, Claim, Expected, Rememb
 from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane, nothing_behind
-from wake_bridge_adapters.tmux.occupants import Agent, Occupants
+from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent
 from wake_bridge_adapters.tmux.panes import (
     Listing,
     Pane,
@@ -434,10 +434,10 @@ class Resolver:
             agent=agent.process if agent else None,
         )
 
-    def _agent(self, located: _Located, harness: str) -> Agent | None:
+    def _agent(self, located: _Located, harness: str) -> PaneAgent | None:
         pane = located.pane
         occupant = self._occupants.of(located.socket, pane.pane_id, pane.pane_pid, pane.command, harness)
-        return occupant if isinstance(occupant, Agent) else None
+        return occupant if isinstance(occupant, PaneAgent) else None
 
 
 def _is_loose(name: str, panes: Sequence[Pane]) -> bool:

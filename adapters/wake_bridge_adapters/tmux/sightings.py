@@ -18,7 +18,7 @@ from typing import Final
 from wake_bridge.ports.adapter import Place, Sight, Sights, TargetLimits
 from wake_bridge_adapters.tmux.command import TmuxServer, socket_path, why_not_ours
 from wake_bridge_adapters.tmux.facts import NoPane
-from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
+from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
 from wake_bridge_adapters.tmux.panes import (
     IDENTITY_OPTION,
     RENAMED_BY_PROGRAM,
@@ -266,10 +266,12 @@ class Sightings:
         occupants = {pane.pane_id: self._occupant(socket, pane) for pane in each_once(panes)}
         return [self._sight(socket, pane, panes, occupants) for pane in each_once(panes)]
 
-    def _sight(self, socket: str, pane: Pane, panes: Sequence[Pane], occupants: Mapping[str, Agent | NoAgent]) -> Sight:
+    def _sight(
+        self, socket: str, pane: Pane, panes: Sequence[Pane], occupants: Mapping[str, PaneAgent | NoAgent]
+    ) -> Sight:
         occupant = occupants[pane.pane_id]
-        agent = occupant if isinstance(occupant, Agent) else None
-        agents = [pane_id for pane_id, one in occupants.items() if isinstance(one, Agent)]
+        agent = occupant if isinstance(occupant, PaneAgent) else None
+        agents = [pane_id for pane_id, one in occupants.items() if isinstance(one, PaneAgent)]
         paste = agent.profile.paste if agent else None
         name = name_of(pane, panes)
         return Sight(
@@ -291,7 +293,7 @@ class Sightings:
             lasting=mending_of(pane, panes, socket, agents).commands if agent and name.doubts else (),
         )
 
-    def _occupant(self, socket: str, pane: Pane) -> Agent | NoAgent:
+    def _occupant(self, socket: str, pane: Pane) -> PaneAgent | NoAgent:
         if pane.values["pane_dead"] not in {"", "0"}:
             return NoAgent("the program has ended")
         return self._occupants.of(socket, pane.pane_id, pane.pane_pid, pane.command)

@@ -12,11 +12,11 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Failed, Refused, Unknown
-from wake_bridge_adapters.tmux.attempt import POLL, Attempt, Claim, DrivenElsewhere
+from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt, PaneClaim
 from wake_bridge_adapters.tmux.facts import NoPane
-from wake_bridge_adapters.tmux.guarded import Guarded, NotExpressible, Verdict, condition, if_still
+from wake_bridge_adapters.tmux.guarded import Guarded, NotExpressible, TmuxVerdict, condition, if_still
 from wake_bridge_adapters.tmux.processes import spelled
-from wake_bridge_adapters.tmux.view import View, Whereabouts, placeholder_of, whereabouts
+from wake_bridge_adapters.tmux.view import PaneView, TextLocation, placeholder_of, whereabouts
 
 _ULID: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -40,7 +40,7 @@ LANDS_WITHIN: Final = 3.0
 """Seconds for pasted text to appear in the composer."""
 
 
-async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unknown:
+async def stage(attempt: PaneAttempt, first: PaneView) -> PaneView | Refused | Failed | Unknown:
     """Paste the text if the pane is still as `first` saw it, and wait until it stands in the composer, alone.
 
     Returns the look that saw it stand, or why there is none.
@@ -57,16 +57,16 @@ async def stage(attempt: Attempt, first: View) -> View | Refused | Failed | Unkn
     await attempt.write(Step.PROBED, rule=first.verdict.rule, saw=first.verdict.saw, fence=spelled(first.fence))
     await attempt.write(Step.INTENT_STAGE)
     pasted = await _compare_and_paste(attempt, guard, claim)
-    if pasted.verdict is Verdict.NOT_REACHED:
+    if pasted.verdict is TmuxVerdict.NOT_REACHED:
         await attempt.write(Step.REFUSED, why=pasted.answer.complaint)
         return Failed(retryable=True, reason=pasted.answer.complaint)
-    if pasted.verdict is Verdict.REFUSED:
+    if pasted.verdict is TmuxVerdict.REFUSED:
         await attempt.write(Step.REFUSED, why="the pane was no longer as seen")
         return await _what_came_in_between(attempt)
     return await see_it_land(attempt)
 
 
-async def see_it_land(attempt: Attempt) -> View | Refused | Unknown:
+async def see_it_land(attempt: PaneAttempt) -> PaneView | Refused | Unknown:
     """Wait until our text, and nothing else, stands in the composer."""
     deadline = time.monotonic() + LANDS_WITHIN
     while True:
@@ -75,7 +75,7 @@ async def see_it_land(attempt: Attempt) -> View | Refused | Unknown:
             return _nothing_to_see(attempt, view)
         if breach := attempt.breach(view):
             return attempt.unknown(f"after the paste {breach}")
-        if whereabouts(view, attempt.wake) is Whereabouts.ALONE:
+        if whereabouts(view, attempt.wake) is TextLocation.ALONE:
             await attempt.write(Step.STAGED, composer=_shown(view))
             return view
         if time.monotonic() >= deadline:
@@ -83,7 +83,7 @@ async def see_it_land(attempt: Attempt) -> View | Refused | Unknown:
         await asyncio.sleep(POLL)
 
 
-async def _compare_and_paste(attempt: Attempt, guard: str, claim: Claim) -> Guarded:
+async def _compare_and_paste(attempt: PaneAttempt, guard: str, claim: PaneClaim) -> Guarded:
     """One buffer of our own for one paste: shared names have carried one sender's text into another's pane."""
     buffer = f"wake-bridge-{attempt.wake.mark}"
     pasted = await if_still(
@@ -95,12 +95,12 @@ async def _compare_and_paste(attempt: Attempt, guard: str, claim: Claim) -> Guar
         otherwise=f"delete-buffer -b {buffer}",
         stdin=attempt.wake.text,
     )
-    if pasted.verdict in {Verdict.NOT_REACHED, Verdict.SILENT}:
+    if pasted.verdict in {TmuxVerdict.NOT_REACHED, TmuxVerdict.SILENT}:
         await attempt.ask(["delete-buffer", "-b", buffer])
     return pasted
 
 
-async def _what_came_in_between(attempt: Attempt) -> Refused:
+async def _what_came_in_between(attempt: PaneAttempt) -> Refused:
     view = await attempt.look(anew=True)
     if isinstance(view, NoPane):
         return attempt.refused(HoldReason.UNREACHABLE, view.why, view.cause)
@@ -110,8 +110,8 @@ async def _what_came_in_between(attempt: Attempt) -> Refused:
     return attempt.refused_by(view.verdict)
 
 
-async def _never_landed(attempt: Attempt, view: View) -> Refused:
-    if whereabouts(view, attempt.wake) is Whereabouts.AMONG:
+async def _never_landed(attempt: PaneAttempt, view: PaneView) -> Refused:
+    if whereabouts(view, attempt.wake) is TextLocation.AMONG:
         await attempt.write(Step.STAGED, composer=_shown(view), alone="no")
         return attempt.staged("our text stands in the composer, but not alone")
     if view.obstacles:
@@ -119,11 +119,11 @@ async def _never_landed(attempt: Attempt, view: View) -> Refused:
     return attempt.staged("pasted, but not seen in the composer yet", Cause.NOT_YET_SHOWN)
 
 
-def _nothing_to_see(attempt: Attempt, nothing: NoPane) -> Refused | Unknown:
+def _nothing_to_see(attempt: PaneAttempt, nothing: NoPane) -> Refused | Unknown:
     if nothing.timed_out:
         return attempt.refused(HoldReason.UNREACHABLE, f"after the paste {nothing.why}", nothing.cause)
     return attempt.unknown(f"after the paste: {nothing.why}")
 
 
-def _shown(view: View) -> str:
+def _shown(view: PaneView) -> str:
     return view.reading.composer if view.reading else ""

@@ -17,9 +17,9 @@ from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, hold
 from wake_bridge_adapters.screens.screen import Screen
 from wake_bridge_adapters.screens.version import version_evidence
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import Look, NoPane, PaneFacts, look_at
+from wake_bridge_adapters.tmux.facts import NoPane, PaneFacts, PaneReading, look_at
 from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight
-from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
+from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
 from wake_bridge_adapters.tmux.processes import fence_around, unread_bytes
 
 UNREAD_INPUT: Final = "unread-input"
@@ -31,11 +31,11 @@ LEAST_QUIET: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PaneView:
     """One look, understood. `fence` is the pane as it is now."""
 
-    look: Look
-    agent: Agent | NoAgent
+    look: PaneReading
+    agent: PaneAgent | NoAgent
     screen: Screen
     reading: Reading | None
     evidence: tuple[Evidence, ...]
@@ -75,7 +75,7 @@ class Observer:
         self._occupants = occupants
         self._typing_quiet = max(typing_quiet, LEAST_QUIET)
 
-    async def view(self, pane_id: str, harness: str, *, anew: bool = False) -> View | NoPane:
+    async def view(self, pane_id: str, harness: str, *, anew: bool = False) -> PaneView | NoPane:
         """Look once; retaken while the pane moves under the look.
 
         `harness` replaces the recognition; `anew` reads the processes again whatever is remembered.
@@ -89,7 +89,7 @@ class Observer:
             return look
         return await asyncio.to_thread(self._understood, look, harness, anew=anew)
 
-    def _understood(self, look: Look, harness: str, *, anew: bool) -> View:
+    def _understood(self, look: PaneReading, harness: str, *, anew: bool) -> PaneView:
         facts = look.facts
         agent = self._occupants.of(
             self._server.socket, facts.pane_id, facts.pane_pid, facts.command, harness, anew=anew
@@ -98,9 +98,9 @@ class Observer:
             agent = NoAgent("the program has ended")
         screen = screen_of(look)
         reading = None
-        if isinstance(agent, Agent):
+        if isinstance(agent, PaneAgent):
             reading = classify(screen, agent.profile, version_evidence(agent.profile, agent.version))
-        return View(
+        return PaneView(
             look=look,
             agent=agent,
             screen=screen,
@@ -118,12 +118,12 @@ class Observer:
                 session_id=facts.values["session_id"],
                 pane_id=facts.pane_id,
                 pane_pid=facts.pane_pid,
-                agent=agent.process if isinstance(agent, Agent) else None,
+                agent=agent.process if isinstance(agent, PaneAgent) else None,
             ),
         )
 
 
-def screen_of(look: Look) -> Screen:
+def screen_of(look: PaneReading) -> Screen:
     """The look as the screen profiles read it."""
     values = look.facts.values
     return Screen.parse(
@@ -153,12 +153,12 @@ def _pane_evidence(facts: PaneFacts) -> Iterator[Evidence]:
         yield Evidence("synchronized", PresenceState.UNKNOWN, saw=saw, region="pane")
 
 
-def _agent_evidence(agent: Agent | NoAgent) -> Iterator[Evidence]:
+def _agent_evidence(agent: PaneAgent | NoAgent) -> Iterator[Evidence]:
     if isinstance(agent, NoAgent):
         yield Evidence(agent.rule, PresenceState.UNKNOWN, saw=agent.why, region="process", hold=HoldReason.NO_AGENT)
 
 
-def _typing_evidence(look: Look, typing_quiet: float) -> Iterator[Evidence]:
+def _typing_evidence(look: PaneReading, typing_quiet: float) -> Iterator[Evidence]:
     """A key within `typing_quiet` from a client whose keys go to this pane; keys in other panes do not count."""
     typists = look.typists()
     if not typists:
@@ -174,7 +174,7 @@ def _typing_evidence(look: Look, typing_quiet: float) -> Iterator[Evidence]:
         )
 
 
-def _motion_evidence(look: Look) -> Iterator[Evidence]:
+def _motion_evidence(look: PaneReading) -> Iterator[Evidence]:
     if look.is_moving:
         yield Evidence("moving", PresenceState.ACTIVE, region="pane")
     elif not look.facts.is_dead and (waiting := unread_bytes(look.facts.terminal)):
@@ -188,7 +188,7 @@ _LEAST_OF_MARK: Final = 8
 _PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ]*[A-Za-z0-9]")
 
 
-class Whereabouts(StrEnum):
+class TextLocation(StrEnum):
     """Where one look shows our text.
 
     `ALONE` is all that the composer holds, or the harness's chip for it; `AMONG` is in the composer beside something
@@ -203,25 +203,25 @@ class Whereabouts(StrEnum):
     GONE = "gone"
 
 
-def whereabouts(view: View, wake: Wake) -> Whereabouts:
+def whereabouts(view: PaneView, wake: Wake) -> TextLocation:
     """Where our text is.
 
     The composer is asked first: a pane that was made narrow may show a copy of it above.
     """
-    if view.reading is None or not isinstance(view.agent, Agent):
-        return Whereabouts.UNCLEAR
+    if view.reading is None or not isinstance(view.agent, PaneAgent):
+        return TextLocation.UNCLEAR
     profile, held = view.agent.profile, view.reading.composer_text
     if holds_only(view.screen, profile, wake.text):
-        return Whereabouts.ALONE
+        return TextLocation.ALONE
     if is_in_text(held, wake):
-        return Whereabouts.AMONG
+        return TextLocation.AMONG
     if view.reading.composer == "draft" and holds_part(held, wake.text):
-        return Whereabouts.UNCLEAR
+        return TextLocation.UNCLEAR
     if mark_in_transcript(view.screen, profile, wake.mark):
-        return Whereabouts.SENT
+        return TextLocation.SENT
     if profile.paste.chip and re.search(profile.paste.chip, " ".join(held.split())):
-        return Whereabouts.AMONG
-    return Whereabouts.UNCLEAR if view.reading.composer == "absent" else Whereabouts.GONE
+        return TextLocation.AMONG
+    return TextLocation.UNCLEAR if view.reading.composer == "absent" else TextLocation.GONE
 
 
 def is_in_text(text: str, wake: Wake) -> bool:
@@ -229,7 +229,7 @@ def is_in_text(text: str, wake: Wake) -> bool:
     return wake.mark in re.sub(r"[^0-9A-Z]", "", text)
 
 
-def sight_of(view: View, wake: Wake) -> str:
+def sight_of(view: PaneView, wake: Wake) -> str:
     """A part of our text that stands on one row, for a condition to search for: the mark, or the harness's chip.
 
     Raises:
@@ -243,12 +243,12 @@ def sight_of(view: View, wake: Wake) -> str:
     raise NotExpressible("our mark stands on no single row")
 
 
-def placeholder_of(view: View) -> str:
+def placeholder_of(view: PaneView) -> str:
     """Where a harness parks the real cursor elsewhere: a part of the placeholder that must still stand there.
 
     Empty where the cursor itself tells that somebody typed, and where there is no placeholder.
     """
-    if view.reading is None or not isinstance(view.agent, Agent) or view.reading.composer != "placeholder":
+    if view.reading is None or not isinstance(view.agent, PaneAgent) or view.reading.composer != "placeholder":
         return ""
     if view.agent.profile.composer.anchor == "cursor":
         return ""
@@ -266,8 +266,8 @@ def _parts_of_mark(mark: str) -> list[str]:
     ]
 
 
-def _runs_of_chip(view: View) -> list[str]:
-    if view.reading is None or not isinstance(view.agent, Agent) or not view.agent.profile.paste.chip:
+def _runs_of_chip(view: PaneView) -> list[str]:
+    if view.reading is None or not isinstance(view.agent, PaneAgent) or not view.agent.profile.paste.chip:
         return []
     found = re.search(view.agent.profile.paste.chip, " ".join(view.reading.composer_text.split()))
     return sorted(_PLAIN_RUN.findall(found.group()), key=len, reverse=True) if found else []

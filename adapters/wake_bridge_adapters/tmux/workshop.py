@@ -27,8 +27,8 @@ from wake_bridge_adapters.screens import (
 )
 from wake_bridge_adapters.screens.version import Drift, drift_of
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer, why_not_ours
-from wake_bridge_adapters.tmux.occupants import Agent
-from wake_bridge_adapters.tmux.view import View
+from wake_bridge_adapters.tmux.occupants import PaneAgent
+from wake_bridge_adapters.tmux.view import PaneView
 
 OLDEST: Final = (3, 2)
 _GLYPHS: Final = "✳❯─é漢"
@@ -63,7 +63,7 @@ async def checks(server: TmuxServer, timeout: float, environment: Mapping[str, s
     ]
 
 
-def version_check(agent: Agent, label: str) -> Check:
+def version_check(agent: PaneAgent, label: str) -> Check:
     """Whether the screens of the running version are known; a drift is a warning, and fatal to a strict profile alone."""
     profile, drift = agent.profile, drift_of(agent.profile, agent.version)
     name = f"{profile.name} {agent.version}".strip()
@@ -108,19 +108,19 @@ def judge(path: Path, harness: str, profiles: Mapping[str, Profile]) -> dict[str
     return {"harness": name, "state": reading.state, "rule": reading.rule, "composer": reading.composer}
 
 
-def captured(view: View) -> str:
+def captured(view: PaneView) -> str:
     """A look at a pane as the text of a capture file; who judges it fills in `state` and `expect`."""
     agent = view.agent
     capture = Capture(
         view.screen,
-        harness=agent.profile.name if isinstance(agent, Agent) else "",
-        process_tree=(shlex.join(agent.process.argv),) if isinstance(agent, Agent) else (),
-        note="" if isinstance(agent, Agent) else agent.why,
+        harness=agent.profile.name if isinstance(agent, PaneAgent) else "",
+        process_tree=(shlex.join(agent.process.argv),) if isinstance(agent, PaneAgent) else (),
+        note="" if isinstance(agent, PaneAgent) else agent.why,
     )
     return dump_capture(capture, view.look.ansi)
 
 
-def lesson(label: str, first: View, second: View) -> Lesson:
+def lesson(label: str, first: PaneView, second: PaneView) -> Lesson:
     """What two looks teach, far enough apart, at the pane called `label`, of which a person says that its agent is idle.
 
     Raises:
@@ -128,7 +128,7 @@ def lesson(label: str, first: View, second: View) -> Lesson:
             looks differ.
     """
     agent = first.agent
-    if not isinstance(agent, Agent):
+    if not isinstance(agent, PaneAgent):
         raise _refused(label, agent.why, "only a screen of an agent that wake-bridge recognises can be trusted")
     of_screen = first.reading.evidence if first.reading else ()
     beside = [one for one in first.evidence if one not in of_screen and one.vote is not PresenceState.IDLE]

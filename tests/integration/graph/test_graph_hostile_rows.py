@@ -21,7 +21,7 @@ from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,
-    SetAside,
+    UnreadableMail,
     mailbox_of,
     mark_read,
     move_task,
@@ -94,7 +94,7 @@ def found(graph: GraphFile) -> tuple[list[str], list[str]]:
     mail = list(mailbox_of(graph, "@bob"))
     return (
         [one.message.id for one in mail if isinstance(one, Mail)],
-        [one.message_id for one in mail if isinstance(one, SetAside)],
+        [one.message_id for one in mail if isinstance(one, UnreadableMail)],
     )
 
 
@@ -119,7 +119,7 @@ def test_an_edge_that_cannot_be_read_sets_its_mail_aside(graph: GraphWriter, pat
     addressed(path, "MESSAGE:bad", GOOD, UNREADABLE[name])
 
     assert found(graph) == ([good], ["MESSAGE:bad"])
-    (row,) = [one for one in mailbox_of(graph, "@bob") if isinstance(one, SetAside)]
+    (row,) = [one for one in mailbox_of(graph, "@bob") if isinstance(one, UnreadableMail)]
     assert row.row_id == "edge MESSAGE:bad"
 
 

@@ -14,7 +14,7 @@ import pytest
 from wake_bridge_adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 from wake_bridge_adapters.tmux.command import NOT_FOUND, TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane, look_at, scrollback_of
-from wake_bridge_adapters.tmux.guarded import Verdict, if_still
+from wake_bridge_adapters.tmux.guarded import TmuxVerdict, if_still
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Failed, Nowhere, Refused, Unknown
@@ -241,7 +241,7 @@ def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:
     agent = scene.resident()
     server = TmuxServer(str(scene.tmux.socket_path), 5.0, os.environ)
 
-    async def verdicts() -> list[Verdict]:
+    async def verdicts() -> list[TmuxVerdict]:
         said = "display-message -p x"
         return [
             (await if_still(server, agent.id, "1", then=said)).verdict,
@@ -250,7 +250,12 @@ def test_nothing_is_believed_but_what_tmux_printed(scene: Scene) -> None:
             (await if_still(server, agent.id, "1", then="paste-buffer -b no-such-buffer")).verdict,
         ]
 
-    assert asyncio.run(verdicts()) == [Verdict.DONE, Verdict.REFUSED, Verdict.NOT_REACHED, Verdict.SILENT]
+    assert asyncio.run(verdicts()) == [
+        TmuxVerdict.DONE,
+        TmuxVerdict.REFUSED,
+        TmuxVerdict.NOT_REACHED,
+        TmuxVerdict.SILENT,
+    ]
 
 
 def test_a_guard_for_a_pane_that_is_gone_never_holds(scene: Scene) -> None:
@@ -261,7 +266,7 @@ def test_a_guard_for_a_pane_that_is_gone_never_holds(scene: Scene) -> None:
 
     guarded = asyncio.run(if_still(server, gone.id, f"#{{==:#{{pane_id}},{gone.id}}}", then="display-message -p x"))
 
-    assert guarded.verdict is Verdict.REFUSED
+    assert guarded.verdict is TmuxVerdict.REFUSED
     assert isinstance(asyncio.run(look_at(server, gone.id)), NoPane)
     assert isinstance(asyncio.run(scrollback_of(server, gone.id)), NoPane)
     assert agent.is_untouched()

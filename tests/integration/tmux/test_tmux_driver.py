@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from wake_bridge_adapters.bounded_call import Answer
+from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.adapter import TmuxAdapter, TmuxConfig
-from wake_bridge_adapters.tmux.attempt import Driver
+from wake_bridge_adapters.tmux.attempt import DriverProcess
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.facts import DRIVER_OPTION
 from wake_bridge_adapters.tmux.processes import started_at
@@ -46,10 +46,10 @@ def set_driver(agent: Resident, text: str) -> None:
 
 
 @contextmanager
-def a_living_daemon(graph: str) -> Iterator[Driver]:
+def a_living_daemon(graph: str) -> Iterator[DriverProcess]:
     """Another process, with the entry that a daemon for that graph would have."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        yield Driver(graph, process.pid, started_at(process.pid))
+        yield DriverProcess(graph, process.pid, started_at(process.pid))
         process.kill()
 
 
@@ -62,7 +62,7 @@ def test_a_wake_leaves_the_daemons_entry_in_the_pane_and_costs_no_call_more(
     pastes: list[Sequence[Sequence[str]]] = []
     ask = TmuxServer.ask
 
-    async def counted(self: TmuxServer, *commands: Sequence[str], stdin: str = "") -> Answer:
+    async def counted(self: TmuxServer, *commands: Sequence[str], stdin: str = "") -> CallResult:
         if any("paste-buffer" in word for command in commands for word in command):
             pastes.append(commands)
         return await ask(self, *commands, stdin=stdin)
@@ -71,7 +71,7 @@ def test_a_wake_leaves_the_daemons_entry_in_the_pane_and_costs_no_call_more(
     for _ in range(2):
         assert isinstance(scene.deliver(agent.id, scene.wake()), Delivered)
 
-    assert driver(agent) == str(Driver.here(GRAPH))
+    assert driver(agent) == str(DriverProcess.here(GRAPH))
     assert [sum("set-option" in command[-1] for command in commands) for commands in pastes] == [1, 0]
 
 
@@ -88,7 +88,7 @@ def test_a_pane_that_a_living_daemon_drives_for_the_same_graph_gets_no_byte(scen
         assert driver(agent) == str(other)
 
     assert isinstance(scene.deliver(agent.id, scene.wake()), Delivered)
-    assert driver(agent) == str(Driver.here(GRAPH))
+    assert driver(agent) == str(DriverProcess.here(GRAPH))
 
 
 def test_a_dead_daemons_entry_gives_way_also_where_its_text_stands_staged(scene: Scene) -> None:
@@ -107,7 +107,7 @@ def test_a_dead_daemons_entry_gives_way_also_where_its_text_stands_staged(scene:
     set_driver(agent, f"{GRAPH}/{os.getppid()}/1 {DEAD}")
 
     assert isinstance(scene.go_on(agent.id, wake, Progress.STAGED), Delivered)
-    assert driver(agent) == str(Driver.here(GRAPH))
+    assert driver(agent) == str(DriverProcess.here(GRAPH))
     assert agent.fake.submits() == [wake.text]
 
 
@@ -118,7 +118,7 @@ def test_daemons_for_two_graphs_take_turns_in_one_pane(scene: Scene) -> None:
         set_driver(agent, str(other))
         drives(scene)
         assert isinstance(scene.deliver(agent.id, scene.wake()), Delivered)
-        assert driver(agent) == f"{other} {Driver.here(GRAPH)}"
+        assert driver(agent) == f"{other} {DriverProcess.here(GRAPH)}"
 
 
 @pytest.mark.parametrize("step", [Step.INTENT_STAGE, Step.INTENT_SUBMIT])

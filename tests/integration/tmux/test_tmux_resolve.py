@@ -23,7 +23,7 @@ from wake_bridge.ports.adapter import Delivered, Nowhere, Place, Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wake_bridge_adapters.bounded_call import Answer
+    from wake_bridge_adapters.bounded_call import CallResult
 
     from tests.integration.tmux.conftest import Scene
 
@@ -187,7 +187,7 @@ def test_a_mark_is_asked_for_once_while_nobody_else_shows_the_same(scene: Scene)
     server = TmuxServer(str(scene.tmux.socket_path), 10, os.environ)
     calls: list[int] = []
 
-    async def counted(*commands: Sequence[str], stdin: str = "") -> Answer:
+    async def counted(*commands: Sequence[str], stdin: str = "") -> CallResult:
         calls.append(len(commands))
         return await TmuxServer.ask(server, *commands, stdin=stdin)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.screens.profile import Profile, load_profiles
-from wake_bridge_adapters.tmux.occupants import Agent, NoAgent, Occupants
+from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
 
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import PrivateTmux
@@ -30,7 +30,7 @@ def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracke
     target, shell_pid = str(pane.pane_id), int(tmux.look(pane).flags["pane_pid"])
     occupants = Occupants({"fake": _fake(lost_when_stopped=is_lost)})
 
-    def occupant() -> Agent | NoAgent:
+    def occupant() -> PaneAgent | NoAgent:
         command = tmux.look(pane).flags["pane_current_command"]
         return occupants.of(str(tmux.socket_path), target, shell_pid, command)
 
@@ -38,7 +38,7 @@ def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracke
     tmux.run("send-keys", "-t", target, "Enter")
     fake.waits_for("started", 1, 20)
     first = occupant()
-    assert isinstance(first, Agent)
+    assert isinstance(first, PaneAgent)
 
     os.killpg(os.getpgid(first.process.pid), signal.SIGSTOP)
     tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "bash", what="the shell")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from wake_bridge.demo.fake_harness.quiet import QuietProgram
-from wake_bridge.demo.fake_harness.settings import Record, Start, parse_arguments
+from wake_bridge.demo.fake_harness.settings import Record, StartSettings, parse_arguments
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
         return _run_whole(start, record)
 
 
-def _run_whole(start: Start, record: Record) -> int:
+def _run_whole(start: StartSettings, record: Record) -> int:
     # a quiet one has no use for these, and is one of hundreds
     import asyncio  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ from wake_bridge.demo.fake_harness.screen import (
     Terminal,
     draw,
 )
-from wake_bridge.demo.fake_harness.settings import Knobs, Mode, Record, Start
+from wake_bridge.demo.fake_harness.settings import Knobs, Mode, Record, StartSettings
 
 
 class Channel:
@@ -102,7 +102,7 @@ CRASHED: Final = 70
 class Program:
     """Runs one fake harness on the terminal at stdin and stdout until it is told to leave."""
 
-    def __init__(self, start: Start, record: Record) -> None:
+    def __init__(self, start: StartSettings, record: Record) -> None:
         self._start = start
         self._agent = Agent(start.name, start.knobs, record, self._begin_turn, self._leave)
         self._decoder = Decoder()

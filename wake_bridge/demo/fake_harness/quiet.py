@@ -15,7 +15,7 @@ import tty
 
 from wake_bridge.demo.fake_harness.agent import Agent
 from wake_bridge.demo.fake_harness.screen import ENTER_SCREEN, LEAVE_SCREEN, Decoder, Terminal, draw
-from wake_bridge.demo.fake_harness.settings import Record, Start
+from wake_bridge.demo.fake_harness.settings import Record, StartSettings
 
 ESCAPE_WAIT = 0.03
 """Seconds after which a lone Escape is a key."""
@@ -24,7 +24,7 @@ ESCAPE_WAIT = 0.03
 class QuietProgram:
     """Runs one quiet harness on the terminal at stdin and stdout until the terminal is gone, or it is told to leave."""
 
-    def __init__(self, start: Start, record: Record) -> None:
+    def __init__(self, start: StartSettings, record: Record) -> None:
         self._start = start
         self._agent = Agent(start.name, start.knobs, record, self._answer, self._leave)
         self._decoder = Decoder()

@@ -66,7 +66,7 @@ class Knobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartSettings:
     """How it was started. `quiet` and `deaf` are ways to be many: see the module `quiet`.
 
     `client_of` is the socket of an app-server that it is a client of.
@@ -83,7 +83,7 @@ class Start:
     client_of: str = ""
 
 
-def parse_arguments(arguments: Sequence[str]) -> Start:
+def parse_arguments(arguments: Sequence[str]) -> StartSettings:
     """Read the command line; exits with usage on a mistake."""
     parser = argparse.ArgumentParser(
         prog="python -m wake_bridge.demo.fake_harness",
@@ -105,7 +105,7 @@ def parse_arguments(arguments: Sequence[str]) -> Start:
             parser.add_argument(flag, type=type(field.default), default=field.default)
     found = vars(parser.parse_args(arguments))
     knobs = Knobs(**{field.name: found[field.name] for field in fields(Knobs)})
-    return Start(
+    return StartSettings(
         found["name"],
         found["log"],
         found["control"],

@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AllowRule:
     """One file that lets one harness read and send mail.
 
     Args:
@@ -45,7 +45,7 @@ class Rule:
     names: tuple[str, ...] = ()
 
 
-def rule_for(agent: SetupAgent, home: Path, read: Reader) -> Rule | None:
+def rule_for(agent: SetupAgent, home: Path, read: Reader) -> AllowRule | None:
     """What lets this agent's harness read its mail; None where nothing is needed, or nothing narrow enough is known."""
     make = _RULES.get(agent.harness)
     return make(agent, home, read) if make else None
@@ -67,21 +67,21 @@ def in_json(path: Path, content: bytes, act: Callable[[str], Found]) -> Found:
         ) from broken
 
 
-def _claude(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG001 - all makers look alike
+def _claude(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
     return _listed(agent.directory / ".claude" / "settings.local.json")
 
 
-def _qwen(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG001 - all makers look alike
+def _qwen(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
     return _listed(agent.directory / ".qwen" / "settings.json")
 
 
-def _listed(path: Path) -> Rule:
+def _listed(path: Path) -> AllowRule:
     where = ("permissions", "allow")
     names = tuple(f"Bash(wake-bridge {command} *)" for command in MAIL_COMMANDS)
-    return Rule(path, Form.JSON, lambda text: with_added(text, where, names), where=where, names=names)
+    return AllowRule(path, Form.JSON, lambda text: with_added(text, where, names), where=where, names=names)
 
 
-def _codex(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG001 - all makers look alike
+def _codex(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
     commands = ", ".join(f'"{command}"' for command in MAIL_COMMANDS)
     text = (
         "# Mail of wake-bridge is read and sent outside the sandbox, without a question.\n"
@@ -90,7 +90,7 @@ def _codex(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG001
     return _blocked(home / ".codex" / "rules" / "wake-bridge.rules", text)
 
 
-def _gemini(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG001 - all makers look alike
+def _gemini(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
     # no blank behind the last word: the engine adds the word's end itself
     prefixes = ", ".join(f'"wake-bridge {command}"' for command in MAIL_COMMANDS)
     text = (
@@ -99,18 +99,18 @@ def _gemini(agent: SetupAgent, home: Path, read: Reader) -> Rule:  # noqa: ARG00
     return _blocked(home / ".gemini" / "policies" / "wake-bridge.toml", text)
 
 
-def _blocked(path: Path, block: str) -> Rule:
+def _blocked(path: Path, block: str) -> AllowRule:
     def edit(text: str) -> str:
         return with_block(text.encode(), block, HASH, path).decode()
 
-    return Rule(path, Form.BLOCK, edit)
+    return AllowRule(path, Form.BLOCK, edit)
 
 
-def _opencode(agent: SetupAgent, home: Path, read: Reader) -> Rule | None:
+def _opencode(agent: SetupAgent, home: Path, read: Reader) -> AllowRule | None:
     return _ordered(_configurations(agent.directory, home, "opencode"), read)
 
 
-def _kilo(agent: SetupAgent, home: Path, read: Reader) -> Rule | None:
+def _kilo(agent: SetupAgent, home: Path, read: Reader) -> AllowRule | None:
     return _ordered(_configurations(agent.directory, home, "kilo"), read)
 
 
@@ -120,7 +120,7 @@ def _configurations(directory: Path, home: Path, name: str) -> tuple[Path, ...]:
     return tuple(place / f"{name}.{ending}" for place in places for ending in ("jsonc", "json"))
 
 
-def _ordered(files: tuple[Path, ...], read: Reader) -> Rule | None:
+def _ordered(files: tuple[Path, ...], read: Reader) -> AllowRule | None:
     """A rule behind the one that asks: the last that matches wins. Where nothing asks, nothing is needed."""
     for path in files:
         content = read(path)
@@ -139,7 +139,7 @@ def _ordered(files: tuple[Path, ...], read: Reader) -> Rule | None:
     return None
 
 
-def _behind(path: Path, where: tuple[str, ...], asked: str) -> Rule:
+def _behind(path: Path, where: tuple[str, ...], asked: str) -> AllowRule:
     """`asked` is the word that stood for all commands, and stays for all others."""
     wanted = dict.fromkeys(_ORDERED, "allow")
 
@@ -150,10 +150,10 @@ def _behind(path: Path, where: tuple[str, ...], asked: str) -> Rule:
             return with_value(text, where, {"*": asked, **wanted})
         return with_added(text, where, {"*": asked, **wanted} if asked else wanted)
 
-    return Rule(path, Form.JSON, edit, where=("permission", "bash"), names=tuple(wanted))
+    return AllowRule(path, Form.JSON, edit, where=("permission", "bash"), names=tuple(wanted))
 
 
-_RULES: Final[Mapping[str, Callable[[SetupAgent, Path, Reader], Rule | None]]] = MappingProxyType(
+_RULES: Final[Mapping[str, Callable[[SetupAgent, Path, Reader], AllowRule | None]]] = MappingProxyType(
     {
         "claude": _claude,
         "codex": _codex,

@@ -148,7 +148,7 @@ _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class HookTrace:
     """One place where a harness remembers our hooks; `stays` says why it is left, empty where it is taken out."""
 
     path: Path
@@ -160,7 +160,7 @@ class Trace:
         return f"{self.path} ({self.what})" + (f": {self.stays}" if self.stays else "")
 
 
-def take_traces(removals: Sequence[Removal], *, dry_run: bool) -> list[Trace]:
+def take_traces(removals: Sequence[Removal], *, dry_run: bool) -> list[HookTrace]:
     """Take out what harnesses recorded of the hooks that were removed.
 
     Args:
@@ -174,29 +174,29 @@ def take_traces(removals: Sequence[Removal], *, dry_run: bool) -> list[Trace]:
     return list({trace.path: trace for trace in found}.values())
 
 
-def _traces(removal: Removal, *, dry_run: bool) -> Iterator[Trace]:
+def _traces(removal: Removal, *, dry_run: bool) -> Iterator[HookTrace]:
     if removal.entry.what == purpose("codex"):
         yield from _trust(removal, dry_run=dry_run)
     if removal.entry.what == PURPOSE and removal.path.match(f"{PLUGIN}/{MANIFEST}"):
         yield from _data(data_directory(removal.path), dry_run=dry_run)
 
 
-def _data(directory: Path, *, dry_run: bool) -> Iterator[Trace]:
+def _data(directory: Path, *, dry_run: bool) -> Iterator[HookTrace]:
     what = "the plugin's data directory in Claude Code"
     try:
         if not any(directory.iterdir()):
             if not dry_run:
                 directory.rmdir()
-            yield Trace(directory, what)
+            yield HookTrace(directory, what)
         else:
-            yield Trace(directory, what, "it is not empty, and we put nothing there")
+            yield HookTrace(directory, what, "it is not empty, and we put nothing there")
     except FileNotFoundError:
         return
     except OSError as refusal:
-        yield Trace(directory, what, refusal.strerror or "it cannot be removed")
+        yield HookTrace(directory, what, refusal.strerror or "it cannot be removed")
 
 
-def _trust(removal: Removal, *, dry_run: bool) -> Iterator[Trace]:
+def _trust(removal: Removal, *, dry_run: bool) -> Iterator[HookTrace]:
     file, what = removal.path.with_name("config.toml"), "Codex's record that our hooks are trusted ([hooks.state])"
     try:
         file, _ = real_place(file)
@@ -208,15 +208,15 @@ def _trust(removal: Removal, *, dry_run: bool) -> Iterator[Trace]:
             return
         rest = _without_tables(text, ours)
         if tomllib.loads(rest) != _without(said, ours):
-            yield Trace(file, what, f"it is written in another way: remove {', '.join(sorted(ours))} by hand")
+            yield HookTrace(file, what, f"it is written in another way: remove {', '.join(sorted(ours))} by hand")
             return
         if not dry_run:
             replace_content(file, rest.encode())
-        yield Trace(file, what)
+        yield HookTrace(file, what)
     except (ValueError, AttributeError, TypeError, RecursionError):
-        yield Trace(file, what, "it cannot be read")
+        yield HookTrace(file, what, "it cannot be read")
     except WakeBridgeError as trouble:
-        yield Trace(file, what, trouble.what)
+        yield HookTrace(file, what, trouble.what)
 
 
 def _places(removal: Removal) -> Iterator[str]:

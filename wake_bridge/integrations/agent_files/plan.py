@@ -10,7 +10,7 @@ from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.integrations.agent_files.allow_rules import Rule, in_json, rule_for
+from wake_bridge.integrations.agent_files.allow_rules import AllowRule, in_json, rule_for
 from wake_bridge.integrations.agent_files.files import (
     FileChange,
     Form,
@@ -151,7 +151,7 @@ def _require_inside(directory: Path, asked: Path, real: Path) -> None:
         )
 
 
-def _change(harness: str, rule: Rule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:
+def _change(harness: str, rule: AllowRule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:
     path, link = place
     before = content_of(path)
     now = earlier.after if earlier else before or b""

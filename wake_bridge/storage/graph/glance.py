@@ -15,7 +15,7 @@ from wake_bridge.storage.graph.file import GraphFile
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GraphStatus:
     """The graph seen from outside the daemon. `trouble` says why it cannot be seen, `hint` what to do.
 
     `nudged` counts the identities that are left to the heartbeat; 0 where that is switched off.
@@ -30,12 +30,12 @@ class Standing:
     hint: str = ""
 
 
-def standing(settings: Settings, bound: Iterable[Identity] = ()) -> Standing:
+def standing(settings: Settings, bound: Iterable[Identity] = ()) -> GraphStatus:
     """Where the graph's log ends and who can be woken, `bound` ones included; never raises."""
     try:
         with GraphFile(settings.graph_path) as graph:
             book = book_of(graph, settings)
-            return Standing(
+            return GraphStatus(
                 tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
                 active_routes=book.active_routes,
                 nudged=_nudged(book, settings, bound),
@@ -43,7 +43,7 @@ def standing(settings: Settings, bound: Iterable[Identity] = ()) -> Standing:
                 journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
             )
     except SourceError as error:
-        return Standing(trouble=str(error), hint=error.hint)
+        return GraphStatus(trouble=str(error), hint=error.hint)
 
 
 def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:

@@ -77,7 +77,7 @@ class Mail:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class UnreadableMail:
     """Mail that is addressed to somebody and cannot be read: the message, the row that is at fault, and why."""
 
     message_id: str
@@ -143,14 +143,14 @@ def require_message(graph: GraphFile, message_id: str) -> Node:
     return node
 
 
-def mailbox_of(graph: GraphFile, identity: str) -> Iterator[Mail | SetAside]:
+def mailbox_of(graph: GraphFile, identity: str) -> Iterator[Mail | UnreadableMail]:
     """What an identity has neither read nor put away, in the order it was sent; its own broadcasts are not.
 
     A row that cannot be read is set aside, and hides none behind it. Rows are loaded a few at a time.
     """
     for row in _rows(graph, keys_of(graph, _ALL, identity), _UNREAD):
         one = _mail(graph, row, identity)
-        if isinstance(one, SetAside) or (one and not one.is_read and not _is_own_broadcast(one)):
+        if isinstance(one, UnreadableMail) or (one and not one.is_read and not _is_own_broadcast(one)):
             yield one
 
 
@@ -164,7 +164,7 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
     require_message(graph, message_id)
     for row in _rows(graph, keys_of(graph, _ONE, identity, message_id), LETTERS):
         one = _mail(graph, row, identity)
-        if isinstance(one, SetAside):
+        if isinstance(one, UnreadableMail):
             raise OperationFailed(f"the message cannot be read: {one.why}", one.row_id, hint=REPAIR)
         if one is not None:
             return one
@@ -199,24 +199,24 @@ def _rows(graph: GraphFile, keys: Sequence[int], statement: str) -> Iterator[Row
     return rows_of(graph, keys, statement, lambda key: letter(graph, key))
 
 
-def _mail(graph: GraphFile, row: Row, identity: str) -> Mail | SetAside | None:
+def _mail(graph: GraphFile, row: Row, identity: str) -> Mail | UnreadableMail | None:
     """The mail that an edge addresses; None where it starts from something else."""
     message_id, edge_id, kind = text(row[0]), text(row[2]), text(row[5])
     try:
         message = message_in(graph, message_id, row[1])
     except Unreadable as why:
-        return SetAside(message_id, message_id, str(why))
+        return UnreadableMail(message_id, message_id, str(why))
     if message.label != MESSAGE_LABEL:
         return None
     try:
         edge = stored(row[6])
     except Unreadable as why:
-        return SetAside(message_id, edge_id, str(why))
+        return UnreadableMail(message_id, edge_id, str(why))
     by_edge = kind == "DELIVERED_TO"
     if not edge.is_whole:
-        return SetAside(message_id, edge_id, f"it is too large to read ({row[6]})")
+        return UnreadableMail(message_id, edge_id, f"it is too large to read ({row[6]})")
     if isinstance(unusable := message_from(message_id, message.properties), Unusable):
-        return SetAside(message_id, message_id, unusable.why)
+        return UnreadableMail(message_id, message_id, unusable.why)
     return Mail(
         Node(message_id, MESSAGE_LABEL, dict(message.properties), is_whole=message.is_whole),
         "Edges" if by_edge else "Nodes",
@@ -295,7 +295,7 @@ _REWRITE: Final = "UPDATE Nodes SET data = data WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TaskMove:
     """A move that was made."""
 
     task_id: str
@@ -312,7 +312,7 @@ class _Task:
     is_broadcast: bool
 
 
-def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now: str) -> Move:
+def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now: str) -> TaskMove:
     """Move a task if `actor` has the right, guarded against a move made meanwhile.
 
     A broadcast task is taken by whoever of its recipients moves it to Working first. Where the graph has typed rows,
@@ -338,7 +338,7 @@ def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now:
         raise OperationFailed("somebody moved the task first", task_id, hint="look at it again, then decide")
     # the services write the node once more after the guarded move: two rows for one move
     graph.run(_REWRITE, (task_id,))
-    return Move(task_id, task.state, new_state)
+    return TaskMove(task_id, task.state, new_state)
 
 
 def grant(graph: GraphWriter, scope: str, grantee: str, granter: str) -> str:

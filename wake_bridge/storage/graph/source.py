@@ -42,7 +42,7 @@ class Member(Protocol):
         """Give it up; the next use opens it again."""
 
 
-class Family:
+class ConnectionFamily:
     """The connections to one file. `turn` is held by whoever uses one of them, `index` is the file's `-shm`."""
 
     def __init__(self, file: str) -> None:
@@ -67,15 +67,15 @@ class Family:
         return f"{self.index} (deleted)" in mappings
 
 
-_families: Final[dict[str, Family]] = {}
+_families: Final[dict[str, ConnectionFamily]] = {}
 _making: Final = threading.Lock()
 
 
-def family_of(path: Path) -> Family:
+def family_of(path: Path) -> ConnectionFamily:
     """The family of the file that `path` leads to, through whatever links."""
     file = os.path.realpath(path)
     with _making:
-        return _families.setdefault(file, Family(file))
+        return _families.setdefault(file, ConnectionFamily(file))
 
 
 BUSY_TIMEOUT: Final = 1.0
@@ -114,7 +114,7 @@ class SqliteSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._family: Family = family_of(path)
+        self._family: ConnectionFamily = family_of(path)
         self._family.add(self)
         self._connection: sqlite3.Connection | None = None
         self._budget: Budget | None = None

@@ -19,7 +19,7 @@ from wake_bridge.storage.ledger.files import (
 from wake_bridge.storage.ledger.housekeeping import HeartbeatRecord, NoticeRecord, Upkeep
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.switches import SessionRecord, Switches
+from wake_bridge.storage.ledger.switches import StoredSessions, StoredSwitches
 from wake_bridge.storage.ledger.tail import EventRecord, TailRecord
 
 
@@ -30,11 +30,11 @@ class LedgerStore(
     HandingOver,
     SecondChances,
     EventRecord,
-    Switches,
+    StoredSwitches,
     WakeHistory,
     HeartbeatRecord,
     NoticeRecord,
-    SessionRecord,
+    StoredSessions,
     Upkeep,
     Memory,
 ):

@@ -8,14 +8,14 @@ from sqlite3 import Row
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
-from wake_bridge.ports.ledger_records import Pause, SetAside
+from wake_bridge.ports.ledger_records import DegradedRoute, Pause
 from wake_bridge.storage.ledger.database import LedgerPart
 from wake_bridge.storage.ledger.rows import binding_of, binding_to_json
 
 _ALL = "*"
 
 
-class Switches(LedgerPart):
+class StoredSwitches(LedgerPart):
     """Lifted limits, pauses, bindings, routes set aside."""
 
     def limits_lifted_at(self, identity: Identity) -> Instant:
@@ -148,10 +148,10 @@ class Switches(LedgerPart):
             )
         }
 
-    def degraded_routes(self) -> list[SetAside]:
+    def degraded_routes(self) -> list[DegradedRoute]:
         """See `Ledger.degraded_routes`."""
         return [
-            SetAside(row["identity"], row["adapter"], row["why"], row["at"])
+            DegradedRoute(row["identity"], row["adapter"], row["why"], row["at"])
             for row in self._db.rows("SELECT identity, adapter, why, at FROM degraded ORDER BY identity, adapter")
         ]
 
@@ -169,7 +169,7 @@ def _is_as_expected(found: RememberedPane | None, was: RememberedPane | None, ne
     return _is_the_same(found, was)
 
 
-class SessionRecord(LedgerPart):
+class StoredSessions(LedgerPart):
     """Known until they end, or until one of them is told to be another identity's."""
 
     def meet_session(self, session: Session) -> None:

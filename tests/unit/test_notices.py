@@ -7,17 +7,20 @@ from dataclasses import replace
 import pytest
 
 from wake_bridge.domain.causes import TABLE, Tell
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, JournalEntry, Outcome, Step
+from wake_bridge.domain.delivery import (
+    Delivery,
+    DeliveryState,
+    Hold,
+    HoldReason,
+    JournalEntry,
+    Outcome,
+    Step,
+    held_since,
+)
 from wake_bridge.domain.events import MessageDetail
 from wake_bridge.domain.heartbeat import pulse_for
 from wake_bridge.domain.names import Epoch, Identity, Instant
-from wake_bridge.domain.notices import (
-    about_end,
-    about_hold,
-    about_no_routes,
-    calls_for_a_person,
-    held_since,
-)
+from wake_bridge.domain.notices import about_end, about_hold, about_no_routes, calls_for_a_person
 from wake_bridge.testing.hostile import hostile_subjects
 from wake_bridge.testing.ledger_samples import sample_event
 

@@ -17,6 +17,7 @@ from wake_bridge.domain.delivery import (
     Outcome,
     Proof,
     Step,
+    held_since,
 )
 from wake_bridge.domain.explanation import (
     DeliveryHistory,
@@ -26,7 +27,6 @@ from wake_bridge.domain.explanation import (
     WhyCase,
     explain,
     explain_delivery,
-    held_since,
     refusal_sentences,
     span,
     unheard_sentences,

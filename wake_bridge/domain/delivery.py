@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
@@ -217,3 +217,15 @@ class Delivery:
     def is_seen_late(self) -> bool:
         """Whether its outcome was unknown, and it was seen since that it had arrived."""
         return self.outcome is Outcome.UNKNOWN and self.proof >= Proof.SUBMITTED
+
+
+def held_since(journal: Sequence[JournalEntry]) -> Instant | None:
+    """When the hold in force began: the first of the last unbroken run of journal lines with its reason."""
+    began: Instant | None = None
+    reason = ""
+    for entry in journal:
+        if entry.step not in {Step.HELD, Step.RELEASED}:
+            continue
+        if entry.detail.get("reason", "") != reason:
+            began, reason = entry.at, entry.detail.get("reason", "")
+    return began

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step, held_since
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.reasons import ENDED, REFUSED, SEEN_LATE, UNHEARD, held_because
@@ -363,15 +363,3 @@ def announced_at(history: DeliveryHistory) -> Instant:
 
 def _last(history: DeliveryHistory, step: Step) -> JournalEntry | None:
     return next((entry for entry in reversed(history.journal) if entry.step is step), None)
-
-
-def held_since(journal: Sequence[JournalEntry]) -> Instant | None:
-    """When the hold in force began: the first of the last unbroken run of journal lines with its reason."""
-    began: Instant | None = None
-    reason = ""
-    for entry in journal:
-        if entry.step not in {Step.HELD, Step.RELEASED}:
-            continue
-        if entry.detail.get("reason", "") != reason:
-            began, reason = entry.at, entry.detail.get("reason", "")
-    return began

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.causes import HoldReason, Tell
-from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Step
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import HOUR, MINUTE, Identity, Instant
@@ -48,17 +48,6 @@ class Notice:
     since: Instant
     identity: str = ""
     where: str = ""
-
-
-def held_since(journal: Sequence[JournalEntry]) -> Instant | None:
-    """Since when a delivery waits for the reason it waits for now, however often it was looked at; None if it does not."""
-    reason, since = "", None
-    for line in journal:
-        if line.step not in {Step.HELD, Step.RELEASED}:
-            continue
-        if line.detail.get("reason", "") != reason:
-            reason, since = line.detail.get("reason", ""), line.at
-    return since
 
 
 def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after_ms: int) -> bool:

@@ -294,6 +294,10 @@ class PlacementStore(Protocol):
     def claims(self) -> list[Claim]:
         """Every remembered pane, and every former agent, as a claim of its identity."""
 
+
+class SessionStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
     def meet_session(self, session: Session) -> None:
         """Record whose a conversation is; what was recorded of it before is replaced."""
 
@@ -376,6 +380,7 @@ class Ledger(
     EventStore,
     SwitchStore,
     PlacementStore,
+    SessionStore,
     HeartbeatStore,
     NoticeStore,
     UpkeepStore,

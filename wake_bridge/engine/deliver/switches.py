@@ -11,7 +11,7 @@ from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger import SwitchStore
 
 
 def holds_now(
@@ -64,7 +64,7 @@ class SwitchReader:
     """
 
     def __init__(
-        self, ledger: Ledger, current: Current, clock: Clock, other_driver: Callable[[], OtherDriver | None]
+        self, ledger: SwitchStore, current: Current, clock: Clock, other_driver: Callable[[], OtherDriver | None]
     ) -> None:
         self._ledger = ledger
         self._current = current

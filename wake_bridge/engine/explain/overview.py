@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wake_bridge.domain.delivery import Delivery, Hold
-from wake_bridge.domain.explanation import held_since
+from wake_bridge.domain.delivery import Delivery, Hold, held_since
 from wake_bridge.domain.guards import Limits, PastWake
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, Identity, Instant
 from wake_bridge.domain.presence import Sighted

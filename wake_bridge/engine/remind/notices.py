@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, Outcome
+from wake_bridge.domain.delivery import Delivery, Outcome, held_since
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.notices import (
     NO_ROUTES,
@@ -20,7 +20,6 @@ from wake_bridge.domain.notices import (
     about_no_routes,
     about_state,
     calls_for_a_person,
-    held_since,
     is_one_question,
 )
 from wake_bridge.engine.deliver.unknown_outcomes import looked_for_of

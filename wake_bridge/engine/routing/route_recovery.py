@@ -17,7 +17,7 @@ from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger import SwitchStore
 
 ROUND: Final = 1.0
 """Seconds between two looks at whose time it is."""
@@ -34,7 +34,7 @@ class RouteRecovery:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: SwitchStore,
         routes: Routes,
         watch: Watch,
         current: Current,

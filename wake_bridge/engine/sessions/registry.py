@@ -16,7 +16,7 @@ from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.sessions import NOBODY, Caller, Moment, Session
 from wake_bridge.engine.sessions.monitor_lines import MonitorLines
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger import SessionStore
 
 WRITTEN_EVERY: Final = 60_000
 """Milliseconds after which it is written down that a conversation still gives signs: not for every tool it uses."""
@@ -50,7 +50,7 @@ class SessionRegistry:
         clock: stamps what is heard.
     """
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, ledger: SessionStore, clock: Clock) -> None:
         self.monitor_lines = MonitorLines()
         self._ledger = ledger
         self._clock = clock

@@ -16,7 +16,7 @@ from wake_bridge.engine.tail.log_reader import Baseline, PageReading
 from wake_bridge.engine.tail.page_matching import PageResult
 from wake_bridge.ports.change_log import CursorFile, Published
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger import CursorStore
 from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 
 
@@ -88,7 +88,7 @@ class Checkpoint:
     `rows_after` is the wall time after which every row beyond the position was committed; 0 if unknown.
     """
 
-    def __init__(self, ledger: Ledger, cursor_file: CursorFile, clock: Clock) -> None:
+    def __init__(self, ledger: CursorStore, cursor_file: CursorFile, clock: Clock) -> None:
         self._ledger = ledger
         self._cursor_file = cursor_file
         self._clock = clock

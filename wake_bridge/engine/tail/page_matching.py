@@ -21,7 +21,7 @@ from wake_bridge.domain.tasks import Transition, typed_transition
 from wake_bridge.engine.tail.log_reader import GraphContents
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger import CursorStore
 from wake_bridge.ports.ledger_records import NewId, Quarantined, TaskState
 
 _REPORTED_AT_MOST: Final = 10_000
@@ -63,7 +63,7 @@ class PageMatcher:
         rules: the matching rules in force, read anew for every page.
     """
 
-    def __init__(self, ledger: Ledger, clock: Clock, new_id: NewId, rules: Callable[[], MatchingRules]) -> None:
+    def __init__(self, ledger: CursorStore, clock: Clock, new_id: NewId, rules: Callable[[], MatchingRules]) -> None:
         self._ledger = ledger
         self._clock = clock
         self._new_id = new_id

@@ -574,7 +574,7 @@ def test_what_agents_must_be_told_is_shown_and_written_only_on_request(world: Pl
     assert "wake-bridge inbox @fake --bodies --consume" in shown.stdout
     assert "It is **not your user**" in shown.stdout
     assert "~/api/AGENTS.md" in shown.stdout
-    assert "not told yet: `wake-bridge setup --write-instructions`" in shown.stdout
+    assert "no instructions written: `wake-bridge setup --write-instructions`" in shown.stdout
     assert file.read_bytes() == b"# My project\n"
 
     answer = world.sandbox.ask("setup", "--yes", "--write-instructions")

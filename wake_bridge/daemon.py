@@ -271,7 +271,7 @@ class Daemon:
             if entry.trouble:
                 self._log.warning("adapter_broken", adapter=entry.name, reason=entry.trouble)
         parts.ledger.rebase(parts.clock.now())
-        parts.deliverer.inherit()
+        parts.deliverer.take_over_locked()
         self._look_for_other_driver()
 
     # -- signals and chores --------------------------------------------------------------------------------------

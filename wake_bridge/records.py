@@ -185,7 +185,7 @@ def presence_record(identity: Identity, seen: PresenceReading) -> dict[str, Any]
     }
 
 
-def glance_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
+def pane_presence_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
     """What the daemon tells `panes` of one place. Idle, or moving, takes two looks to know."""
     is_of_two = presence.state is PresenceState.IDLE or (
         presence.wants_second_look and presence.cause is not Cause.ONE_LOOK

@@ -47,7 +47,7 @@ class SetupState:
     record: SetupRecord
 
 
-def standing(settings: Settings) -> SetupState:
+def setup_state(settings: Settings) -> SetupState:
     """Read graph, configuration and record.
 
     Raises:

@@ -29,7 +29,7 @@ from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.graph_presence import GraphPresence
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
@@ -128,7 +128,7 @@ class Parts:
     settings: Settings
     clock: SteadyClock
     ledger: LedgerStore
-    inquiry: Inquiry
+    queries: GraphQueries
     tail: Tail
     routes: Routes
     watch: Watch
@@ -152,7 +152,7 @@ class Parts:
         await self.tail.close()
         with suppress(LedgerError):
             self.watch.write_down()
-        self.inquiry.close()
+        self.queries.close()
         self.ledger.close()
 
 
@@ -185,7 +185,7 @@ def wire(
     rules = Latest(matching_rules(settings, loaded.adapters))
     is_embedded = _is_embedded(graph)
     current = Current(engine_settings(settings, embedded=is_embedded))
-    inquiry = Inquiry(lambda: SqliteGraph(settings.graph_path))
+    queries = GraphQueries(lambda: SqliteGraph(settings.graph_path))
     report = structlog.get_logger("tail")
     tail = Tail(
         graph,
@@ -224,7 +224,7 @@ def wire(
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
         told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for_ms),
-        said=GraphPresence(inquiry, current, clock).of,
+        said=GraphPresence(queries, current, clock).of,
         memory=memory,
     )
     for adapter in loaded.adapters.values():
@@ -238,20 +238,20 @@ def wire(
         clock,
         restored=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
-    gate = Gate(ledger, inquiry, routes, watch, recovery, current, clock, other_driver=other_driver, dry_run=dry_run)
+    gate = Gate(ledger, queries, routes, watch, recovery, current, clock, other_driver=other_driver, dry_run=dry_run)
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
     acknowledge = Acknowledge(
         ledger,
-        inquiry,
+        queries,
         current,
         clock,
         place=lambda: (tail.epoch, tail.cursor),
         moved=tail.moved,
         look_again=deliverer.look_at,
     )
-    unknowns = UnknownOutcomes(ledger, inquiry, routes, current, clock, new_ulid, poke=deliverer.poke)
+    unknowns = UnknownOutcomes(ledger, queries, routes, current, clock, new_ulid, poke=deliverer.poke)
     heartbeat = Heartbeat(
-        ledger, inquiry, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
+        ledger, queries, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )
     human = WordToTheHuman(
         settings.config.human.command,
@@ -280,7 +280,7 @@ def wire(
     )
     handover = HookHandover(
         ledger,
-        inquiry,
+        queries,
         sessions,
         session_identity,
         SwitchReader(ledger, current, clock, other_driver),
@@ -295,7 +295,7 @@ def wire(
         settings=settings,
         clock=clock,
         ledger=ledger,
-        inquiry=inquiry,
+        queries=queries,
         tail=tail,
         routes=routes,
         watch=watch,

@@ -13,7 +13,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Pro
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.engine.deliver import acknowledge
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
@@ -35,7 +35,7 @@ OTHERS = [f"MESSAGE:{number}" for number in range(300)]
 """Messages of mail that is gone from the graph: nobody will ever read them."""
 
 
-class CountingInquiry(Inquiry):
+class CountingInquiry(GraphQueries):
     """Keeps count of the messages it is asked about."""
 
     def __init__(self, path: Path) -> None:
@@ -66,13 +66,13 @@ class World:
         self.ledger = ledger
         self.core = MemoryCore.create(directory / "graph.sqlite", ["@me", AGENT, HELD])
         self.clock = TurnedClock(START)
-        self.inquiry = CountingInquiry(directory / "graph.sqlite")
+        self.queries = CountingInquiry(directory / "graph.sqlite")
         self.looked: list[Identity] = []
         self.epoch = 1
         self.moved = asyncio.Event()
         self.follower = ToldFollower(
             ledger,
-            self.inquiry,
+            self.queries,
             Current(EngineSettings()),
             self.clock,
             place=lambda: (Epoch(self.epoch), LogId(self.core.tip())),
@@ -111,11 +111,11 @@ class World:
 
     async def look_after(self, change: Callable[[], object]) -> int:
         """Change something, let the follower see it; how many messages the graph was asked about."""
-        before = self.inquiry.asked_about
+        before = self.queries.asked_about
         change()
         self.clock.turn(1100)
         await self.goes_round()
-        return self.inquiry.asked_about - before
+        return self.queries.asked_about - before
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with fresh_ledger(tmp_path / "state") as ledger:
         world = World(tmp_path, ledger)
         yield world
-        world.inquiry.close()
+        world.queries.close()
         world.core.close()
 
 

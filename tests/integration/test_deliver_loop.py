@@ -68,7 +68,7 @@ def test_what_a_dead_daemon_has_left_locked_is_due_at_once(ledger: LedgerStore) 
     locked = lock_with_its_events(ledger, ledger.dispatch(opened, now), now)
     assert ledger.due(now) == []
 
-    _deliverer(ledger).inherit()
+    _deliverer(ledger).take_over_locked()
 
     later = Instant(SteadyClock().now())
     assert [one.id for one in ledger.due(later)] == [locked.id]

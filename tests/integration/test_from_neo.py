@@ -21,7 +21,7 @@ from wake_bridge.domain.subscriptions import (
     parse_subscription,
     with_known_adapters,
 )
-from wake_bridge.storage.graph.upstream import read_inheritance
+from wake_bridge.storage.graph.upstream import read_upstream_state
 from wake_bridge.testing.transcript import play, read_transcript
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/from-neo.md").read_text(encoding="utf-8")
@@ -145,7 +145,7 @@ def test_the_files_of_the_table_are_those_that_are_read(tmp_path: Path) -> None:
     (tmp_path / "lastSyncId").write_text("60")
     (tmp_path / "woken-watermark.json").write_text('{"WAKE_SUB:1": 7, "__messageIdsByIdentity": {"@a": ["MESSAGE:1"]}}')
 
-    inheritance, problems = read_inheritance(tmp_path)
+    inheritance, problems = read_upstream_state(tmp_path)
 
     assert problems == ()
     assert (inheritance.cursor, inheritance.woken_upto) == (60, {"WAKE_SUB:1": 7})

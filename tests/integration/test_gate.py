@@ -18,7 +18,7 @@ from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
@@ -80,14 +80,14 @@ class Rig:
         self.recovery = RouteRecovery(
             self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None
         )
-        self.inquiry = Inquiry(lambda: SqliteGraph(directory / "graph.sqlite"))
+        self.queries = GraphQueries(lambda: SqliteGraph(directory / "graph.sqlite"))
         self.gate = self.new_gate()
         self._rows = 0
 
     def new_gate(self, *, dry_run: bool = False) -> Gate:
         return Gate(
             self.ledger,
-            self.inquiry,
+            self.queries,
             self.routes,
             self.watch,
             self.recovery,
@@ -115,7 +115,7 @@ class Rig:
         return [entry.step for entry in self.ledger.journal_of(delivery.id)]
 
     def close(self) -> None:
-        self.inquiry.close()
+        self.queries.close()
         self.ledger.close()
         self.core.close()
 

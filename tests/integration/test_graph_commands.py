@@ -22,7 +22,7 @@ from wake_bridge.cli.app import cli
 from wake_bridge.config.settings import load_settings
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.outlook import Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.storage.graph.forecast import Circumstances, ResolveTarget, judge_subscriptions
 from wake_bridge.storage.ledger import LedgerStore
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")

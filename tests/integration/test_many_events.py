@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.engine.deliver.relevance import EVENTS_AT_ONCE, events_of
-from wake_bridge.engine.inquiry import PAIRS_AT_ONCE, Inquiry
+from wake_bridge.engine.graph_queries import PAIRS_AT_ONCE, GraphQueries
 from wake_bridge.ports.change_log import ChangeLog, MailState
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import START, fresh_ledger, open_delivery, sample_event
@@ -59,10 +59,10 @@ class CountedLog:
 def test_the_graph_is_asked_about_its_mail_in_pieces() -> None:
     """Questions share one thread: whoever has thousands must not make the others wait for all of them."""
     log = CountedLog()
-    inquiry = Inquiry(lambda: cast("ChangeLog", log))
+    queries = GraphQueries(lambda: cast("ChangeLog", log))
     pairs = [(f"MESSAGE:{number}", Identity("@a")) for number in range(2 * PAIRS_AT_ONCE + 1)]
 
-    states = asyncio.run(inquiry.mail_states(pairs))
+    states = asyncio.run(queries.mail_states(pairs))
 
     assert list(states) == pairs
     assert log.asked == [PAIRS_AT_ONCE, PAIRS_AT_ONCE, 1]

@@ -610,7 +610,7 @@ def test_of_two_drivers_that_race_for_one_delivery_one_delivers(tmp_path: Path) 
         office = desk.office
         rival = Gate(
             office.ledger,
-            office.inquiry,
+            office.queries,
             office.routes,
             office.watch,
             office.recovery,
@@ -643,7 +643,7 @@ def test_a_dry_run_tries_no_route(tmp_path: Path) -> None:
         office = desk.office
         office.gate = Gate(
             office.ledger,
-            office.inquiry,
+            office.queries,
             office.routes,
             office.watch,
             office.recovery,

@@ -17,7 +17,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.engine.tail.resync import ResyncResult, resync
 from wake_bridge.engine.tail.upstream import AdoptedCursor, UpstreamState, adopt_upstream
 from wake_bridge.storage.graph.change_log import SqliteGraph
-from wake_bridge.storage.graph.upstream import read_inheritance
+from wake_bridge.storage.graph.upstream import read_upstream_state
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
@@ -140,11 +140,11 @@ async def test_replayed_events_are_open_once_more(core: MemoryCore, tmp_path: Pa
 # -- an upstream daemon's directory ------------------------------------------------------------------------------
 
 
-def inherit(tmp_path: Path, inheritance: UpstreamState) -> AdoptedCursor:
+def inherit(tmp_path: Path, upstream_state: UpstreamState) -> AdoptedCursor:
     graph = SqliteGraph(tmp_path / "graph.sqlite")
     ledger = LedgerStore.open(tmp_path / "state")
     try:
-        return adopt_upstream(graph, ledger, inheritance, MatchingRules(), SteadyClock(), new_ulid)
+        return adopt_upstream(graph, ledger, upstream_state, MatchingRules(), SteadyClock(), new_ulid)
     finally:
         graph.close()
         ledger.close()
@@ -204,11 +204,11 @@ def test_a_whole_upstream_directory_is_read(tmp_path: Path) -> None:
     (tmp_path / "lastSyncId").write_text("347\n")
     marks: dict[str, Any] = {"WAKE_SUB:1": 335, "WAKE_SUB:2": 12, "__messageIdsByIdentity": {"@a": ["M1", "M2"]}}
     (tmp_path / "woken-watermark.json").write_text(json.dumps(marks))
-    inheritance, problems = read_inheritance(tmp_path)
+    upstream_state, problems = read_upstream_state(tmp_path)
     assert problems == ()
-    assert inheritance.cursor == 347
-    assert inheritance.woken_upto == {"WAKE_SUB:1": 335, "WAKE_SUB:2": 12}
-    assert inheritance.messages == {"@a": ("M1", "M2")}
+    assert upstream_state.cursor == 347
+    assert upstream_state.woken_upto == {"WAKE_SUB:1": 335, "WAKE_SUB:2": 12}
+    assert upstream_state.messages == {"@a": ("M1", "M2")}
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,12 @@ def test_a_damaged_upstream_directory_is_read_as_far_as_it_goes(tmp_path: Path, 
     """Corruption is said, and stops nothing."""
     (tmp_path / "lastSyncId").write_text("-3")
     (tmp_path / "woken-watermark.json").write_text(marks)
-    inheritance, problems = read_inheritance(tmp_path)
-    assert inheritance == UpstreamState()
+    upstream_state, problems = read_upstream_state(tmp_path)
+    assert upstream_state == UpstreamState()
     assert problems[0].startswith("lastSyncId: it holds no number")
 
 
 def test_an_empty_upstream_directory_says_so(tmp_path: Path) -> None:
     """Never silent."""
-    assert read_inheritance(tmp_path) == (UpstreamState(), ("lastSyncId: it is missing",))
-    assert read_inheritance(tmp_path / "none")[1] == ("lastSyncId: it is missing",)
+    assert read_upstream_state(tmp_path) == (UpstreamState(), ("lastSyncId: it is missing",))
+    assert read_upstream_state(tmp_path / "none")[1] == ("lastSyncId: it is missing",)

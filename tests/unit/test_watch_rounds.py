@@ -30,13 +30,13 @@ from wake_bridge.engine.presence.watch import (
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
-from wake_bridge.records import glance_record
+from wake_bridge.records import pane_presence_record
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wake_bridge.engine.inquiry import Inquiry
+    from wake_bridge.engine.graph_queries import GraphQueries
 
 ADA = Identity("@ada")
 
@@ -253,7 +253,7 @@ def test_all_watched_places_of_some_adapters_are_looked_at_afresh() -> None:
     place = scene.watch.place_of(ADA)
     assert place is not None
     assert key == ("memory", place.key)
-    told = [glance_record(*key, one) for one in (first, proven, busy)]
+    told = [pane_presence_record(*key, one) for one in (first, proven, busy)]
     assert [(one["state"], one["looks"]) for one in told] == [("unknown", 1), ("idle", 2), ("active", 1)]
     assert asyncio.run(scene.watch.look_at_all({"another"})) == {}
 
@@ -452,7 +452,7 @@ def test_what_the_graph_says_weighs_against_idle_while_it_is_fresh() -> None:
                 raise SourceUnavailable("it is locked")
             return rows
 
-    said = GraphPresence(cast("Inquiry", Graph()), Current(EngineSettings()), scene.clock)
+    said = GraphPresence(cast("GraphQueries", Graph()), Current(EngineSettings()), scene.clock)
 
     def told() -> tuple[Evidence, ...]:
         return asyncio.run(said.of(ADA))

@@ -16,8 +16,8 @@ from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (
-    glance_record,
     overview_record,
+    pane_presence_record,
     presence_record,
     reach_record,
     routes_record,
@@ -111,7 +111,7 @@ class Queries:
         parts = self._parts
         listers = {name for name, one in parts.loaded.adapters.items() if isinstance(one, PaneLister)}
         seen = await parts.watch.look_at_all(listers)
-        return {"panes": [glance_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}
+        return {"panes": [pane_presence_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}
 
     async def _sessions(self, _: Mapping[str, Any]) -> Answer:
         now = self._parts.clock.now()

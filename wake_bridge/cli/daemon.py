@@ -290,7 +290,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     from wake_bridge.control.serving import DaemonState, serving
     from wake_bridge.control.settings_in_force import in_force
     from wake_bridge.records import hold_record, time_or_none
-    from wake_bridge.storage.graph.glance import standing
+    from wake_bridge.storage.graph.status import graph_status
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
 
@@ -304,7 +304,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     degraded, hits = ledger.degraded_routes(), ledger.window_hits()
     ledger.close()
     told, who = daemon.told, daemon.holder
-    seen = standing(settings, bound)
+    seen = graph_status(settings, bound)
     refused = str(told.get("settings_refused") or "")
     stand = in_force(settings.state_dir, config_option, os.environ, refused=refused)
     cursor = told.get("cursor", position.cursor if position else None)

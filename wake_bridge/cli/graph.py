@@ -21,8 +21,8 @@ from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET
 from wake_bridge.storage.graph import nodes
 from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.forecast import DEFAULT_ADAPTER
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, require_identity
-from wake_bridge.storage.graph.outlook import DEFAULT_ADAPTER
 from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import ConfigPlace, expanded, locate_config, make_private_directory
@@ -278,7 +278,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
     """
     from wake_bridge.engine.tail.upstream import adopt_upstream
     from wake_bridge.storage.graph.change_log import SqliteGraph
-    from wake_bridge.storage.graph.upstream import read_inheritance
+    from wake_bridge.storage.graph.upstream import read_upstream_state
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
     from wake_bridge.system.ulids import new_ulid
@@ -286,7 +286,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
     directory = expanded(neo_directory)
     if not directory.is_dir():
         raise OperationFailed("there is no such directory", neo_directory, hint="it is upstream's NEO_AI_DAEMON_DIR")
-    inheritance, problems = read_inheritance(directory)
+    upstream_state, problems = read_upstream_state(directory)
     for problem in problems:
         run.console.warn(f"note: {problem}")
     make_private_directory(settings.state_dir)
@@ -296,7 +296,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
             return None
         rules = matching_rules(settings, installed_adapters())
         with contextlib.closing(SqliteGraph(settings.graph_path)) as log:
-            return adopt_upstream(log, ledger, inheritance, rules, SteadyClock(), new_ulid)
+            return adopt_upstream(log, ledger, upstream_state, rules, SteadyClock(), new_ulid)
 
 
 def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:

@@ -39,7 +39,7 @@ from wake_bridge.system.clock import timestamp_now
 if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Hold
     from wake_bridge.domain.events import WakeEvent
-    from wake_bridge.storage.graph.outlook import Outlook
+    from wake_bridge.storage.graph.forecast import Forecast
 
 OPERATOR: Final = "@operator"
 FLOORS: Final = {
@@ -223,11 +223,11 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
             require_identity(graph, draft.recipient)
         speaker(run, "wake" if human else "send", graph, draft.sender, now, human=human)
         message_id = send_message(graph, draft, now)
-        prospects = _prospects(run, graph, require_message(graph, message_id), draft)
+        expected_outcomes = _expected_outcomes(run, graph, require_message(graph, message_id), draft)
     run.poke_daemon()
     run.console.object({"messageId": message_id}, f"sent {message_id}")
-    for prospect in prospects:
-        run.console.warn(prospect)
+    for expected_outcome in expected_outcomes:
+        run.console.warn(expected_outcome)
     from wake_bridge.control.serving import DaemonState, daemon_state
 
     told = {
@@ -239,9 +239,9 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
         run.console.warn(words)
 
 
-def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
+def _expected_outcomes(run: CommandContext, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
     recipients = audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
-    from wake_bridge.storage.graph.outlook import Outlook
+    from wake_bridge.storage.graph.forecast import Forecast
 
     def holds(identity: Identity, events: Sequence[WakeEvent]) -> Sequence[Hold]:
         from wake_bridge.offline.history import holds_of
@@ -251,8 +251,8 @@ def _prospects(run: CommandContext, graph: GraphFile, message: Node, draft: Draf
             return holds_of(run.settings, identity, events)
         return ()
 
-    outlook = Outlook(graph, run.settings, _now(), holds)
-    return [outlook.prospect(message, Identity(recipient)) for recipient in recipients] or ["no recipient"]
+    forecast = Forecast(graph, run.settings, _now(), holds)
+    return [forecast.expected_outcome(message, Identity(recipient)) for recipient in recipients] or ["no recipient"]
 
 
 class _Judge:
@@ -260,14 +260,14 @@ class _Judge:
 
     def __init__(self, run: CommandContext, graph: GraphFile, identity: str) -> None:
         self._run, self._graph, self._identity = run, graph, Identity(identity)
-        self._outlook: Outlook | None = None
+        self._forecast: Forecast | None = None
 
     def policy(self, mail: Mail) -> WakePolicy:
-        if self._outlook is None:
-            from wake_bridge.storage.graph.outlook import Outlook
+        if self._forecast is None:
+            from wake_bridge.storage.graph.forecast import Forecast
 
-            self._outlook = Outlook(self._graph, self._run.settings, _now())
-        return self._outlook.policy(mail.message, self._identity)
+            self._forecast = Forecast(self._graph, self._run.settings, _now())
+        return self._forecast.policy(mail.message, self._identity)
 
 
 def _show(run: CommandContext, mail: Mail, policy: WakePolicy, *, with_body: bool) -> None:

@@ -126,7 +126,7 @@ def setup(
     from wake_bridge.domain.errors import UsageMistake
     from wake_bridge.integrations import agent_files
     from wake_bridge.panes import report_panes
-    from wake_bridge.setup import carry_out, fragile, proposed, remember_panes, standing
+    from wake_bridge.setup import carry_out, fragile, proposed, remember_panes, setup_state
     from wake_bridge.system.files import ConfigPlace, locate_config
 
     if not (yes or dry_run or sys.stdin.isatty()):
@@ -139,7 +139,7 @@ def setup(
     # a file that `--config` names is made, as by `init`
     place = ConfigPlace(locate_config(run.config_option, os.environ).path)
     settings = run.where_the_daemon_is(load_settings_at(place, os.environ))
-    now = standing(settings)
+    now = setup_state(settings)
     if not dry_run:
         _require_own_graph(settings, foreign=foreign)
     reports = patiently(run, report_panes(settings, looks=False))

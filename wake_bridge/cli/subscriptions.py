@@ -13,8 +13,8 @@ from wake_bridge.cli.owner import invoker, may_touch
 from wake_bridge.config.settings import installed_adapters
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.storage.graph.forecast import Circumstances, judge_subscriptions
 from wake_bridge.storage.graph.nodes import require_identity, short_ids
-from wake_bridge.storage.graph.outlook import Circumstances, judge_subscriptions
 
 if TYPE_CHECKING:
     from wake_bridge.engine.explain.presence_query import Reach

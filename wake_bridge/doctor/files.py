@@ -17,8 +17,8 @@ from wake_bridge.control.serving import serving
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.guards import QuietHours
-from wake_bridge.storage.graph.glance import standing
 from wake_bridge.storage.graph.signal import why_it_cannot_be_watched
+from wake_bridge.storage.graph.status import graph_status
 from wake_bridge.storage.graph.upstream import CURSOR_FILE
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.database import NO_ROOM
@@ -107,7 +107,7 @@ PRUNERS_VARIABLES: Final = ("NEO_BRIDGE_LAST_SYNC_ID_PATH", "NEO_AI_DAEMON_DIR")
 
 def graph(settings: Settings) -> list[Finding]:
     """Readable, in WAL mode, with somebody who is to be woken."""
-    seen = standing(settings)
+    seen = graph_status(settings)
     if seen.trouble:
         return [ill("graph", seen.trouble, seen.hint or "`wake-bridge setup` or `init` makes one")]
     kind = "embedded" if seen.embedded else "foreign (another program's)"
@@ -160,7 +160,7 @@ def file_hints(settings: Settings) -> Finding:
 
 def pruner(settings: Settings) -> Finding:
     """A foreign graph's pruner deletes rows below the cursor it reads: it has to be ours."""
-    if standing(settings).embedded:
+    if graph_status(settings).embedded:
         return untold("pruner", "an embedded graph is not pruned")
     ours = settings.state_dir / CURSOR_FILE
     reads = _pruners_file(settings)

@@ -19,8 +19,8 @@ from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.glance import book_of
 from wake_bridge.storage.graph.nodes import find_identity
+from wake_bridge.storage.graph.status import book_of
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock

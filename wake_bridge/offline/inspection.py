@@ -34,8 +34,8 @@ from wake_bridge.ports.adapter import (
 )
 from wake_bridge.records import routes_record
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.glance import book_of
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
+from wake_bridge.storage.graph.status import book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.wiring import make_adapters

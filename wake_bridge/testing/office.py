@@ -17,7 +17,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.routes import Routes
@@ -97,7 +97,7 @@ class Office:
             on_events=lambda: None,
             on_rerouted=lambda _: None,
         )
-        self.inquiry = Inquiry(lambda: SqliteGraph(path))
+        self.queries = GraphQueries(lambda: SqliteGraph(path))
         self.routes = Routes(
             self.adapters,
             self.current,
@@ -112,7 +112,7 @@ class Office:
         )
         self.gate = Gate(
             self.ledger,
-            self.inquiry,
+            self.queries,
             self.routes,
             self.watch,
             self.recovery,
@@ -121,11 +121,11 @@ class Office:
             other_driver=lambda: None,
         )
         self.unknowns = UnknownOutcomes(
-            self.ledger, self.inquiry, self.routes, self.current, self.clock, new_ulid, poke=lambda: None
+            self.ledger, self.queries, self.routes, self.current, self.clock, new_ulid, poke=lambda: None
         )
         self.heartbeat = Heartbeat(
             self.ledger,
-            self.inquiry,
+            self.queries,
             self.routes,
             self.watch,
             self.tail,
@@ -192,7 +192,7 @@ class Office:
 
     async def _end(self) -> None:
         await self.tail.close()
-        self.inquiry.close()
+        self.queries.close()
         self.ledger.close()
 
     async def __aenter__(self) -> Self:

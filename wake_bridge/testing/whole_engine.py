@@ -16,7 +16,7 @@ from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.deliver import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
@@ -69,7 +69,7 @@ class WholeEngine:
         self.agents = adapter.agents
         self.agents |= {name: ImaginedAgent() for name in names}
         self.current = Current(EngineSettings(**(settings or {})))
-        self._inquiry = Inquiry(lambda: SqliteGraph(self.graph))
+        self._queries = GraphQueries(lambda: SqliteGraph(self.graph))
         self.tail = Tail(
             SqliteGraph(self.graph),
             self.ledger,
@@ -99,11 +99,11 @@ class WholeEngine:
             clock,
             restored=lambda identity: self.deliverer.look_at(identity),  # noqa: PLW0108 - made below
         )
-        gate = Gate(self.ledger, self._inquiry, routes, watch, recovery, self.current, clock, other_driver=lambda: None)
+        gate = Gate(self.ledger, self._queries, routes, watch, recovery, self.current, clock, other_driver=lambda: None)
         self.deliverer = Deliverer(self.ledger, gate, self.current, clock, new_ulid)
         acknowledge = Acknowledge(
             self.ledger,
-            self._inquiry,
+            self._queries,
             self.current,
             clock,
             place=lambda: (self.tail.epoch, self.tail.cursor),
@@ -111,7 +111,7 @@ class WholeEngine:
             look_again=self.deliverer.look_at,
         )
         unknowns = UnknownOutcomes(
-            self.ledger, self._inquiry, routes, self.current, clock, new_ulid, poke=self.deliverer.poke
+            self.ledger, self._queries, routes, self.current, clock, new_ulid, poke=self.deliverer.poke
         )
         self._jobs = (self.tail.run, watch.run, self.deliverer.run, acknowledge.run, unknowns.run)
         self._running: list[asyncio.Task[None]] = []
@@ -127,7 +127,7 @@ class WholeEngine:
             job.cancel()
         ended = await asyncio.gather(*self._running, return_exceptions=True)
         await self.tail.close()
-        self._inquiry.close()
+        self._queries.close()
         self.ledger.close()
         self.core.close()
         for result in ended:

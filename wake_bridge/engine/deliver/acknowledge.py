@@ -14,7 +14,7 @@ from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.engine.deliver.relevance import JudgedEvents, events_of, judge_events
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -49,7 +49,7 @@ class Acknowledge:
     def __init__(
         self,
         ledger: Ledger,
-        inquiry: Inquiry,
+        queries: GraphQueries,
         current: Current,
         clock: Clock,
         *,
@@ -58,7 +58,7 @@ class Acknowledge:
         look_again: Callable[[Identity], None],
     ) -> None:
         self._ledger = ledger
-        self._inquiry = inquiry
+        self._queries = queries
         self._current = current
         self._clock = clock
         self._place = place
@@ -101,7 +101,7 @@ class Acknowledge:
         """Look at what those rows name."""
         while after < upto:
             until = LogId(min(after + ROWS_AT_ONCE, upto))
-            touched = await self._inquiry.touched(after, until)
+            touched = await self._queries.touched(after, until)
             for delivery, events in self._ledger.concerned(touched, self._recent()):
                 if delivery.state.is_terminal:
                     await self._look_at_ended(delivery, events)
@@ -122,14 +122,14 @@ class Acknowledge:
 
     async def _look_at_ended(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
         messages = [one.detail.message_id for one in events if isinstance(one.detail, MessageDetail)]
-        states = await self._inquiry.mail_states([(message, delivery.identity) for message in messages])
+        states = await self._queries.mail_states([(message, delivery.identity) for message in messages])
         if any(state.is_read for state in states.values()):
             now = self._clock.now()
             self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
             self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
 
     async def _look_at_held(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
-        judged = await judge_events(self._inquiry, self._ledger, delivery.identity, events)
+        judged = await judge_events(self._queries, self._ledger, delivery.identity, events)
         is_benched = delivery.hold is not None and delivery.hold.reason is HoldReason.BENCHED
         if judged.closed or (is_benched and _participates(judged, delivery.identity)):
             self._look_again(delivery.identity)

@@ -60,7 +60,7 @@ class Deliverer:
         """Identities with a delivery that is not settled."""
         return {one.identity for one in self._ledger.unsettled()}
 
-    def inherit(self) -> None:
+    def take_over_locked(self) -> None:
         """At the start, alone with the ledger: what a daemon that is gone has left locked is looked at at once."""
         now = self._clock.now()
         for delivery in self._ledger.unsettled():

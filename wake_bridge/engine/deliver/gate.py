@@ -30,7 +30,7 @@ from wake_bridge.engine.deliver.lease_recovery import LeaseRecovery
 from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
@@ -56,7 +56,7 @@ class Gate:
     def __init__(
         self,
         ledger: Ledger,
-        inquiry: Inquiry,
+        queries: GraphQueries,
         routes: Routes,
         watch: Watch,
         recovery: RouteRecovery,
@@ -67,7 +67,7 @@ class Gate:
         dry_run: bool = False,
     ) -> None:
         self._ledger = ledger
-        self._inquiry = inquiry
+        self._queries = queries
         self._routes = routes
         self._watch = watch
         self._current = current
@@ -115,7 +115,7 @@ class Gate:
         # not offered again at each look that another route needs
         refused = {one: why for one, why in self._given_back.get(delivery.id, {}).items() if why.next_look_at > now}
         while True:
-            news = await news_of(self._inquiry, self._ledger, delivery.id, delivery.identity)
+            news = await news_of(self._queries, self._ledger, delivery.id, delivery.identity)
             self._close(news.judged)
             if not news.candidates:
                 return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
@@ -263,7 +263,7 @@ class Gate:
             style=style,
             paper_lines=place.paper.max_lines,
             paper_characters=place.paper.max_characters,
-            bodies=await bodies_of(self._inquiry, events, allowed),
+            bodies=await bodies_of(self._queries, events, allowed),
             allow_from=allowed,
         )
 

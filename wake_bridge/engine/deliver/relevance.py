@@ -10,7 +10,7 @@ from typing import Final
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.heartbeat import Unread, is_our_pulse
 from wake_bridge.domain.names import Identity, WakePolicy
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import IdentityRow, MailState
 from wake_bridge.ports.ledger import Ledger
@@ -40,7 +40,7 @@ class JudgedEvents:
 
 
 async def judge_events(
-    inquiry: Inquiry, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]
+    queries: GraphQueries, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]
 ) -> JudgedEvents:
     """Ask the graph and the ledger what became of each event.
 
@@ -50,10 +50,10 @@ async def judge_events(
     messages = [(one.detail.message_id, identity) for one in open_events if isinstance(one.detail, MessageDetail)]
     tasks = list(dict.fromkeys(one.detail.task_id for one in open_events if isinstance(one.detail, TaskDetail)))
     edges = [one.detail.edge_id for one in open_events if isinstance(one.detail, PermissionDetail)]
-    states = await inquiry.mail_states([*messages, *((task, identity) for task in tasks)])
-    present = await inquiry.edges_present(edges)
+    states = await queries.mail_states([*messages, *((task, identity) for task in tasks)])
+    present = await queries.edges_present(edges)
     left_behind = _left_behind(ledger, tasks, open_events)
-    identities = dict(await inquiry.identities())
+    identities = dict(await queries.identities())
     shown = ledger.announced(identity, [one.subject_key for one in open_events])
 
     surviving: list[WakeEvent] = []
@@ -85,11 +85,11 @@ async def events_of(ledger: Ledger, delivery_id: str) -> list[WakeEvent]:
 
 
 async def still_unread(
-    inquiry: Inquiry, ledger: Ledger, identity: Identity, told: Sequence[WakeEvent]
+    queries: GraphQueries, ledger: Ledger, identity: Identity, told: Sequence[WakeEvent]
 ) -> tuple[WakeEvent, ...]:
     """Those messages told before that nobody has read or seen in the inbox since. Raises `SourceError`."""
     messages = [(one.detail.message_id, identity) for one in told if isinstance(one.detail, MessageDetail)]
-    states = await inquiry.mail_states(messages)
+    states = await queries.mail_states(messages)
     shown = ledger.announced(identity, [one.subject_key for one in told])
     return tuple(one for one in told if one.subject_key not in shown and _fate(one, states, set()) is None)
 
@@ -152,27 +152,27 @@ class News:
         return list(dict.fromkeys(one.id for one in (*self.pulses, *passed)))
 
 
-async def news_of(inquiry: Inquiry, ledger: Ledger, delivery_id: str, identity: Identity) -> News:
+async def news_of(queries: GraphQueries, ledger: Ledger, delivery_id: str, identity: Identity) -> News:
     """Ask graph and ledger what the delivery's events have become. Raises `SourceError`."""
     members = await events_of(ledger, delivery_id)
     waiting = [one for one in members if one.status is EventStatus.OPEN]
     if waiting and all(is_our_pulse(one) for one in waiting):
-        return await _nudge(inquiry, ledger, identity, members)
-    judged = await judge_events(inquiry, ledger, identity, [*members, *ledger.next_turn_events(identity)])
+        return await _nudge(queries, ledger, identity, members)
+    judged = await judge_events(queries, ledger, identity, [*members, *ledger.next_turn_events(identity)])
     own = {one.id for one in members}
     is_alive = any(one.id in own for one in judged.surviving)
     return News(judged, judged.surviving if is_alive else ())
 
 
-async def unread_of(inquiry: Inquiry, ledger: Ledger, identity: Identity) -> tuple[Unread, JudgedEvents]:
+async def unread_of(queries: GraphQueries, ledger: Ledger, identity: Identity) -> tuple[Unread, JudgedEvents]:
     """What waits for an identity that is left to the heartbeat. Raises `SourceError`."""
-    judged = await judge_events(inquiry, ledger, identity, ledger.left_to_heartbeat(identity))
-    told = await still_unread(inquiry, ledger, identity, ledger.told_by_heartbeat(identity))
+    judged = await judge_events(queries, ledger, identity, ledger.left_to_heartbeat(identity))
+    told = await still_unread(queries, ledger, identity, ledger.told_by_heartbeat(identity))
     return Unread(judged.surviving, told), judged
 
 
-async def _nudge(inquiry: Inquiry, ledger: Ledger, identity: Identity, members: list[WakeEvent]) -> News:
-    unread, judged = await unread_of(inquiry, ledger, identity)
+async def _nudge(queries: GraphQueries, ledger: Ledger, identity: Identity, members: list[WakeEvent]) -> News:
+    unread, judged = await unread_of(queries, ledger, identity)
     pulses = tuple(one for one in members if one.status is EventStatus.OPEN)
     if not unread.all:
         ended = [(pulse, EventStatus.READ, "nothing is unread any more") for pulse in pulses]
@@ -188,11 +188,11 @@ def allowed_senders(current: Current, identity: Identity) -> frozenset[str]:
     return target.allow_from if target is not None and target.wants_bodies else frozenset()
 
 
-async def bodies_of(inquiry: Inquiry, events: Sequence[WakeEvent], allowed: frozenset[str]) -> dict[str, str]:
+async def bodies_of(queries: GraphQueries, events: Sequence[WakeEvent], allowed: frozenset[str]) -> dict[str, str]:
     """The bodies of allowed senders, by message id. Raises `SourceError`."""
     bodies: dict[str, str] = {}
     for event in events:
         if isinstance(event.detail, MessageDetail) and event.detail.sender in allowed:
-            node = await inquiry.node(event.detail.message_id)
+            node = await queries.node(event.detail.message_id)
             bodies[event.detail.message_id] = str((node or {}).get("bodyText") or "")
     return bodies

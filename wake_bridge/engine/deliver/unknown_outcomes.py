@@ -17,7 +17,7 @@ from wake_bridge.domain.names import Instant
 from wake_bridge.domain.reasons import SEEN_LATE
 from wake_bridge.domain.routing import Route
 from wake_bridge.engine.deliver.relevance import events_of, still_unread
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.adapter_calls import AdapterCalls
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import LOOKED_FOR, Current, EngineSettings
@@ -140,7 +140,7 @@ class UnknownOutcomes:
     def __init__(
         self,
         ledger: Ledger,
-        inquiry: Inquiry,
+        queries: GraphQueries,
         routes: Routes,
         current: Current,
         clock: Clock,
@@ -149,7 +149,7 @@ class UnknownOutcomes:
         poke: Callable[[], None],
     ) -> None:
         self._ledger = ledger
-        self._inquiry = inquiry
+        self._queries = queries
         self._routes = routes
         self._tracer = OutcomeTracer(ledger, routes, current, clock)
         self._current = current
@@ -205,7 +205,7 @@ class UnknownOutcomes:
         try:
             if await self._was_read(fresh, told):
                 return
-            unread = await still_unread(self._inquiry, self._ledger, fresh.identity, told)
+            unread = await still_unread(self._queries, self._ledger, fresh.identity, told)
             opened = self._ledger.open_again(fresh.id, self._new_id, self._clock.now()) if unread else None
         except (SourceError, NotFound):
             # the tail says so, and it is asked again in the next round; or retention took it meanwhile
@@ -219,7 +219,7 @@ class UnknownOutcomes:
     async def _was_read(self, unknown: Delivery, told: Sequence[WakeEvent]) -> bool:
         """Whether any of the mail that it told of was read, which is then written down. Raises `SourceError`."""
         mail = [one.detail.message_id for one in told if isinstance(one.detail, MessageDetail)]
-        states = await self._inquiry.mail_states([(message_id, unknown.identity) for message_id in mail])
+        states = await self._queries.mail_states([(message_id, unknown.identity) for message_id in mail])
         is_read = any(state.is_read for state in states.values())
         if is_read:
             self._tracer.note(unknown, Proof.ACKNOWLEDGED, "mail read")

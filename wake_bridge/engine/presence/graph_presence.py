@@ -9,7 +9,7 @@ from typing import Final
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, told_in_graph
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import Json
 from wake_bridge.ports.clock import Clock
@@ -25,13 +25,13 @@ class GraphPresence:
     """The rows, read once for all who ask within a second.
 
     Args:
-        inquiry: asks the graph.
+        queries: asks the graph.
         current: how long such a row is fresh.
         clock: when it was read; what the rows say follows the wall.
     """
 
-    def __init__(self, inquiry: Inquiry, current: Current, clock: Clock) -> None:
-        self._inquiry = inquiry
+    def __init__(self, queries: GraphQueries, current: Current, clock: Clock) -> None:
+        self._queries = queries
         self._current = current
         self._clock = clock
         self._rows: Sequence[Json] = ()
@@ -44,7 +44,7 @@ class GraphPresence:
             self._read_at = self._clock.now()
             try:
                 async with asyncio.timeout(PATIENCE):
-                    self._rows = await self._inquiry.presences(Instant(now - fresh_for_ms))
+                    self._rows = await self._queries.presences(Instant(now - fresh_for_ms))
             except (SourceError, TimeoutError):
                 self._rows = ()
         found = (told_in_graph(row, now, fresh_for_ms) for row in self._rows if row.get("agentIdentity") == identity)

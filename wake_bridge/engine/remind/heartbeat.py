@@ -17,7 +17,7 @@ from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.deliver.relevance import unread_of
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
@@ -57,7 +57,7 @@ class Heartbeat:
     def __init__(
         self,
         ledger: Ledger,
-        inquiry: Inquiry,
+        queries: GraphQueries,
         routes: Routes,
         watch: Watch,
         tail: WhoIsServed,
@@ -69,7 +69,7 @@ class Heartbeat:
         poke: Callable[[], None],
     ) -> None:
         self._ledger = ledger
-        self._inquiry = inquiry
+        self._queries = queries
         self._routes = routes
         self._watch = watch
         self._tail = tail
@@ -106,7 +106,7 @@ class Heartbeat:
         """The beat to remember if the identity is to be nudged now."""
         if not self._tail.subscriptions_of(identity):
             await self._store_mail(identity, now)
-        unread, judged = await unread_of(self._inquiry, self._ledger, identity)
+        unread, judged = await unread_of(self._queries, self._ledger, identity)
         for event, status, why in judged.closed:
             self._ledger.mark([event.id], status, why, now)
         if not unread.all:
@@ -141,7 +141,7 @@ class Heartbeat:
             return
         rules = self._rules()
         since = Instant(self._clock.wall() - rules.catch_up)
-        mail = await self._inquiry.unread_mail(identity, since)
+        mail = await self._queries.unread_mail(identity, since)
         moment = MatchContext(position.epoch, now, self._clock.wall(), self._new_id, rules, self._tail.humans())
         book = SubscriptionBook(embedded=True)
         book.put(Subscription("", identity, Trigger.SENT_TO_ME, harness_target="none"))

@@ -24,7 +24,7 @@ from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
 from wake_bridge.engine.deliver.relevance import JudgedEvents, allowed_senders, bodies_of, judge_events
 from wake_bridge.engine.deliver.switches import SwitchReader
-from wake_bridge.engine.inquiry import Inquiry
+from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.sessions.session_identity import SessionIdentity
 from wake_bridge.engine.settings import Current
@@ -106,7 +106,7 @@ class HookHandover:
     def __init__(
         self,
         ledger: Ledger,
-        inquiry: Inquiry,
+        queries: GraphQueries,
         registry: SessionRegistry,
         session_identity: SessionIdentity,
         switches: SwitchReader,
@@ -119,7 +119,7 @@ class HookHandover:
         dry_run: bool = False,
     ) -> None:
         self._ledger = ledger
-        self._inquiry = inquiry
+        self._queries = queries
         self._registry = registry
         self._session_identity = session_identity
         self._switches = switches
@@ -213,7 +213,7 @@ class HookHandover:
         events = self._waiting(identity, vehicle)
         if not events:
             return None
-        judged = await judge_events(self._inquiry, self._ledger, identity, events)
+        judged = await judge_events(self._queries, self._ledger, identity, events)
         self._close(judged)
         place = self._place_of(identity) if moment is Moment.STOP else None
         free = self._let_through(identity, judged, vehicle, moment, place)
@@ -232,7 +232,7 @@ class HookHandover:
             now=self._clock.now(),
             known=judged.identities.keys(),
             style=self._current.settings.digest,
-            bodies=await bodies_of(self._inquiry, told, allowed),
+            bodies=await bodies_of(self._queries, told, allowed),
             allow_from=allowed,
         )
         now = self._clock.now()

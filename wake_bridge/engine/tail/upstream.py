@@ -42,7 +42,7 @@ class AdoptedCursor:
 
 
 def adopt_upstream(
-    log: ChangeLog, ledger: Ledger, inheritance: UpstreamState, rules: MatchingRules, clock: Clock, new_id: NewId
+    log: ChangeLog, ledger: Ledger, upstream_state: UpstreamState, rules: MatchingRules, clock: Clock, new_id: NewId
 ) -> AdoptedCursor:
     """Put an upstream daemon's place into the ledger, as a new epoch.
 
@@ -57,16 +57,16 @@ def adopt_upstream(
     wall = clock.wall()
     beginning = LogReader(log).beginning()
     known = ledger.position()
-    loss = CursorLoss("taken over from an upstream daemon", is_loss=False, going_on_from=inheritance.cursor)
+    loss = CursorLoss("taken over from an upstream daemon", is_loss=False, going_on_from=upstream_state.cursor)
     start = start_after(loss, beginning, known.epoch if known else Epoch(0), wall)
     book = SubscriptionBook(embedded=beginning.contents.is_embedded, serve=rules.serve)
     for subscription_id, properties in beginning.contents.subscriptions:
         book.put(read_subscription(subscription_id, properties, rules))
     humans = frozenset(row.id for row in beginning.contents.identities.values() if row.account_type == "human")
     moment = MatchContext(start.position.epoch, clock.now(), wall, new_id, rules, humans)
-    for identity, message_ids in inheritance.messages.items():
+    for identity, message_ids in upstream_state.messages.items():
         ledger.announce(identity, message_ids, "upstream", clock.now())
-    unannounced = list(_unannounced(log, start.position.cursor, inheritance.woken_upto, book, moment))
+    unannounced = list(_unannounced(log, start.position.cursor, upstream_state.woken_upto, book, moment))
     new = ledger.begin_epoch(
         start.position, states_of(beginning.census.tasks), start.loss.reason, clock.now(), unannounced
     )

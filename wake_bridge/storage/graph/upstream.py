@@ -82,7 +82,7 @@ WATERMARK_FILE: Final = "woken-watermark.json"
 _MESSAGES: Final = "__messageIdsByIdentity"
 
 
-def read_inheritance(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
+def read_upstream_state(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
     """Read an upstream daemon's directory; also answers, in a clause each, what could not be read. Never raises."""
     problems: list[str] = []
     published = LastSyncId(directory).read()
@@ -90,7 +90,7 @@ def read_inheritance(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
         problems.append(f"lastSyncId: {published or 'it is missing'}")
     watermarks = _watermarks(directory / WATERMARK_FILE, problems)
     told = watermarks.get(_MESSAGES)
-    inheritance = UpstreamState(
+    upstream_state = UpstreamState(
         cursor=published.cursor if isinstance(published, Published) else None,
         woken_upto={
             name: LogId(value) for name, value in watermarks.items() if type(value) is int and name != _MESSAGES
@@ -101,7 +101,7 @@ def read_inheritance(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
             if is_identity(name)
         },
     )
-    return inheritance, tuple(problems)
+    return upstream_state, tuple(problems)
 
 
 def _watermarks(path: Path, problems: list[str]) -> Mapping[str, Any]:

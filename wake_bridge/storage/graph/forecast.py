@@ -19,8 +19,8 @@ from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 from wake_bridge.storage.graph.file import GraphFile, Node
-from wake_bridge.storage.graph.glance import book_of
 from wake_bridge.storage.graph.nodes import find_identity, shown_subscription
+from wake_bridge.storage.graph.status import book_of
 
 DEFAULT_ADAPTER: Final = "tmux"
 
@@ -91,7 +91,7 @@ PASSING: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM})
 _UNCONCERNED_WORDS = ("filter", "private")
 
 
-class Outlook:
+class Forecast:
     """Judges messages as the daemon would.
 
     Args:
@@ -123,7 +123,7 @@ class Outlook:
             return event.policy
         return self._policy_without_subscription(message, identity)
 
-    def prospect(self, message: Node, identity: Identity) -> str:
+    def expected_outcome(self, message: Node, identity: Identity) -> str:
         """What will come of a message that was just sent, in one clause."""
         event = self._event(message, identity)
         if event is None:

@@ -17,7 +17,7 @@ PAIRS_AT_ONCE: Final = 500
 """Messages of one question: whoever has thousands must not make the others wait, nor hold them all in memory."""
 
 
-class Inquiry:
+class GraphQueries:
     """An awaitable face of a change log.
 
     The log is opened on first use, on this object's own thread; one that answered with an error is opened anew at the

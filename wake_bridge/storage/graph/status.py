@@ -30,7 +30,7 @@ class GraphStatus:
     hint: str = ""
 
 
-def standing(settings: Settings, bound: Iterable[Identity] = ()) -> GraphStatus:
+def graph_status(settings: Settings, bound: Iterable[Identity] = ()) -> GraphStatus:
     """Where the graph's log ends and who can be woken, `bound` ones included; never raises."""
     try:
         with GraphFile(settings.graph_path) as graph:

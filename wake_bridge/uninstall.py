@@ -103,7 +103,7 @@ def _graph(path: Path, account: Account) -> None:
     if not path.exists():
         return
     if not _is_ours(path):
-        account.stays.append(f"the graph, for another program made it: {path}")
+        account.stays.append(f"the graph, which another program made: {path}")
         return
     _remove([path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))], account)
     account.done.append(f"{'remove' if account.dry_run else 'removed'} the graph with all mail: {path}")
@@ -123,7 +123,7 @@ def _configuration(settings: Settings, record: SetupRecord, account: Account) ->
     if not file.exists():
         return
     if file != default_config_file() and not (record.config_made and str(file) == record.config):
-        account.stays.append(f"the configuration, for you chose its place: {file}")
+        account.stays.append(f"the configuration, whose place you chose: {file}")
         return
     _remove([file], account)
     account.done.append(f"{'remove' if account.dry_run else 'removed'} the configuration: {file}")
@@ -141,7 +141,7 @@ def _state(directory: Path, account: Account) -> None:
     account.done.append(f"{'remove' if account.dry_run else 'removed'} the state: {directory}")
     if foreign:
         left = ", ".join([*foreign[:3], *(["…"] if len(foreign) > 3 else [])])  # noqa: PLR2004 - enough to recognise it
-        account.stays.append(f"the state directory, for it holds what is not ours ({left}): {directory}")
+        account.stays.append(f"the state directory, which holds files that are not ours ({left}): {directory}")
     elif not account.dry_run:
         _leave_empty([directory])
 
@@ -177,13 +177,13 @@ def panes(settings: Settings, account: Account) -> None:
         OperationFailed: tmux refused.
     """
     if not account.dry_run and (marked := asyncio.run(take_marks_back(settings))):
-        account.done.append(f"took the daemon's mark off {', '.join(marked)}")
+        account.done.append(f"removed the daemon's mark from {', '.join(marked)}")
     for identity in Inspection(settings).bound():
         if account.dry_run:
-            account.done.append(f"unbind {identity}, and take its mark off its pane")
+            account.done.append(f"unpin {identity} and remove its mark from its pane")
             continue
         _, said = asyncio.run(unbind(settings, Identity(identity)))
-        account.done.append(f"unbound {identity}" + (f": {', '.join(said)} is no longer marked" if said else ""))
+        account.done.append(f"unpinned {identity}" + (f": {', '.join(said)} is no longer marked" if said else ""))
 
 
 def files(settings: Settings, account: Account) -> None:
@@ -203,7 +203,7 @@ def files(settings: Settings, account: Account) -> None:
         if trace.stays:
             account.stays.append(str(trace))
         else:
-            account.done.append(f"{'take' if account.dry_run else 'took'} out {trace}")
+            account.done.append(f"{'remove' if account.dry_run else 'removed'} {trace}")
     account.restart += asyncio.run(_who_knows(settings, [one for one in removals if one.changes]))
 
 
@@ -249,7 +249,9 @@ def targets(settings: Settings, account: Account) -> None:
             continue
         if not account.dry_run:
             remove_block(file)
-        account.done.append(f"{'take' if account.dry_run else 'took'} the targets of {', '.join(block)} out of {file}")
+        account.done.append(
+            f"{'remove' if account.dry_run else 'removed'} the targets of {', '.join(block)} from {file}"
+        )
 
 
 def subscriptions(settings: Settings, account: Account) -> None:
@@ -315,7 +317,7 @@ def leave(settings: Settings, environment: Mapping[str, str], *, dry_run: bool, 
     if other := _other_daemon(settings, manager):
         if not dry_run:
             raise other
-        account.stays.append(f"{other.what}: it has to be stopped first ({other.hint})")
+        account.stays.append(f"{other.what}: stop it first ({other.hint})")
     account.open = _unsettled(settings)
     with account.step():
         if manager is not None:

@@ -214,7 +214,7 @@ def test_a_locked_graph_is_waited_for(world: Playground, seconds: int) -> None:
     daemon.waits_for_log("graph_back")
     told = world.sandbox.waits_for(lambda: _told(world.sandbox) if len(_told(world.sandbox)) == 2 else None)
 
-    assert held["remedy"] == "nothing to do: the graph cannot be read at the moment"
+    assert held["remedy"] == "nothing to do: the graph cannot be read at the moment; wake-bridge tries again"
     assert sorted(told) == sorted([due, under_lock])
     assert "".join(agent.fake.submits()).count("written under the lock") == 1
 

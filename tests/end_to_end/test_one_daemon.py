@@ -157,7 +157,7 @@ def test_uninstall_takes_the_daemons_mark_off_the_panes(contest: Contest) -> Non
 
     said = box.run("uninstall").stdout
 
-    assert "took the daemon's mark off neo" in said
+    assert "removed the daemon's mark from neo" in said
     assert contest.world.tmux.run(*asked).strip() == ""
 
 

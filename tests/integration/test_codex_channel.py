@@ -326,7 +326,7 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
     outcome = asyncio.run(scenario())
 
     assert isinstance(outcome, Refused), outcome
-    assert outcome.detail == "the app-server was started anew just now"
+    assert outcome.detail == "the app-server was just restarted"
     assert line.steps == []
     assert line.server.changes_asked_for() == []
 

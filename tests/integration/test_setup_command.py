@@ -397,7 +397,7 @@ def test_it_says_when_agents_will_not_find_the_program(world: Playground, tmux_p
     found = Path(world.sandbox.command[0]).parent
     within = world.sandbox.run("setup", "--dry-run", environment={"PATH": f"{found}:{elsewhere}"})
 
-    assert f"`wake-bridge` is not on your PATH, and agents are told to call it: put {found} there" in without.stderr
+    assert f"`wake-bridge` is not on your PATH, but agents must call it: put {found} there" in without.stderr
     assert "not on your PATH" not in within.stderr
 
 

@@ -104,7 +104,7 @@ def test_yes_takes_only_what_is_certain(world: Playground) -> None:
     )
     assert reachable(world) == {"@a": None, "@b": None}
     told = world.sandbox.run("setup", "--rebind", "--yes").stdout
-    assert "@a is left: it could be in work:0.0, work:0.1; run `wake-bridge setup --rebind` in a terminal" in told
+    assert "@a is not pinned: it could be in work:0.0, work:0.1; run `wake-bridge setup --rebind` in a terminal" in told
 
 
 def test_where_everybody_lives_where_they_were_found_there_is_nothing_to_ask(world: Playground) -> None:

@@ -19,12 +19,12 @@ TRUE_REASONS = {
     r"copy-mode": "agents:1.2 is in copy mode: press q there",
     r"(exited|crashed)-shell": "start the agent in agents:1.2; its shell or another program has the terminal now",
     r"suspended": "the agent in agents:1.2 is suspended: bring it back there with `fg`",
-    r"(menu|first-run)-": "no composer is to be seen in agents:1.2: leave the menu or view that is open there",
+    r"(menu|first-run)-": "no composer is visible in agents:1.2: close the menu or view that is open there",
 }
 """What each state is told as, by the name of the capture."""
 
 TOLD_OTHERWISE = {
-    "gptme/active-tool-running": "no composer is to be seen",
+    "gptme/active-tool-running": "no composer is visible",
     "aider/first-run-release-notes": ASKS,
     "kilo/menu-palette": "unsent text",
     "pi/menu-model": "unsent text",

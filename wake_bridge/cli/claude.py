@@ -111,6 +111,6 @@ def _written(changes: Sequence[FileChange], directory: Path, *, dry_run: bool) -
 
 def _removed(gone: Sequence[str], stays: Sequence[str], *, dry_run: bool) -> str:
     if not (gone or stays):
-        return "there is no plugin to take back"
+        return "there is no plugin to remove"
     lines = ["would:" if dry_run else "done:", *(f"  remove {one}" for one in gone)] if gone else []
     return "\n".join([*lines, *(f"stays: {one}" for one in stays)])

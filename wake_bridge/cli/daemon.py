@@ -384,7 +384,7 @@ def _words(record: Mapping[str, Any]) -> str:
         until = one["until"] or f"`wake-bridge resume {'--all' if one['target'] == '*' else whom}`"
         lines.append(f"paused     {whom}, until {until}")
     lines += [
-        f"set aside  {one['route']} of {one['agentIdentity']}, which is asked again: {one['why']}"
+        f"set aside  {one['route']} of {one['agentIdentity']}, retried by itself: {one['why']}"
         for one in record["degraded"]
     ]
     for one in record["notices"]:

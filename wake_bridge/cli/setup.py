@@ -88,9 +88,9 @@ def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[CandidateAgents
     for one in left:
         panes = ", ".join(agent.pane for agent in one.agents)
         lines.append(
-            f"{one.lost.identity} is left: it could be in {panes}; run `wake-bridge setup --rebind` in a terminal, where it can ask"
+            f"{one.lost.identity} is not pinned: it could be in {panes}; run `wake-bridge setup --rebind` in a terminal, where it can ask"
             if panes
-            else f"{one.lost.identity} is left: every agent that was found belongs to somebody; start its agent, then run this again"
+            else f"{one.lost.identity} is not pinned: every agent that was found belongs to another identity; start its agent, then run this again"
         )
     return "\n".join(lines) or "no identity is lost: each one is where it was found before"
 
@@ -255,7 +255,7 @@ def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragil
         run.console.warn(silence)
     if shutil.which("wake-bridge") is None:
         run.console.warn(
-            f"note: `wake-bridge` is not on your PATH, and agents are told to call it: put {Path(sys.executable).parent} there,"
+            f"note: `wake-bridge` is not on your PATH, but agents must call it: put {Path(sys.executable).parent} there,"
             " and start tmux and the agents again"
         )
     if fragile:

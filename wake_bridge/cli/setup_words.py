@@ -73,8 +73,8 @@ def show_untracked(run: CommandContext, untracked: Sequence[Untracked]) -> None:
     if untracked:
         files = ", ".join(at_home(one.path) for one in untracked)
         run.console.say(
-            f"git would show as untracked: {files}. `--git-exclude` lists them in .git/info/exclude, of which nobody else"
-            " gets anything; `uninstall` takes files and lines back."
+            f"git would show as untracked: {files}. `--git-exclude` lists them in .git/info/exclude, which is"
+            " yours alone; `uninstall` removes files and lines."
         )
 
 

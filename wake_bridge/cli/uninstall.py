@@ -59,20 +59,22 @@ def _confirm(run: CommandContext) -> None:
 
 
 def _words(account: Account) -> str:
-    lines = ["would:" if account.dry_run else "done:"] if account.done else ["there is nothing to take back"]
+    lines = ["would:" if account.dry_run else "done:"] if account.done else ["there is nothing to remove"]
     lines += [f"  {one}" for one in account.done]
     if account.open:
         lines.append(
-            "never delivered now:" if not account.dry_run else "open deliveries, which would stay undelivered:"
+            "these deliveries stay undelivered:"
+            if not account.dry_run
+            else "open deliveries that would stay undelivered:"
         )
         lines += [f"  {one.id} for {one.identity}: {one.state}" for one in account.open]
     if account.restart:
-        lines.append("restart, for it knows until then of what is gone:")
+        lines.append("restart these agents, which still use what is gone:")
         lines += [f"  {one}" for one in account.restart]
     if account.stays:
         lines += ["stays:", *(f"  {one}" for one in account.stays)]
     if not account.dry_run:
         lines.append(
-            "the program itself: `uv tool uninstall wake-bridge`, `pipx uninstall wake-bridge`, or its venv removed"
+            "to remove the program itself: `uv tool uninstall wake-bridge`, `pipx uninstall wake-bridge`, or delete its venv"
         )
     return "\n".join(lines)

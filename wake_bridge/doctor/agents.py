@@ -127,7 +127,7 @@ def heartbeat(view: Inspection) -> Finding:
     """Whom the heartbeat nudges now."""
     if HEARTBEAT not in view.loaded.adapters:
         return untold("heartbeat", "switched off", "`[adapters.heartbeat] enabled` switches it on")
-    served = ", ".join(view.nudged()) or "nobody: every identity has another driver, or no place"
+    served = ", ".join(view.nudged()) or "no identity: each has another driver, or no place"
     return well("heartbeat", f"nudges {served}")
 
 

@@ -70,7 +70,7 @@ class ThreadAttempt:
             return self._refused(HoldReason.UNREACHABLE, str(gone))
         if is_another(peer_in(self.place.fence), connection.server):
             # after a crash it must be known which server may have taken it
-            return self._refused(HoldReason.UNREACHABLE, "the app-server was started anew just now")
+            return self._refused(HoldReason.UNREACHABLE, "the app-server was just restarted")
         if thread is None:
             return self._refused(HoldReason.UNREACHABLE, "the app-server knows no such thread")
         if thread.status == NOT_LOADED and self.wake.may_start_thread:

@@ -72,7 +72,7 @@ class Occupants:
         if known and isinstance(occupant, NoAgent):
             self._set_aside[key] = known.agent.process
         if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(key, occupant):
-            return NoAgent(f"{_name_of(occupant.process)} was stopped, and would take a paste for keys: start it anew")
+            return NoAgent(f"{_name_of(occupant.process)} was stopped, and would take a paste for keys: restart it")
         if isinstance(occupant, PaneAgent) and not is_runner(occupant.process.argv):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
         else:

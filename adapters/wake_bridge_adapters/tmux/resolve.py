@@ -489,7 +489,9 @@ def _outlived(target: str, written: Instant | None, panes: Sequence[Pane] | NoPa
         return None
     if panes[0].server_started * 1000 <= written:
         return None
-    return Nowhere(HoldReason.UNREACHABLE, f"{target} was a pane of an earlier tmux server; its ids began anew", target)
+    return Nowhere(
+        HoldReason.UNREACHABLE, f"{target} was a pane of an earlier tmux server, whose ids mean nothing now", target
+    )
 
 
 def _listed(panes: Sequence[Pane]) -> str:

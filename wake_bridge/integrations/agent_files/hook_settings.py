@@ -89,7 +89,7 @@ def plan_hooks(harness: str, program: Sequence[str], environment: Mapping[str, s
         raise OperationFailed(
             f"wake-bridge has written something else there already ({known.what})",
             str(path),
-            hint="`wake-bridge uninstall` takes it back; nothing was changed",
+            hint="`wake-bridge uninstall` removes it; nothing was changed",
         )
     theirs = known.original(before) if known is not None and before is not None else before
     after = in_json(path, theirs or b"", lambda text: _with_hooks(text, harness, program))

@@ -98,7 +98,7 @@ class WrittenFile:
             return without(text, self.where, self.names, keep=self.kept).encode()
         except (UnicodeDecodeError, NotJson, WrongShape) as broken:
             raise OperationFailed(
-                f"what was added cannot be taken back: the file is broken ({broken})",
+                f"what was added cannot be removed: the file is broken ({broken})",
                 self.path,
                 hint=f"remove {', '.join(self.names)} by hand",
             ) from broken

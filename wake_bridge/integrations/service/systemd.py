@@ -32,7 +32,7 @@ def unit_text(launch: Launch) -> str:
         " ".join(_word(word).replace("$", "$$") for word in launch.command),
         [_word(assignment) for assignment in environment],
         f"{SIGNATURE} of version {__version__}, which also replaces it.\n"
-        "# Changes of yours belong into a drop-in: `systemctl --user edit wake-bridge`.",
+        "# Put your own changes into a drop-in: `systemctl --user edit wake-bridge`.",
     )
 
 

@@ -54,7 +54,7 @@ PLACE_LOOKED_AT_EVERY: Final = 1.0
 
 PRUNED_AT_ONCE: Final = 100
 PAGES_AT_ONCE: Final = 256
-"""Deliveries that are forgotten, and pages of 4 KiB that are given back, while nothing else uses the ledger."""
+"""Rows that are forgotten, and pages of 4 KiB that are given back, while nothing else uses the ledger."""
 
 BREATH: Final = 0.02
 """Seconds between two such steps, for the wakes that are due."""
@@ -63,13 +63,14 @@ STUCK_AFTER: Final = 30_000
 """Milliseconds without progress of the tail after which the watchdog is no longer fed."""
 
 
-def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
+def run_daemon(config_option: str | None, *, once: bool, dry_run: bool, early: InstanceLock | None = None) -> bool:
     """Run the daemon in the foreground, until a signal or, with `once`, until nothing is left to do.
 
     Args:
         config_option: the value of `--config`, to read the file again at a reload.
         once: to the tip, each delivery as far as it goes, then end.
         dry_run: decide and log on a copy of the ledger; type nothing.
+        early: the lock of the state directory, where it is held already; given up in the end.
 
     Returns:
         False if a delivery failed in this run.
@@ -77,16 +78,21 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool) -> bool:
     Raises:
         WakeBridgeError: whatever keeps it from running, with its exit code.
     """
-    checked = checked_settings(config_option)
-    configure_logging(checked, os.environ)
     with ExitStack() as held:
+        if early is not None:
+            held.enter_context(early)
+        checked = checked_settings(config_option)
+        configure_logging(checked, os.environ)
         locks: Locks | None = None
         if dry_run:
             directory = held.enter_context(_copied_state(checked.state_dir))
         else:
             make_private_directory(checked.state_dir)
             require_own_place(checked.state_dir)
-            instance_lock = held.enter_context(InstanceLock(checked.state_dir))
+            if early is not None and early.state_dir != checked.state_dir:
+                early.release()
+                early = None
+            instance_lock = early or held.enter_context(InstanceLock(checked.state_dir))
             graph_lock = held.enter_context(GraphLock(checked.graph_path, checked.state_dir))
             locks = Locks(instance_lock, graph_lock)
             directory = checked.state_dir

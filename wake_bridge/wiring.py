@@ -214,7 +214,8 @@ def wire(
         memory.claims,
         lambda: tail.reachable_identities() | set(current.settings.targets),
         tail.subscribed_identities,
-        tail.why_nothing_serves,
+        tail.nothing_serves,
+        [entry.name for entry in loaded.catalogue if entry.kind is not None],
     )
     watch = Watch(
         routes,
@@ -263,7 +264,7 @@ def wire(
         human,
         current,
         clock,
-        active_routes=lambda: tail.active_routes if tail.begun.is_set() else None,
+        active_routes=lambda: active_routes(tail, watch) if tail.begun.is_set() else None,
         nudged=lambda: len(heartbeat.served()) if HEARTBEAT in loaded.adapters else 0,
         known=tail.known_identities,
         trouble=lambda: ledger.trouble,
@@ -313,6 +314,11 @@ def wire(
         current=current,
         is_embedded=is_embedded,
     )
+
+
+def active_routes(tail: Tail, watch: Watch) -> int:
+    """How many subscriptions can wake somebody now, by the adapter that they name or by a channel that was found."""
+    return tail.active_routes + sum(watch.sighted(one) is not None for one in tail.unplaced_identities())
 
 
 def require_graph(settings: Settings) -> None:

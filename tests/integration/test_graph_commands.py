@@ -443,7 +443,7 @@ def test_a_foreign_graph_is_listed_truly_and_its_keys_are_withheld(foreign: Brid
     assert "1d2db909" not in text
     why = {(one["agentIdentity"], one["trigger"], one["harnessTarget"]): one["why"] for one in rows}
     own_server = why["@neo-gpt", "TASK_STATE_CHANGED", "mcp-notifications"]
-    assert own_server == "mcp-notifications is served by the graph's own server, not by wake-bridge"
+    assert own_server == "the graph's own server serves mcp-notifications, not wake-bridge"
     assert why["@neo-gemini-pro", "SENT_TO_ME", "bridge-daemon"] == "@neo-gemini-pro is operator_benched"
     assert "codex-app-server" in why["@neo-gpt", "SENT_TO_ME", "bridge-daemon"]
 

@@ -12,6 +12,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome, Pro
 from wake_bridge.domain.events import EventStatus, MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId
+from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.routing import Address, Claim, RememberedPane
 from wake_bridge.engine.presence.remembered_panes import UNWRITTEN, RememberedPanes
 from wake_bridge.ports.adapter import Place
@@ -76,6 +77,22 @@ def test_a_long_past_is_forgotten_in_steps_and_the_file_shrinks(
     assert _size_of(ledger, tmp_path) < full / 2
     assert len(shrunk) > 2
     assert ledger.prune(later(1), 100) == 0
+
+
+def test_all_that_ages_goes_in_steps_of_one_size(ledger: LedgerStore) -> None:
+    """The file is locked for each step; what an inbox has shown in a year is not forgotten in one."""
+    ledger.announce(AGENT, [f"MESSAGE:{number}" for number in range(25)], "inbox", START)
+    broken = tuple(Quarantined(LogId(row), f"E:{row}", "broken") for row in range(1, 13))
+    ledger.advance(PageRecord(Position(Epoch(1), LogId(12)), quarantined=broken), START)
+    for number in range(7):
+        ledger.give_notice(Notice(f"state {number}", "state_directory", "title", "body", START), START)
+
+    steps = []
+    while step := ledger.prune(later(1), 10):
+        steps.append(step)
+
+    assert steps == [10, 10, 10, 10, 4]
+    assert (ledger.tally().quarantined, ledger.standing_notices(50)) == (0, [])
 
 
 def test_a_file_that_can_give_nothing_back_is_not_asked_for_ever(ledger: LedgerStore, new_id: NewId) -> None:
@@ -351,8 +368,8 @@ def test_pruning_takes_what_has_ended_and_nothing_else(ledger: LedgerStore, new_
     ledger.announce(AGENT, ["MESSAGE:shown"], "inbox", START)
 
     assert ledger.prune(START, 10_000) == 0
-    # a delivery, its event, the refused one
-    assert ledger.prune(later(1), 10_000) == 3
+    # a delivery, its event, the refused one, what the inbox showed
+    assert ledger.prune(later(1), 10_000) == 4
 
     left = {one.id for one in ledger.deliveries(state=None, identity=None, limit=50)}
     assert left == {failed.id, waiting.id, recent.id}

@@ -34,6 +34,7 @@ class Post:
         self.environment = {"HOME": str(home)} | {
             f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state")
         }
+        self.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"] = "wake-bridge-nobody"
         self.graph = home / "data/wake-bridge/graph.sqlite"
         self.state = home / "state/wake-bridge"
         self.config = home / "config/wake-bridge/config.toml"
@@ -82,8 +83,9 @@ class Post:
 
 
 @pytest.fixture
-def post(tmp_path: Path) -> Post:
-    """The program with an embedded graph; @bob is reached in a tmux pane, @ada is not subscribed."""
+def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Post:
+    """The program with an embedded graph; @bob is reached in a tmux pane that is there, @ada is not subscribed."""
+    monkeypatch.setattr("wake_bridge.cli.context.CommandContext.unreached", lambda *_: {})
     post = Post(tmp_path / "home")
     post.json("init")
     for arguments in (["@ada"], ["@bob"], ["@tobi", "--human"]):

@@ -6,31 +6,102 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
+import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
+import threading
 import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar, Final, Literal
 
 import pytest
 from click.testing import CliRunner, Result
+from wake_bridge_adapters.heartbeat import HeartbeatAdapter
+from wake_bridge_adapters.tmux.adapter import TmuxAdapter
 
 from wake_bridge.cli.app import cli
 from wake_bridge.config.settings import load_settings
+from wake_bridge.control.graph_lock import GraphLock
 from wake_bridge.control.instance_lock import InstanceLock
+from wake_bridge.control.serving import DaemonState, daemon_state
+from wake_bridge.control.settings_in_force import write_settings
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.doctor.agents import targets
 from wake_bridge.doctor.finding import Finding
+from wake_bridge.domain.causes import HoldReason, cause_written
+from wake_bridge.domain.delivery import Hold, Outcome, Proof, Step
+from wake_bridge.domain.names import Epoch, Identity, LogId
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.routing import Address
+from wake_bridge.integrations.adapters import CatalogueEntry
 from wake_bridge.offline.inspection import Inspection
+from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
+from wake_bridge.ports.ledger_records import Position
+from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing.ledger_samples import counted_ids, lock_with_its_events, open_delivery, sample_event
+from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryAdapter, MemoryChannel, MemoryConfig
+from wake_bridge.wiring import wire
 
 PUSHED = "no adapter serves the harnessTarget mcp-notifications"
+ADA: Final = Identity("@ada")
+
+
+class ImaginedConfig(MemoryConfig):
+    """Both tables of an adapter that the set-ups write."""
+
+    enabled: bool = True
+    socket_name: str = ""
+
+
+class Screens(MemoryAdapter):
+    """Stands where tmux is: panes are imagined agents by name; `strange` is found as `nowhere` says."""
+
+    name: ClassVar[str] = "tmux"
+    Config: ClassVar[type[ImaginedConfig]] = ImaginedConfig
+    panes: ClassVar[dict[str, ImaginedAgent]] = {}
+    nowhere: ClassVar[dict[str, Nowhere]] = {}
+
+    def __init__(self, config: MemoryConfig, context: AdapterContext) -> None:
+        super().__init__(config, context)
+        self.agents = self.panes
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        """The imagined pane, or what a tmux would say."""
+        name = address.pane or address.suggested
+        return self.nowhere.get(name) or await super().resolve(address)
+
+
+class Lines(MemoryChannel):
+    """A native channel beside it."""
+
+    open_lines: ClassVar[dict[Identity, ImaginedLine]] = {}
+
+    def __init__(self, config: MemoryConfig, context: AdapterContext) -> None:
+        super().__init__(config, context)
+        self.lines = self.open_lines
+
+
+def catalogue(tmux: type[Any]) -> list[CatalogueEntry]:
+    """What is installed here: something in tmux's place, a native channel, the heartbeat."""
+    kinds: dict[str, type[Any]] = {"channel": Lines, "heartbeat": HeartbeatAdapter, "tmux": tmux}
+    return [CatalogueEntry(name, "tests", kind.__module__, kind) for name, kind in kinds.items()]
 
 
 class House:
     """The program in a home of its own, with `@ada` and `@bob`, whose tmux is a server that nobody has started."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, socket_name: str = "") -> None:
         self.home = home
         self.environment = {
             "HOME": str(home),
@@ -38,13 +109,16 @@ class House:
             "CODEX_HOME": str(home / "codex"),
         }
         self.environment |= {f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state")}
-        self.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"] = f"wake-bridge-test-{uuid.uuid4().hex}"
+        self.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"] = (
+            socket_name or f"wake-bridge-test-{uuid.uuid4().hex}"
+        )
         self.config = home / "config/wake-bridge/config.toml"
         self.graph = home / "data/wake-bridge/graph.sqlite"
         self.state = home / "state/wake-bridge"
-        self.json("init")
-        for one in ("@ada", "@bob"):
-            self.json("agent", "add", one)
+        if not self.graph.exists():
+            self.json("init")
+            for one in ("@ada", "@bob"):
+                self.json("agent", "add", one)
 
     def run(self, *arguments: str) -> Result:
         """Run it in this process."""
@@ -65,17 +139,62 @@ class House:
         """Subscribe for mail; answers the id."""
         return str(self.json("subscribe", identity, "--trigger", "SENT_TO_ME", *flags)["subscriptionId"])
 
-    def doctor(self) -> dict[str, Finding]:
-        """What it says of each identity's place."""
+    def configure(self, text: str) -> None:
+        """Add to the configuration file."""
+        self.config.write_text(f"{self.config.read_text()}\n{text}\n")
+
+    def change(self, node_id: str, path: str, value: object) -> None:
+        """Write into a node what no command would."""
+        with GraphWriter(self.graph) as graph:
+            graph.run(
+                f"UPDATE Nodes SET data = json_set(data, '$.properties.{path}', ?) WHERE id = ?", (value, node_id)
+            )
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Its environment is this process's own."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
+            yield
+
+    def doctor(self) -> dict[str, Finding]:
+        """What it says of each identity's place."""
+        with self.inside():
             settings = load_settings(None, os.environ)
             return {one.check: one for one in asyncio.run(targets(Inspection(settings), settings))}
 
     def said_by_send(self, *flags: str) -> str:
         """What `send` says will come of a message for `@ada`."""
         return self.run("send", "@ada", "--from", "@bob", "--subject", "x", *flags).stderr.splitlines()[0]
+
+    def woke(self) -> None:
+        """`@ada` was woken in a pane a moment ago."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        now = SteadyClock().now()
+        with closing(LedgerStore.open(self.state)) as ledger:
+            ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", now)
+            event = sample_event(0, ADA, subject_key="MESSAGE:before", matched_at=now, window=0)
+            delivery = ledger.dispatch(open_delivery(ledger, event, new_id=counted_ids(), now=now), now)
+            locked = lock_with_its_events(ledger, delivery, now)
+            ledger.append(locked, Step.INTENT_SUBMIT, {}, now)
+            ledger.settle(locked, Outcome.SUBMITTED, Proof.SUBMITTED, {}, now)
+
+    def decides(self) -> dict[str, Any]:
+        """What the daemon's own parts do with `@ada`'s newest mail; empty where it made no delivery of it."""
+
+        async def once() -> None:
+            settings = load_settings(None, os.environ)
+            parts = wire(settings, LedgerStore.open(self.state), self.state, other_driver=lambda: None, dry_run=False)
+            try:
+                await parts.tail.catch_up_once()
+                await parts.deliverer.run_once()
+            finally:
+                await parts.close()
+
+        with self.inside():
+            asyncio.run(once())
+        return next((one for one in self.lines("deliveries") if one["agentIdentity"] == "@ada"), {})
 
 
 def around_now() -> str:
@@ -90,9 +209,425 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path / "home")
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a graph and both identities, to be copied."""
+    return House(tmp_path_factory.mktemp("template") / "home").home
+
+
+@pytest.fixture
+def imagined(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    """A house whose panes and native lines are imagined: `work` is there, and its agent works."""
+    for one in (Screens.panes, Screens.nowhere, Lines.open_lines):
+        one.clear()
+    Screens.panes["work"] = ImaginedAgent(PresenceState.ACTIVE)
+    monkeypatch.setattr("wake_bridge.wiring.load_catalogue", lambda: catalogue(Screens))
+    # looking through all that is installed would take most of the time
+    installed = tuple(one.name for one in catalogue(Screens))
+    monkeypatch.setattr("wake_bridge.config.settings.installed_adapters", lambda: installed)
+    for module in ("domain.presence", "engine.presence.tracked_place", "engine.presence.watch"):
+        # the time between two looks is not what is tried here
+        monkeypatch.setattr(f"wake_bridge.{module}.SAMPLES_APART", 10)
+    return House(shutil.copytree(template, tmp_path / "home"))
+
+
+Stage = Literal["woken", "never", "heartbeat", "place", "guard", "look"]
+"""What decides: nothing is in the way, nothing can wake it, the heartbeat alone speaks, it is not found, somebody or a
+limit holds it, what its pane shows."""
+
+Prepare = Callable[[House], object]
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """One way to stand. `says` is in every answer, `reason` the hold's; `by` the route on which it is woken.
+
+    `is_lost` says that its place is not there besides, `is_seen` that a line shows it nevertheless.
+    """
+
+    prepare: Prepare
+    stage: Stage
+    says: str = ""
+    reason: HoldReason | None = None
+    by: str = "tmux"
+    by_line_alone: bool = False
+    is_lost: bool = False
+    is_seen: bool = False
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it has a place where a wake could go."""
+        return self.stage in {"woken", "guard", "look"} and not self.is_lost
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether nobody has to change anything before it can be woken."""
+        return self.is_found and self.reason is not HoldReason.BENCHED
+
+
+def subscribed(*flags: str) -> Prepare:
+    return lambda house: house.subscribe(*flags)
+
+
+def then(*steps: Prepare) -> Prepare:
+    return lambda house: [step(house) for step in steps]
+
+
+def runs(*arguments: str) -> Prepare:
+    return lambda house: house.lines(*arguments)
+
+
+def sets(name: str, value: str) -> Prepare:
+    return lambda house: house.environment.update({f"WAKE_BRIDGE_{name}": value or around_now()})
+
+
+def shows(state: PresenceState) -> Prepare:
+    return lambda _: Screens.panes.update(work=ImaginedAgent(state))
+
+
+def lined(state: PresenceState, **line: Any) -> Prepare:
+    return lambda _: Lines.open_lines.update({ADA: ImaginedLine(ImaginedAgent(state), **line)})
+
+
+def leads(name: str, reason: HoldReason, detail: str) -> Prepare:
+    return lambda _: Screens.nowhere.update({name: Nowhere(reason, detail, name)})
+
+
+def written(path: str, value: object, *flags: str) -> Prepare:
+    return lambda house: house.change(house.subscribe(*flags), path, value)
+
+
+def unsubscribes(house: House) -> None:
+    house.json("unsubscribe", house.subscribe("--tmux", "work"))
+
+
+def has_two(house: House) -> None:
+    house.subscribe("--tmux", "work")
+    house.subscribe("--tmux", "gone", "--priority", "high")
+
+
+IN_WORK = subscribed("--tmux", "work")
+IN_NONE = subscribed("--tmux", "gone")
+OFF = "the adapter tmux is switched off in the configuration"
+GONE = "there is no agent named 'gone'"
+TARGET = '[targets."@ada"]\nadapter = "tmux"\npane = "{}"'
+SET_UPS: Final[Mapping[str, SetUp]] = {
+    "push": SetUp(subscribed("--harness-target", "mcp-notifications"), "never", PUSHED),
+    "a2a-webhook": SetUp(
+        subscribed("--harness-target", "a2a-webhook"), "never", "no adapter serves the harnessTarget a2a-webhook"
+    ),
+    "no subscription": SetUp(lambda _: None, "never", "has no subscription"),
+    "unsubscribed": SetUp(unsubscribes, "never", "has no subscription"),
+    "retired": SetUp(written("status", "retired", "--tmux", "work"), "never", "its status is retired"),
+    "pushed, with a target": SetUp(
+        then(subscribed("--harness-target", "mcp-notifications"), lambda house: house.configure(TARGET.format("work"))),
+        "look",
+        "imagined",
+        HoldReason.ACTIVE,
+    ),
+    "adapter off": SetUp(then(IN_WORK, sets("ADAPTERS_TMUX_ENABLED", "false")), "never", OFF),
+    "target's adapter off": SetUp(
+        then(
+            subscribed("--harness-target", "bridge-daemon"),
+            lambda house: house.configure(TARGET.format("work")),
+            sets("ADAPTERS_TMUX_ENABLED", "false"),
+        ),
+        "never",
+        OFF,
+    ),
+    "adapter not installed": SetUp(
+        subscribed("--harness-target", "bridge-daemon", "--adapter", "pigeon"),
+        "never",
+        "no adapter named pigeon is installed",
+    ),
+    "heartbeat only": SetUp(subscribed("--harness-target", "disabled"), "heartbeat", "its harnessTarget is disabled"),
+    "degraded": SetUp(written("status", "degraded", "--tmux", "work"), "heartbeat", "its status is degraded"),
+    "pane gone": SetUp(IN_NONE, "place", GONE, HoldReason.UNREACHABLE),
+    "pane moved": SetUp(
+        then(leads("work", HoldReason.MOVED, "work leads to another agent"), IN_WORK),
+        "place",
+        "work leads to another agent",
+        HoldReason.MOVED,
+    ),
+    "two panes": SetUp(
+        then(leads("work", HoldReason.AMBIGUOUS, "2 panes are called work"), IN_WORK),
+        "place",
+        "2 panes are called work",
+        HoldReason.AMBIGUOUS,
+    ),
+    "no place said": SetUp(
+        subscribed("--harness-target", "bridge-daemon"), "place", "there is no agent named ''", HoldReason.UNREACHABLE
+    ),
+    "two subscriptions": SetUp(has_two, "place", GONE, HoldReason.UNREACHABLE),
+    "target in a pane that is gone": SetUp(
+        then(IN_WORK, lambda house: house.configure(TARGET.format("gone"))), "place", GONE, HoldReason.UNREACHABLE
+    ),
+    "line only seen": SetUp(
+        then(IN_NONE, lined(PresenceState.IDLE, only_seen=True)), "place", GONE, HoldReason.UNREACHABLE, is_seen=True
+    ),
+    "paused": SetUp(then(IN_WORK, runs("pause", "@ada")), "guard", "until resumed", HoldReason.PAUSED),
+    "all paused": SetUp(then(IN_WORK, runs("pause", "--all")), "guard", "everybody is", HoldReason.PAUSED),
+    "both paused": SetUp(
+        then(IN_WORK, runs("pause", "--all"), runs("pause", "@ada")),
+        "guard",
+        "by itself, and everybody is",
+        HoldReason.PAUSED,
+    ),
+    "quiet hours": SetUp(then(IN_WORK, sets("POLICY_QUIET_HOURS", "")), "guard", "until ", HoldReason.QUIET_HOURS),
+    "benched": SetUp(
+        then(IN_WORK, lambda house: house.change("@ada", "participationStatus", "operator_benched")),
+        "guard",
+        "operator_benched",
+        HoldReason.BENCHED,
+    ),
+    "budget": SetUp(
+        then(IN_WORK, House.woke, sets("LIMITS_WAKES_PER_HOUR", "1"), sets("COALESCE_REFRACTORY", "0")),
+        "guard",
+        "1 wakes within an hour",
+        HoldReason.BUDGET,
+    ),
+    "storm": SetUp(
+        then(
+            IN_WORK,
+            House.woke,
+            sets("LIMITS_STORM", "1"),
+            sets("LIMITS_STORM_PERIOD", "240"),
+            sets("COALESCE_REFRACTORY", "0"),
+        ),
+        "guard",
+        "1 wakes within 240 s",
+        HoldReason.STORM,
+    ),
+    "paused, and gone": SetUp(
+        then(IN_NONE, runs("pause", "@ada")), "guard", "until resumed", HoldReason.PAUSED, is_lost=True
+    ),
+    "working": SetUp(IN_WORK, "look", "imagined", HoldReason.ACTIVE),
+    "approval": SetUp(
+        then(IN_WORK, shows(PresenceState.WAITING_ON_APPROVAL)), "look", "imagined", HoldReason.WAITING_ON_APPROVAL
+    ),
+    "typing": SetUp(then(IN_WORK, shows(PresenceState.USER_TYPING)), "look", "imagined", HoldReason.USER_TYPING),
+    "not recognised": SetUp(then(IN_WORK, shows(PresenceState.UNKNOWN)), "look", "imagined", HoldReason.UNKNOWN),
+    "line busy": SetUp(
+        then(IN_WORK, lined(PresenceState.ACTIVE)), "look", "the line says", HoldReason.ACTIVE, by="channel"
+    ),
+    "window that cannot be meant": SetUp(
+        written("harnessTargetMetadata.coalesceWindow", 301, "--tmux", "work"), "look", "imagined", HoldReason.ACTIVE
+    ),
+    "resumed": SetUp(
+        then(IN_WORK, runs("pause", "@ada"), runs("resume", "@ada")), "look", "imagined", HoldReason.ACTIVE
+    ),
+    "line, pane gone": SetUp(then(IN_NONE, lined(PresenceState.IDLE)), "woken", by="channel"),
+    "line, adapter off": SetUp(
+        then(IN_WORK, lined(PresenceState.IDLE), sets("ADAPTERS_TMUX_ENABLED", "false")),
+        "woken",
+        by="channel",
+        by_line_alone=True,
+    ),
+    "idle": SetUp(then(IN_WORK, shows(PresenceState.IDLE)), "woken"),
+}
+
+
+@pytest.mark.parametrize("name", SET_UPS)
+def test_whoever_is_asked_says_the_same(imagined: House, name: str) -> None:
+    """Every command, and what the daemon's own parts then do: can `@ada` be woken now, how, and if not, why not."""
+    all_agree(imagined, SET_UPS[name])
+
+
+@pytest.fixture
+def in_tmux(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch, tmux: PrivateTmux) -> House:
+    """A house whose tmux is a real one, with a window `agent` that nobody looks after."""
+    Lines.open_lines.clear()
+    tmux.new_pane(["sleep", "600"], session="work")
+    tmux.run("rename-window", "-t", "work:", "agent")
+    tmux.run("new-window", "-d", "-t", "work:", "-n", "other", "cat")
+    monkeypatch.setattr("wake_bridge.wiring.load_catalogue", lambda: catalogue(TmuxAdapter))
+    return House(shutil.copytree(template, tmp_path / "home"), tmux.socket_name)
+
+
+def in_room(*arguments: str) -> Prepare:
+    return lambda house: subprocess.run(
+        ["tmux", "-L", house.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"], "-f", os.devnull, *arguments],
+        check=True,
+    )
+
+
+IN_TMUX: Final[Mapping[str, SetUp]] = {
+    "a shell": SetUp(subscribed("--tmux", "work:agent"), "look", "sleep", HoldReason.NO_AGENT),
+    "forced harness": SetUp(
+        then(
+            subscribed("--harness-target", "bridge-daemon"),
+            lambda house: house.configure(TARGET.format("work:other") + '\nharness = "claude"'),
+        ),
+        "look",
+        "cat",
+        HoldReason.NO_AGENT,
+    ),
+    "bound": SetUp(
+        then(subscribed("--harness-target", "bridge-daemon"), runs("bind", "@ada", "--pane", "work:agent")),
+        "look",
+        "sleep",
+        HoldReason.NO_AGENT,
+    ),
+    "closed": SetUp(
+        then(subscribed("--tmux", "work:other"), in_room("kill-window", "-t", "work:other")),
+        "place",
+        "no pane is called exactly 'work:other'",
+        HoldReason.UNREACHABLE,
+    ),
+    "renamed": SetUp(
+        then(subscribed("--tmux", "work:agent"), in_room("rename-window", "-t", "work:agent", "mine")),
+        "place",
+        "no pane is called exactly 'work:agent'",
+        HoldReason.UNREACHABLE,
+    ),
+    "renamed, with a line": SetUp(
+        then(
+            subscribed("--tmux", "work:agent"),
+            in_room("rename-window", "-t", "work:agent", "mine"),
+            lined(PresenceState.ACTIVE),
+        ),
+        "look",
+        "the line says",
+        HoldReason.ACTIVE,
+    ),
+    "no server": SetUp(
+        then(subscribed("--tmux", "work:agent"), in_room("kill-server")),
+        "place",
+        "no server running",
+        HoldReason.UNREACHABLE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_TMUX)
+def test_of_a_real_pane_all_say_the_same(in_tmux: House, name: str) -> None:
+    """A pane that is bound, renamed, closed, or not an agent's, and a server that is gone."""
+    all_agree(in_tmux, IN_TMUX[name])
+
+
+def all_agree(house: House, one: SetUp) -> None:
+    """Put up what is to be looked at, ask everybody, and let the daemon's parts decide."""
+    one.prepare(house)
+    status_agrees(house, one)
+    list_agrees(house, one)
+    doctor_agrees(house, one)
+    because, deed = routes_agree(house, one)
+    presence_agrees(house, one)
+    message = send_and_wake_agree(house, one, deed)
+    why_agrees(house, one, because, deed, message)
+    the_daemon_agrees(house, one, because, message)
+
+
+def status_agrees(house: House, one: SetUp) -> None:
+    """It counts who can be woken, and whom the heartbeat serves; without the daemon it knows of no line."""
+    status = house.json("status")
+    assert (status["active_routes"] > 0) is (one.stage not in {"never", "heartbeat"} and not one.by_line_alone)
+    assert status["nudged"] == (one.stage == "heartbeat")
+    assert bool(status["paused"]) is (one.reason is HoldReason.PAUSED)
+
+
+def list_agrees(house: House, one: SetUp) -> None:
+    """What somebody has to change first; what holds for a while, or is seen in the pane, is none of it."""
+    for row in house.json("list", "@ada")["subscriptions"]:
+        assert row["deliverable"] is one.is_listed
+        assert one.is_listed or one.stage == "guard" or one.says in row["why"]
+
+
+def doctor_agrees(house: House, one: SetUp) -> None:
+    """Its place, and what holds; a storm is over before a person has read of it."""
+    found = house.doctor()
+    if (target := found.get("target @ada")) and one.stage != "heartbeat":
+        is_well = one.is_found and one.reason is not HoldReason.NO_AGENT
+        assert target.ok is is_well
+        assert is_well or one.says in target.detail or one.stage == "guard"
+    held = [one for check, one in found.items() if check in {"hold @ada", "budget @ada"} and not one.ok]
+    assert any(one.says in finding.detail for finding in held) is (
+        one.stage == "guard" and one.reason is not HoldReason.STORM
+    )
+
+
+def routes_agree(house: House, one: SetUp) -> tuple[str, str]:
+    """The first guard, else what the table decides; answers why, and what to do about it."""
+    routes = house.json("routes", "@ada")
+    decision, guards = routes["decision"], routes["guards"]
+    if one.stage == "guard":
+        assert (guards[0]["guard"], one.says in guards[0]["why"]) == (one.reason, True)
+        return guards[0]["why"], guards[0]["remedy"]
+    assert guards == []
+    if one.stage == "woken":
+        assert (decision["move"], decision["route"]) == ({"tmux": "inject", "channel": "start"}[one.by], one.by)
+        return "", ""
+    if one.stage == "heartbeat":
+        assert [route["route"] for route in routes["routes"]] == ["heartbeat"]
+        return one.says, ""
+    assert (decision["holdReason"], one.says in decision["why"]) == (one.reason or HoldReason.NO_ADAPTER, True)
+    cause = cause_written(decision["cause"])
+    hold = Hold(HoldReason(decision["holdReason"]), decision["why"], decision["where"] or "", cause=cause)
+    return held_because(hold, ADA), hold.remedy(ADA)
+
+
+def presence_agrees(house: House, one: SetUp) -> None:
+    """How the agent stands, wherever it is seen; where it is nowhere to be seen, why."""
+    seen = house.json("presence", "@ada")
+    if one.is_seen:
+        assert (seen["state"], seen["route"]) == ("idle", "channel")
+    elif one.stage == "woken":
+        assert (seen["state"], seen["route"]) == ("idle", one.by)
+    elif one.stage in {"never", "place", "look"}:
+        assert (one.reason or HoldReason.NO_ADAPTER) in {seen["state"], seen["holdReason"]}
+        assert one.says in seen["why"]
+
+
+def send_and_wake_agree(house: House, one: SetUp, deed: str) -> str:
+    """A time is promised where only the agent's own work is in the way; answers the message's id."""
+    sent = house.run("send", "@ada", "--from", "@bob", "--subject", "x", "--policy", "immediate")
+    for result, due in ((sent, "in 30 s"), (house.run("wake", "@ada", "look"), "at once")):
+        told = result.stderr.splitlines()[0]
+        if one.stage in {"look", "woken"}:
+            assert told == f"@ada is due {due}"
+        else:
+            assert one.says in told
+            assert "is due" not in told
+            assert told.endswith((deed or "waits in the inbox", "waits in the inbox"))
+    return sent.stdout.split()[1]
+
+
+def why_agrees(house: House, one: SetUp, because: str, deed: str, message: str) -> None:
+    """Of the identity and of its mail, to people and to programs."""
+    record = house.json("why", "@ada")
+    assert (record["verdict"].startswith("not woken now: "), because in record["verdict"]) == (
+        one.stage != "woken",
+        True,
+    )
+    assert deed in record["next"] or deed.startswith("nothing to do")
+    told = house.run("why", message, "@ada").stdout
+    record = house.json("why", message, "@ada")
+    assert record["verdict"] in told
+    assert record["next"] in told
+    if one.stage in {"never", "place", "guard"}:
+        assert one.says in record["verdict"]
+        assert deed in record["next"] or deed.startswith("nothing to do") or one.stage == "never"
+
+
+def the_daemon_agrees(house: House, one: SetUp, because: str, message: str) -> None:
+    """What its parts do with the mail is what was said before."""
+    after = house.decides()
+    if one.stage == "woken":
+        assert after["outcome"] == Outcome.SUBMITTED
+    elif not after:
+        assert one.stage in {"never", "heartbeat"}
+    else:
+        assert (after["holdReason"], one.says in after["hold_detail"]) == (one.reason or HoldReason.NO_ADAPTER, True)
+        told = house.json("why", message, "@ada")["verdict"]
+        assert (because if one.stage == "look" else one.says) in told
+
+
 def test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_helps(house: House) -> None:
     """Nobody pushes there: it is never woken; once it names a pane, only that is missing."""
-    subscription = house.subscribe("--harness-target", "mcp-notifications")
+    made = house.run("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--harness-target", "mcp-notifications")
+    (listed,) = house.json("list")["subscriptions"]
+    subscription = listed["subscriptionId"]
+    assert made.stdout == f"@ada is subscribed for SENT_TO_ME ({subscription}), and not woken by it: {PUSHED}\n"
 
     (listed,) = house.json("list")["subscriptions"]
     assert (listed["deliverable"], listed["why"]) == (False, PUSHED)
@@ -110,6 +645,19 @@ def test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_h
         house.json("list")["subscriptions"][0]["why"],
         house.json("routes", "@ada")["decision"]["why"],
     )
+
+
+@pytest.mark.parametrize("name", ["no subscription", "retired"])
+def test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally(imagined: House, name: str) -> None:
+    """The command that is named, typed as it stands: then only its own agent is in the way."""
+    SET_UPS[name].prepare(imagined)
+    decision = imagined.json("routes", "@ada")["decision"]
+    told = f"{decision['why']}; {decision['remedy']}"
+    _, command, *_ = told.replace("PANE", "work").split("`")
+
+    imagined.lines(*shlex.split(command.removeprefix("wake-bridge ")))
+
+    assert imagined.json("routes", "@ada")["decision"]["holdReason"] == HoldReason.ACTIVE
 
 
 @pytest.mark.parametrize(
@@ -145,7 +693,12 @@ def test_nobody_promises_a_time_while_something_holds(
         house.lines("resume", one[1])
     if commands:
         assert house.json("routes", "@ada")["guards"] == []
-        assert house.said_by_send() == "@ada is due in 30 s"
+
+
+def _hangs_up(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()
 
 
 @pytest.mark.parametrize("state", ["not running", "starting", "running", "cannot tell"])
@@ -161,10 +714,13 @@ def test_all_judge_the_daemon_alike(house: House, state: str) -> None:
             with contextlib.chdir(house.state):
                 listener.bind("daemon.sock")
             listener.listen()
+            # one that is stuck would be waited for
+            threading.Thread(target=_hangs_up, args=[listener], daemon=True).start()
         if state == "cannot tell":
             (house.state / "daemon.lock").mkdir()
         told = house.run("send", "@ada", "--from", "@bob", "--subject", "x").stderr.splitlines()[1:]
-        pushed = house.lines("push-capable")
+        pushed, status = house.lines("push-capable"), house.json("status")
+        why = house.json("why", "@ada")["verdict"] if state != "running" else ""
 
     words = {
         "not running": ["the daemon is not running: no wakes until you start it (`wake-bridge run`)"],
@@ -175,6 +731,14 @@ def test_all_judge_the_daemon_alike(house: House, state: str) -> None:
     assert told == words[state]
     # another heartbeat keeps away unless it is certain that nobody else drives
     assert bool(pushed) is (state != "not running")
+    runs = {"not running": False, "cannot tell": None}.get(state, True)
+    assert (status["isRunning"], status["starting"]) == (runs, state == "starting")
+    ends = {
+        "not running": "; the daemon is not running",
+        "starting": "; the daemon is just starting",
+        "cannot tell": "; whether the daemon runs, nobody can tell",
+    }
+    assert why.endswith(ends.get(state, ""))
 
 
 def test_a_window_that_cannot_be_meant_is_told_and_keeps_nobody_from_being_woken(house: House) -> None:
@@ -189,4 +753,59 @@ def test_a_window_that_cannot_be_meant_is_told_and_keeps_nobody_from_being_woken
     (listed,) = house.json("list")["subscriptions"]
     assert "coalesceWindow" not in listed["why"]
     assert listed["note"].startswith("coalesceWindow 301 is no whole number of seconds")
-    assert house.said_by_send() == "@ada is due in 30 s"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("send", "@adda", "--from", "@bob", "--subject", "x"),
+        ("wake", "@adda", "x"),
+        ("routes", "@adda"),
+        ("presence", "@adda"),
+        ("list", "@adda"),
+        ("why", "@adda"),
+        ("pause", "@adda"),
+        ("subscribe", "@adda", "--trigger", "SENT_TO_ME", "--harness-target", "disabled"),
+        ("inbox", "@adda"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_identity_that_nobody_knows_is_refused_alike(imagined: House, command: tuple[str, ...]) -> None:
+    """Exit code 8, and who may be meant."""
+    result = imagined.run(*command)
+    assert (result.exit_code, "did you mean @ada?" in result.stderr) == (8, True), result.stderr
+
+
+def test_a_graph_that_the_daemon_does_not_serve_is_told_of(imagined: House) -> None:
+    """`graph.path` was edited while the daemon runs: mail in the new graph wakes nobody before a restart."""
+    house = imagined
+    house.subscribe("--tmux", "work")
+    house.state.mkdir(parents=True)
+    with house.inside():
+        old = load_settings(None, os.environ)
+    new = house.home / "new.sqlite"
+    house.environment["WAKE_BRIDGE_GRAPH_PATH"] = str(new)
+    with InstanceLock(house.state), GraphLock(house.graph, house.state):
+        write_settings(house.state, old)
+        house.json("init")
+        told = house.run("agent", "add", "@ada").stderr
+    assert f"note: the daemon that runs serves {house.graph}, not {new}, " in told
+    assert "wakes nobody until the daemon is started again" in told
+
+
+def test_a_daemon_that_loads_what_it_is_made_of_is_starting(imagined: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its imports take most of a second; by then it has its lock, and gives it up with the process."""
+    seen: list[DaemonState] = []
+
+    class Loading(ModuleType):
+        """Says how the daemon stands while it is imported."""
+
+        def __getattr__(self, name: str) -> Any:
+            seen.append(daemon_state(imagined.state))
+            return lambda *_, early, **__: early is not None and early.release() is None
+
+    imagined.state.mkdir(parents=True, mode=0o700)
+    monkeypatch.setitem(sys.modules, "wake_bridge.daemon", Loading("wake_bridge.daemon"))
+    assert imagined.run("run").exit_code == 0
+    assert set(seen) == {DaemonState.STARTING}
+    assert daemon_state(imagined.state) is DaemonState.NOT_RUNNING

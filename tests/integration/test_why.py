@@ -228,7 +228,7 @@ def test_nobody_listening_is_told_with_what_is_missing(world: World) -> None:
     assert world.explanation(message) == "not announced: @a has no subscription for SENT_TO_ME"
     foreign = world.core.subscribe(A, harnessTarget="a2a-webhook", createdAt=ago(hours=1))
     assert world.explanation(message) == (
-        f"not announced: of {foreign}, a2a-webhook is served by the graph's own server, not by wake-bridge"
+        f"not announced: of {foreign}, the graph's own server serves a2a-webhook, not wake-bridge"
     )
     world.core.set(foreign, "harnessTarget", "bridge-daemon")
     world.core.set(foreign, "status", "retired")

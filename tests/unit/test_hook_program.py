@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 
 from wake_bridge.config.settings import load_settings
+from wake_bridge.control import graph_lock
+from wake_bridge.control.graph_lock import GraphLock
 from wake_bridge.domain.sessions import Moment
 from wake_bridge.integrations.agent_files import claude_plugin, hook_settings
 from wake_bridge.integrations.hook import program
 from wake_bridge.integrations.hook.caller import BLOCK, CONTEXT, DENY, EVENTS, FLAT_CONTEXT, HARNESSES
-from wake_bridge.integrations.hook.talk import state_directory
+from wake_bridge.integrations.hook.talk import LOCK_DIRECTORY, daemon_elsewhere, state_directory
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.hostile import HAZARDS
 
@@ -109,7 +111,9 @@ def run(state: Path, request: pytest.FixtureRequest) -> Run:
     """
     fake = request.getfixturevalue("daemon") if "daemon" in request.fixturenames else None
 
-    def ran(harness: str, event: str, text: bytes | None = None, **said: Any) -> bytes:
+    def ran(
+        harness: str, event: str, text: bytes | None = None, places: dict[str, str] | None = None, **said: Any
+    ) -> bytes:
         told = {**SAID[harness], **said}
         if harness == "copilot":
             arguments = [harness, event]
@@ -121,7 +125,11 @@ def run(state: Path, request: pytest.FixtureRequest) -> Run:
                 [sys.executable, "-m", "wake_bridge", "hook", *arguments],
                 input=json.dumps(told).encode() if text is None else text,
                 capture_output=True,
-                env={"HOME": str(state), "WAKE_BRIDGE_DAEMON_STATE_DIR": str(state), "PATH": os.defpath},
+                env={
+                    "HOME": str(state),
+                    "PATH": os.defpath,
+                    **(places or {"WAKE_BRIDGE_DAEMON_STATE_DIR": str(state)}),
+                },
                 timeout=30,
                 check=False,
             )
@@ -397,3 +405,49 @@ def test_it_finds_the_daemon_where_every_command_does(
     for name, value in {**environment, **({"WAKE_BRIDGE_CONFIG": str(file)} if named else {})}.items():
         monkeypatch.setenv(name, value)
     assert state_directory(os.environ) == str(load_settings(None, os.environ).state_dir)
+
+
+GRAPHS: tuple[tuple[str, dict[str, str], str], ...] = (
+    ("", {}, ".local/share/wake-bridge/graph.sqlite"),
+    ("", {"XDG_DATA_HOME": "{home}/data"}, "data/wake-bridge/graph.sqlite"),
+    ("graph.path = 'beside.sqlite'\n", {}, ".config/wake-bridge/beside.sqlite"),
+    ("[graph]\npath = '~/own.sqlite'\n", {}, "own.sqlite"),
+    ("[graph]\npath = '~/own.sqlite'\n", {"WAKE_BRIDGE_GRAPH_PATH": "{home}/named.sqlite"}, "named.sqlite"),
+    ("", {"NEO_MEMORY_DB_PATH": "{home}/neo.sqlite"}, "neo.sqlite"),
+)
+
+
+@pytest.mark.parametrize(("text", "environment", "graph"), GRAPHS)
+def test_where_nobody_is_configured_the_lock_of_the_graph_names_the_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, environment: dict[str, str], graph: str
+) -> None:
+    """`daemon.state_dir` was edited while the daemon runs; hooks find it by the graph, as commands do."""
+    assert Path(LOCK_DIRECTORY) == graph_lock.LOCK_DIRECTORY
+    for name in list(os.environ):
+        if name.startswith(("XDG_", "WAKE_", "NEO_")):
+            monkeypatch.delenv(name)
+    for name, value in {"HOME": str(tmp_path), **environment}.items():
+        monkeypatch.setenv(name, value.format(home=tmp_path))
+    file, served, old = tmp_path / ".config/wake-bridge/config.toml", tmp_path / graph, tmp_path / "old"
+    for one in (file, served):
+        one.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    assert load_settings(None, os.environ).graph_path == served
+
+    assert daemon_elsewhere(os.environ, "/new") == ""
+    served.touch()
+    with GraphLock(served, old):
+        assert daemon_elsewhere(os.environ, "/new") == str(old)
+        assert daemon_elsewhere(os.environ, str(old)) == ""
+    assert daemon_elsewhere(os.environ, "/new") == ""
+
+
+def test_a_hook_goes_to_the_daemon_of_its_graph(run: Run, daemon: FakeDaemon, state: Path) -> None:
+    """What the agent waits for is handed over, and taken, where the daemon is."""
+    graph = state / "graph.sqlite"
+    graph.touch()
+    places = {"WAKE_BRIDGE_DAEMON_STATE_DIR": str(state / "edited"), "WAKE_BRIDGE_GRAPH_PATH": str(graph)}
+    with GraphLock(graph, state):
+        printed = run("claude", "UserPromptSubmit", places=places)
+    assert json.loads(printed) == shape(CONTEXT, "UserPromptSubmit")
+    assert daemon.commands == ["session", "taking", "printed"]

@@ -236,6 +236,8 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.OTHER_DRIVER: "test_switched_off.py::test_another_driver_of_the_same_directory_holds_everything",
     Cause.ANOTHER_WAKE_BRIDGE: "test_graph_lock.py::test_whoever_was_first_at_a_replaced_graph_is_the_rival_until_it_ends",
     Cause.NOBODY_PUSHES: "test_one_truth.py::test_of_a_push_on_a_graph_of_our_own_all_say_the_same_and_what_they_advise_helps",
+    Cause.NOT_SUBSCRIBED: "test_one_truth.py::test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally",
+    Cause.NOT_ACTIVE: "test_one_truth.py::test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally",
     Cause.LOOP: "test_limits.py::test_resume_lets_one_of_them_go_on",
     Cause.GRAPH_AWAY: "test_bad_input.py::test_a_locked_graph_is_waited_for",
     Cause.DRY_RUN: "test_daemon_life.py::test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical",
@@ -261,6 +263,7 @@ UNTAKEN: dict[Cause, str] = {
     Cause.SESSION_TOUCHED: "a tmux without `client_activity` alone says it; the deed is that of client-key",
     Cause.TMUX_SILENT: "it says where to look, and the hold ends as tmux answers",
     Cause.ONLY_SEEN: "a Claude Code without its monitor alone is only seen",
+    Cause.OWN_SERVER: "another program is asked, and ours only where its owner says so",
     Cause.BEGUN_BY_ANOTHER: "an adapter that is taken away between two starts, in the middle of an attempt",
 }
 """Those that no test takes, and why: nothing is added here without a reason that holds."""

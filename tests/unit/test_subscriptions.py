@@ -176,7 +176,7 @@ def test_status_and_target_say_whether_it_wakes(
         (
             {"harnessTarget": "a2a-webhook"},
             {"embedded": False, "has_target": True},
-            "a2a-webhook is served by the graph's own server, not by wake-bridge",
+            "the graph's own server serves a2a-webhook, not wake-bridge",
         ),
         ({"status": "retired"}, {"embedded": True}, "its status is retired: `wake-bridge update WAKE_SUB:1 --recover`"),
         (

@@ -157,11 +157,12 @@ def test_every_open_state_is_told_and_needs_a_daemon(state: DeliveryState, told:
 
 
 def test_the_first_line_that_applies_is_the_verdict() -> None:
-    """A row that cannot be read, mail for others, mail shown, rows ahead: in that order, before any subscription."""
+    """A row that cannot be read, mail for others, mail shown, rows ahead that are wanted: in that order; then who listens."""
+    wanting = [SubscriptionAnswer("WAKE_SUB:1", None)]
     everything = {"unreadable": "broken", "is_addressed": False, "is_shown": True, "progress": TailProgress.NEVER}
     told = []
     for name in tuple(everything):
-        told.append(explain(WhyCase(A, "SENT_TO_ME", **everything), TELLER).text)  # type: ignore[arg-type]
+        told.append(explain(WhyCase(A, "SENT_TO_ME", answers=wanting, **everything), TELLER).text)  # type: ignore[arg-type]
         everything.pop(name)
     told.append(explain(WhyCase(A, "SENT_TO_ME"), TELLER).text)
 

@@ -24,7 +24,7 @@ from wake_bridge.records import (
     time_or_none,
 )
 from wake_bridge.storage.logs import where_logs_go
-from wake_bridge.wiring import Parts
+from wake_bridge.wiring import Parts, active_routes
 
 
 class Queries:
@@ -68,7 +68,7 @@ class Queries:
             "cursor": tail.cursor,
             "tip": tail.tip,
             "epoch": tail.epoch,
-            "active_routes": tail.active_routes,
+            "active_routes": active_routes(tail, parts.watch),
             "nudged": len(parts.heartbeat.served()) if HEARTBEAT in parts.loaded.adapters else 0,
             "since": time_or_none(self._since),
             "graph_trouble": tail.away or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from wake_bridge.config.locations import Locations
     from wake_bridge.config.settings import Settings
+    from wake_bridge.domain.delivery import Hold
+    from wake_bridge.domain.names import Identity
     from wake_bridge.domain.ownership import Invoker
     from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 
@@ -97,13 +99,20 @@ class CommandContext:
 
     def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
         """See `control.serving`; said once where it is not the configured one."""
-        from wake_bridge.control.serving import state_dir_in_use
+        from wake_bridge.control.serving import graph_served_instead, state_dir_in_use
 
         found = state_dir_in_use(graph, configured)
-        if found not in {configured, self._told_of}:
-            self._told_of = found
+        if self._told_of is not None:
+            return found
+        self._told_of = found
+        if found != configured:
             self.console.warn(
                 f"note: the daemon of this graph keeps its state in {found}, not in {configured}: this command goes there"
+            )
+        elif (served := graph_served_instead(found, graph)) is not None:
+            self.console.warn(
+                f"note: the daemon that runs serves {served}, not {graph}, which this command goes to: what is written here"
+                " wakes nobody until the daemon is started again"
             )
         return found
 
@@ -138,6 +147,23 @@ class CommandContext:
         if not click.confirm(question, err=True):
             self.console.warn("nothing was written")
             raise click.exceptions.Exit(1)
+
+    def unreached(self, identities: Sequence[Identity]) -> Mapping[Identity, Hold]:
+        """Why those of them who cannot be reached now cannot; never fails: whom nobody can tell of is not among them."""
+        from wake_bridge.control.serving import PATIENCE, reach_by_daemon
+
+        told = reach_by_daemon(self.settings.state_dir, identities, timeout=PATIENCE)
+        # the daemon is quick, and may not have read yet what was written a moment ago: whom it misses is looked for here
+        rest = [one for one in identities if one not in told or told[one]["hold"] is not None]
+        if not rest:
+            return {}
+        from wake_bridge.domain.errors import WakeBridgeError
+        from wake_bridge.offline.inspection import unreachable
+
+        try:
+            return unreachable(self.settings, rest, told)
+        except WakeBridgeError:
+            return {}
 
     def poke_daemon(self, moved: str = "") -> None:
         """Tell the daemon, if one runs, that something changed, and which identity has moved; never fails."""

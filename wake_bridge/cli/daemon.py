@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from wake_bridge.cli.output import Console
     from wake_bridge.config.settings import Settings
+    from wake_bridge.control.instance_lock import InstanceLock
     from wake_bridge.storage.ledger import LedgerStore
 
 
@@ -240,11 +241,14 @@ NOTICES: Final = 5
 def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -> None:
     """Run the daemon in the foreground."""
     from wake_bridge.cli.output import complaint, problems_of
+
+    # what it is made of takes most of a second to load: until then commands must not say that nothing runs
+    early = None if dry_run else _lock_early(run.config_option)
     from wake_bridge.daemon import run_daemon
     from wake_bridge.domain.errors import AlreadyRunning, ConfigurationInvalid
 
     try:
-        has_failed = not run_daemon(run.config_option, once=once, dry_run=dry_run)
+        has_failed = not run_daemon(run.config_option, once=once, dry_run=dry_run, early=early)
     except (AlreadyRunning, ConfigurationInvalid) as error:
         if not final_exit_zero:
             raise
@@ -252,6 +256,31 @@ def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -
         return
     if has_failed:
         raise click.exceptions.Exit(1)
+
+
+def _lock_early(config_option: str | None) -> InstanceLock | None:
+    """The lock of a state directory that is there and free; whatever is wrong with it, the daemon itself says."""
+    from wake_bridge.config.locations import whereabouts
+    from wake_bridge.control.instance_lock import InstanceLock
+    from wake_bridge.domain.errors import WakeBridgeError
+    from wake_bridge.system.files import require_own_place
+
+    try:
+        known = whereabouts(config_option, os.environ)
+        if known is not None:
+            state_dir = known.state_dir
+        else:
+            from wake_bridge.config.settings import load_settings
+
+            state_dir = load_settings(config_option, os.environ).state_dir
+        if not state_dir.is_dir():
+            return None
+        require_own_place(state_dir)
+        lock = InstanceLock(state_dir)
+        lock.acquire()
+    except (WakeBridgeError, OSError):
+        return None
+    return lock
 
 
 @click.command()

@@ -18,12 +18,12 @@ from wake_bridge.config.settings import Settings, installed_adapters, load_setti
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, DEFAULT_ADAPTER
 from wake_bridge.storage.graph import nodes
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.forecast import DEFAULT_ADAPTER
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, require_identity
 from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.storage.graph.status import book_of
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import ConfigPlace, expanded, locate_config, make_private_directory
 
@@ -183,8 +183,13 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
     with run.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, identity)
         done = nodes.subscribe(graph, identity, wish, timestamp_now())
+        book = book_of(graph, run.settings)
+        made = book.get(done.subscription_id)
+        why = book.why_unwoken(made) if made is not None else ""
     run.poke_daemon()
     words = f"{identity} is woken for {wish.trigger} ({done.subscription_id})"
+    if why:
+        words = f"{identity} is subscribed for {wish.trigger} ({done.subscription_id}), and not woken by it: {why}"
     run.console.object({"subscriptionId": done.subscription_id, "harnessTarget": done.harness_target}, words)
     if not done.created:
         run.console.warn("note: an active subscription like this was there; it was brought up to date")

@@ -206,13 +206,14 @@ def _moment(entry: Entry) -> float:
 def _standing(ledger: LedgerStore, delivery: Delivery, settings: Settings) -> str:
     """How it stands, in the words of `why`."""
     from wake_bridge.cli.output import time_of_day
-    from wake_bridge.control.instance_lock import liveness
+    from wake_bridge.control.serving import DaemonState, daemon_state
     from wake_bridge.domain.explanation import DeliveryHistory, TimeFormat, explain_delivery
     from wake_bridge.system.clock import SteadyClock
 
     history = DeliveryHistory(delivery, ledger.journal_of(delivery.id), ledger.events_of(delivery.id))
     times = TimeFormat(SteadyClock().now(), time_of_day)
-    explanation = explain_delivery(history, times, is_running=liveness(settings.state_dir) != "no")
+    is_running = daemon_state(settings.state_dir) is not DaemonState.NOT_RUNNING
+    explanation = explain_delivery(history, times, is_running=is_running)
     return f"{delivery.identity}: {explanation.text}\n  next: {explanation.next}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -243,13 +244,22 @@ def _expected_outcomes(run: CommandContext, graph: GraphFile, message: Node, dra
     recipients = audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
     from wake_bridge.storage.graph.forecast import Forecast
 
-    def holds(identity: Identity, events: Sequence[WakeEvent]) -> Sequence[Hold]:
+    @cache
+    def unreached() -> Mapping[Identity, Hold]:
+        # a look takes longer than what the daemon needs to begin
+        run.poke_daemon()
+        return run.unreached([Identity(one) for one in recipients[:MOST_AT_ONCE]])
+
+    def holds(identity: Identity, events: Sequence[WakeEvent]) -> Iterator[Hold]:
         from wake_bridge.offline.history import holds_of
 
+        guards: Sequence[Hold] = ()
         # the message is sent, whatever the ledger says
         with suppress(LedgerError):
-            return holds_of(run.settings, identity, events)
-        return ()
+            guards = holds_of(run.settings, identity, events)
+        yield from guards
+        if identity in unreached():
+            yield unreached()[identity]
 
     forecast = Forecast(graph, run.settings, _now(), holds)
     return [forecast.expected_outcome(message, Identity(recipient)) for recipient in recipients] or ["no recipient"]

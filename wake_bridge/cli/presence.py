@@ -27,7 +27,7 @@ def routes(run: CommandContext, identity: str, explain: bool) -> None:
 
     Pauses, limits and quiet hours come first: if one of them holds, it is shown first.
     """
-    record = _record(run, identity) | {"guards": _guards(run, identity)}
+    record = routes_now(run, identity)
     if not explain:
         record.pop("table")
     console = run.console
@@ -38,6 +38,11 @@ def routes(run: CommandContext, identity: str, explain: bool) -> None:
         console.table(["", "route", "now", "where", "can", "row", "seen"], rows)
     if explain:
         _explain(console, record)
+
+
+def routes_now(run: CommandContext, identity: str) -> dict[str, Any]:
+    """Its routes, what the table says now, and in `guards` what holds before it. Raises `NotFound` for nobody."""
+    return _record(run, identity) | {"guards": _guards(run, identity)}
 
 
 def _record(run: CommandContext, identity: str) -> dict[str, Any]:
@@ -62,6 +67,7 @@ def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.reasons import held_because
     from wake_bridge.offline.history import holds_of
+    from wake_bridge.records import time_or_none
 
     who = Identity(identity)
     return [
@@ -71,19 +77,25 @@ def _guards(run: CommandContext, identity: str) -> list[dict[str, Any]]:
             "detail": one.detail,
             "why": held_because(one, who),
             "remedy": one.remedy(who),
+            "until": time_or_none(one.next_look_at),
         }
         for one in holds_of(run.settings, who)
     ]
 
 
-def _sentence(record: Mapping[str, Any]) -> str:
-    who, decision = record["agentIdentity"], record["decision"]
-    by = {
+def move_now(decision: Mapping[str, Any]) -> str:
+    """What a wake would do now, as the table decides, behind "it"."""
+    return {
         "start": f"would start a turn now, by {decision['route']}",
         "steer": f"would be added to the running turn {decision['turnId']} now, by {decision['route']}",
         "inject": f"would be typed into the composer now, by {decision['route']}",
         "hold": f"would wait now ({decision['holdReason']}): {decision['remedy']}",
     }[decision["move"]]
+
+
+def _sentence(record: Mapping[str, Any]) -> str:
+    who, decision = record["agentIdentity"], record["decision"]
+    by = move_now(decision)
     if record["guards"]:
         first = record["guards"][0]
         return (

@@ -1,8 +1,9 @@
-"""`why`: what became of a message, a task or a log row, for whom, and what to do."""
+"""`why`: what became of a message, a task or a log row, or why an identity is not woken now, and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,7 +13,9 @@ from wake_bridge.domain.explanation import NOTHING
 from wake_bridge.domain.text import harmless, name
 
 if TYPE_CHECKING:
+    from wake_bridge.control.serving import DaemonState
     from wake_bridge.domain.explanation import SubscriptionAnswer, WhyCase
+    from wake_bridge.domain.names import Identity
     from wake_bridge.engine.explain.explainer import WhyFinding, WhyReport
 
 NAMED_AT_MOST: Final = 3
@@ -20,21 +23,133 @@ NAMED_AT_MOST: Final = 3
 
 
 @click.command()
-@click.argument("asked", metavar="MESSAGE|TASK|LOGID")
+@click.argument("asked", metavar="MESSAGE|TASK|LOGID|@ID")
 @click.argument("identity", metavar="[@ID]", type=IDENTITY, required=False)
 @pass_run
 def why(run: CommandContext, asked: str, identity: str | None) -> None:
     """Explain what happened to a message, a task or a log row, and what to do.
 
-    Without @ID it covers everybody concerned. It asks ledger and graph by the daemon's own rules, changes nothing, and works
-    without the daemon.
+    Without @ID it covers everybody concerned. Of an identity alone it says whether a wake would reach it now. It asks ledger and
+    graph by the daemon's own rules, changes nothing, and works without the daemon.
     """
     from wake_bridge.cli.output import time_of_day
-    from wake_bridge.domain.names import Identity
+    from wake_bridge.domain.names import Identity, is_identity
     from wake_bridge.offline.history import look_into
 
-    report = look_into(run.settings, asked, Identity(identity) if identity else None, time_of_day)
+    if is_identity(asked) and identity in {None, asked}:
+        record = _identity_record(run, Identity(asked))
+        run.console.object(record, _identity_words(record))
+        return
+    report = look_into(
+        run.settings,
+        asked,
+        Identity(identity) if identity else None,
+        time_of_day,
+        lambda who: run.unreached([who]).get(who),
+    )
     run.console.object(_record(report), _words(report))
+
+
+def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
+    """Whether it would be woken now, and if not why: what `routes` says, in the shape of every answer of `why`."""
+    from wake_bridge.cli.presence import routes_now
+    from wake_bridge.control.serving import daemon_state
+    from wake_bridge.records import delivery_record
+    from wake_bridge.storage.graph.status import book_of
+    from wake_bridge.storage.ledger import LedgerStore
+
+    routes = routes_now(run, identity)
+    with run.open_graph() as graph:
+        book = book_of(graph, run.settings)
+    theirs = [(one, book.why_unwoken(one)) for one in book.all() if one.identity == identity]
+    left = book.why_left_to_heartbeat(identity)
+    explanation, remedy = _of_identity(identity, routes, left, daemon_state(run.settings.state_dir))
+    with closing(LedgerStore.open(run.settings.state_dir, read_only=True)) as ledger:
+        waiting = [
+            delivery_record(one, ledger.events_of(one.id)) for one in ledger.unsettled() if one.identity == identity
+        ]
+    return {
+        "messageId": None,
+        "entityId": identity,
+        "asked": identity,
+        "readAs": f"the identity {identity}",
+        **dict.fromkeys(("subject", "from", "sentAt"), None),
+        "logIds": [],
+        "subscriptions": [
+            {
+                "subscriptionId": one.id,
+                "agentIdentity": identity,
+                "matched": not why,
+                "refusedBy": None,
+                "why": why or None,
+                "recorded": False,
+            }
+            for one, why in theirs
+        ],
+        "guards": [
+            {
+                "agentIdentity": identity,
+                **{name: one[name] for name in ("guard", "cause", "detail", "remedy", "until")},
+            }
+            for one in routes["guards"]
+        ],
+        "deliveries": waiting,
+        "findings": [
+            {
+                "agentIdentity": identity,
+                **dict.fromkeys(("kind", "subjectKey", "logId", "eventStatus"), None),
+                "verdict": explanation,
+                "next": remedy,
+            }
+        ],
+        "notes": [],
+        "verdict": explanation,
+        "next": remedy,
+    }
+
+
+def _of_identity(identity: Identity, routes: Mapping[str, Any], left: str, daemon: DaemonState) -> tuple[str, str]:
+    """Verdict and next step: the first guard, else what the table decides, and the daemon that has to do it.
+
+    `left` says why the heartbeat alone speaks to it; empty where something else does.
+    """
+    from wake_bridge.cli.presence import move_now
+    from wake_bridge.control.serving import DaemonState
+    from wake_bridge.domain.causes import HoldReason, cause_written
+    from wake_bridge.domain.delivery import Hold
+    from wake_bridge.domain.explanation import START
+    from wake_bridge.domain.reasons import held_because
+
+    decision = routes["decision"]
+    if routes["guards"]:
+        explanation, remedy = f"not woken now: {routes['guards'][0]['why']}", routes["guards"][0]["remedy"]
+    elif left:
+        explanation, remedy = f"not woken now: {left}", f"{NOTHING}: the heartbeat speaks of what is unread"
+    elif decision["holdReason"]:
+        cause = cause_written(decision["cause"])
+        hold = Hold(HoldReason(decision["holdReason"]), decision["why"] or "", decision["where"] or "", cause=cause)
+        explanation, remedy = f"not woken now: {held_because(hold, identity)}", hold.remedy(identity)
+    else:
+        explanation, remedy = f"a wake {move_now(decision)}", NOTHING
+    if daemon is DaemonState.RUNNING:
+        return explanation, remedy
+    if daemon is DaemonState.NOT_RUNNING:
+        others = "" if remedy.startswith(NOTHING) else f", then {remedy}"
+        return f"{explanation}; the daemon is not running", f"{START}{others}"
+    if daemon is DaemonState.STARTING:
+        return f"{explanation}; the daemon is just starting", remedy
+    return f"{explanation}; whether the daemon runs, nobody can tell", f"`wake-bridge doctor`, then {remedy}"
+
+
+def _identity_words(record: Mapping[str, Any]) -> str:
+    lines = [f"{record['asked']}: {record['verdict']}", f"  next: {record['next']}"]
+    lines += [
+        f"  {one['subscriptionId']} can wake it" + ("" if one["matched"] else f" once this is changed: {one['why']}")
+        for one in record["subscriptions"]
+    ]
+    lines += [f"  guard {one['guard']}: {one['detail'] or one['remedy']}" for one in record["guards"]]
+    lines += [f"  delivery {one['id']} {one['state']}" for one in record["deliveries"]]
+    return "\n".join(lines)
 
 
 def _record(report: WhyReport) -> dict[str, Any]:

@@ -70,6 +70,12 @@ def installed_adapters() -> tuple[str, ...]:
     return tuple(sorted(point.name for point in entry_points(group=ADAPTER_GROUP)))
 
 
+def enabled_adapters(settings: Settings) -> list[str]:
+    """Those of them that the configuration leaves on."""
+    tables = settings.config.adapters
+    return [name for name in installed_adapters() if tables.get(name, {}).get("enabled", True)]
+
+
 def load_settings(
     config_option: str | None,
     environment: Mapping[str, str],
@@ -230,7 +236,7 @@ def matching_rules(settings: Settings, known_adapters: Collection[str] | None = 
     default = config.policy.default
     return MatchingRules(
         targets={
-            Identity(name): TargetRule(window=table.window, policy=table.policy)
+            Identity(name): TargetRule(window=table.window, policy=table.policy, adapter=table.adapter)
             for name, table in config.targets.items()
         },
         default_policy=None if default == "auto" else WakePolicy(default),

@@ -61,17 +61,21 @@ class InstanceLock:
     """
 
     def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
+        self.state_dir = state_dir
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock and write down who holds it.
+        """Take the lock and write down who holds it; without effect if it is held.
 
         Raises:
             AlreadyRunning: naming the holder.
             LedgerUnwritable: the state directory refuses.
         """
-        path = self._state_dir / LOCK_NAME
+        if self._descriptor is None:
+            self._descriptor = self._taken()
+
+    def _taken(self) -> int:
+        path = self.state_dir / LOCK_NAME
         try:
             descriptor = open_own_file(path, os.O_RDWR | os.O_CREAT)
         except OSError as refusal:
@@ -82,7 +86,7 @@ class InstanceLock:
                 os.close(descriptor)
                 raise AlreadyRunning(
                     f"another wake-bridge serves this state directory: {read_holder(path)}",
-                    str(self._state_dir),
+                    str(self.state_dir),
                     hint="stop it first; one for another graph needs its own daemon.state_dir",
                 )
             time.sleep(0.02)
@@ -91,21 +95,21 @@ class InstanceLock:
         except OSError as refusal:
             os.close(descriptor)
             raise self._unwritable(refusal) from refusal
-        self._descriptor = descriptor
+        return descriptor
 
     def stay(self) -> None:
         """Take the lock anew if its file was deleted; raises as `acquire` does, and may be called again then."""
         lost = self._descriptor
-        if lost is None or lies_at(lost, self._state_dir / LOCK_NAME):
+        if lost is None or lies_at(lost, self.state_dir / LOCK_NAME):
             return
-        self.acquire()
+        self._descriptor = self._taken()
         os.close(lost)
 
     def _unwritable(self, refusal: OSError) -> LedgerUnwritable:
         kind = DiskFull if refusal.errno in {errno.ENOSPC, errno.EDQUOT} else LedgerUnwritable
         return kind(
             f"the state directory cannot be written ({refusal.strerror})",
-            str(self._state_dir),
+            str(self.state_dir),
             hint="free some space, give this user write access there, or set daemon.state_dir to another directory",
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,13 +15,20 @@ from wake_bridge.control.client import ask, listens
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of
 from wake_bridge.control.instance_lock import Holder, Liveness, holder, liveness
 from wake_bridge.domain.errors import NotRunning, OperationFailed
+from wake_bridge.system.files import read_own_file
 
 ASKED_AGAIN_AFTER: Final = (0.02, 0.05, 0.1)
 """Seconds between two questions to a daemon that has its lock, and has not signed it yet."""
 
+SETTINGS_NAME: Final = "settings.json"
+"""Where a daemon writes down by what it goes."""
+
 DELETED: Final = "its state directory was deleted while it ran, and is not back yet: no wake is sent"
 PATIENCE: Final = 3.0
 """Seconds to wait for its answer."""
+
+LOOKS_TAKE: Final = 30.0
+"""Seconds to wait for one that looks at places which are slow to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,33 @@ def state_dir_in_use(graph: Path, configured: Path) -> Path:
     with suppress(OSError):
         return configured if theirs.samefile(configured) else theirs
     return theirs
+
+
+def graph_served_instead(state_dir: Path, graph: Path) -> Path | None:
+    """The graph that the daemon of a state directory serves, where that is another one; None else, or nobody can tell."""
+    try:
+        running = holder(state_dir)
+        if running is None or daemon_of(graph) is not None:
+            return None
+        record = json.loads(read_own_file(state_dir / SETTINGS_NAME))
+        served = Path(record["graph"]) if record["pid"] == running.pid else graph
+        # one whose file was replaced serves the new one in a moment
+        return None if served.absolute() == graph.absolute() or served.samefile(graph) else served
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def reach_by_daemon(
+    state_dir: Path, identities: Sequence[str], *, timeout: float = LOOKS_TAKE
+) -> Mapping[str, Mapping[str, Any]]:
+    """Where the daemon that runs reaches each of them, or the `hold` why nowhere; empty where none runs, or it is stuck."""
+    if not identities:
+        return {}
+    try:
+        told = ask(state_dir, "reach", identities=list(identities), timeout=timeout)
+    except (NotRunning, OperationFailed):
+        return {}
+    return {one: told[one] for one in identities if isinstance(told.get(one), dict) and "hold" in told[one]}
 
 
 def serving(state_dir: Path, graph: Path) -> Serving:

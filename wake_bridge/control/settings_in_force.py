@@ -19,18 +19,17 @@ from wake_bridge.config.settings import Settings, changed_keys, installed_adapte
 from wake_bridge.config.sources import gather
 from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
-from wake_bridge.control.serving import state_dir_in_use
+from wake_bridge.control.serving import SETTINGS_NAME, state_dir_in_use
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.system.files import begin_draft, default_state_directory, locate_config, read_own_file
 
-FILE_NAME: Final = "settings.json"
 _PLACES: Final = (("graph", "path"), ("daemon", "state_dir"))
 
 
 def write_settings(state_dir: Path, settings: Settings) -> None:
     """Write down what this daemon goes by, for its owner alone. Raises `OSError`."""
-    path = state_dir / FILE_NAME
-    draft = path.with_name(f".{FILE_NAME}.draft")
+    path = state_dir / SETTINGS_NAME
+    draft = path.with_name(f".{SETTINGS_NAME}.draft")
     record = {
         "pid": os.getpid(),
         "config": settings.config.model_dump(mode="json"),
@@ -53,7 +52,7 @@ def settings_of_daemon(state_dir: Path) -> Settings | None:
     """What the daemon that serves the state directory goes by; None where none does, or it has not said so."""
     try:
         running = holder(state_dir)
-        record = json.loads(read_own_file(state_dir / FILE_NAME))
+        record = json.loads(read_own_file(state_dir / SETTINGS_NAME))
         if running is None or record["pid"] != running.pid:
             return None
         return _settings(record)

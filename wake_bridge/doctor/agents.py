@@ -15,13 +15,16 @@ from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.domain.guards import spent_budget
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import DAY, Identity, Instant
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
+from wake_bridge.offline.history import holds_of
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names, steps, whose
 from wake_bridge.ports.adapter import Notifier, Place
 from wake_bridge.records import time_or_none
+from wake_bridge.storage.graph.forecast import PASSING
 from wake_bridge.storage.ledger import LedgerStore
 
 _MINUTE: Final = 60
@@ -97,7 +100,7 @@ async def targets(view: Inspection, settings: Settings) -> list[Finding]:
     """Where each identity is reached now, and whether it may still be woken there."""
     findings: list[Finding] = []
     for identity, reach in (await view.reach(view.identities())).items():
-        findings += _set_aside(view, identity)
+        findings += [*_set_aside(view, identity), *_held(settings, identity)]
         if reach.hold is not None:
             findings.append(ill(f"target {identity}", reach.hold.detail, reach.hold.remedy(identity)))
             continue
@@ -153,6 +156,15 @@ def _set_aside(view: Inspection, identity: Identity) -> list[Finding]:
         untold(f"route {one.adapter} {identity}", f"set aside since {time_or_none(one.at)}: {one.why}", hint)
         for one in view.degraded
         if one.identity == identity
+    ]
+
+
+def _held(settings: Settings, identity: Identity) -> list[Finding]:
+    """What people have switched off, and limits that last: the same that `routes` and `send` say; a budget is told anyway."""
+    return [
+        untold(f"hold {identity}", held_because(hold, identity), hold.remedy(identity))
+        for hold in holds_of(settings, identity)
+        if hold.reason not in {*PASSING, HoldReason.BUDGET}
     ]
 
 

@@ -112,6 +112,9 @@ class Cause(StrEnum):
     GRAPH_NOT_LOCKED = "graph-not-locked"
     NO_ADAPTER = "no_adapter"
     NOBODY_PUSHES = "nobody-pushes"
+    NOT_SUBSCRIBED = "not-subscribed"
+    NOT_ACTIVE = "not-active"
+    OWN_SERVER = "own-server"
     ALL_DEGRADED = "all-degraded"
     BEGUN_BY_ANOTHER = "begun-by-another"
     ADAPTER_FAILED = "adapter_failed"
@@ -498,13 +501,23 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.WHEN_IT_LASTS,
         {
             Cause.NO_ADAPTER: Remedy(
-                "no adapter serves {identity}: name one that `wake-bridge adapters` lists in its [targets] entry or its"
-                " subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon"
+                "name an adapter that `wake-bridge adapters` lists in its [targets] entry or its subscription"
+                " (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon",
+                with_reason="no adapter serves {identity}: name one that `wake-bridge adapters` lists in its [targets] entry or"
+                " its subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon",
             ),
             Cause.NOBODY_PUSHES: Remedy(
                 "nobody pushes on this graph: `wake-bridge update ID --tmux PANE` wakes {identity} in its pane"
                 " (`wake-bridge list {identity}` shows the ID)"
             ),
+            Cause.NOT_SUBSCRIBED: Remedy(
+                "`wake-bridge subscribe {identity} --trigger SENT_TO_ME --tmux PANE`; until then mail for it waits in the"
+                " inbox"
+            ),
+            Cause.NOT_ACTIVE: Remedy(
+                "make it active again with `wake-bridge update ID --recover`, or subscribe {identity} anew"
+            ),
+            Cause.OWN_SERVER: Remedy("ask that server; `graph.serve` in the configuration would take it over"),
             Cause.ALL_DEGRADED: Remedy(
                 "wake-bridge retries each route by itself; `wake-bridge doctor` shows what failed", person=False
             ),

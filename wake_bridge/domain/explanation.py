@@ -97,6 +97,12 @@ class WhyCase:
     holds: Sequence[Hold] = ()
     epoch_reason: str = ""
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the daemon has still to come to it, and somebody wants it then."""
+        is_unseen = self.progress in {TailProgress.NEVER, TailProgress.AHEAD}
+        return is_unseen and self.is_addressed and any(one.matched for one in self.answers)
+
 
 @dataclass(frozen=True, slots=True)
 class TimeFormat:
@@ -131,18 +137,22 @@ def explain(case: WhyCase, times: TimeFormat) -> Explanation:
         return Explanation(f"not announced: it is not addressed to {case.identity}", NOTHING)
     if case.is_shown:
         return Explanation(f"shown to {case.identity} by `inbox` before a wake was needed", NOTHING)
-    if case.progress in {TailProgress.NEVER, TailProgress.AHEAD}:
-        return _not_seen_yet(case)
-    return _unmatched(case)
+    return _not_seen_yet(case) if case.is_ahead else _unmatched(case)
 
 
 def _not_seen_yet(case: WhyCase) -> Explanation:
+    then, deed = "", ""
+    if case.holds:
+        then = f"; it is held then: {held_because(case.holds[0], case.identity)}"
+        deed = f", then {case.holds[0].remedy(case.identity)}"
     if case.progress is TailProgress.NEVER:
-        return Explanation("not announced: no daemon has read this graph yet", START)
+        return Explanation(f"not announced: no daemon has read this graph yet{then}", f"{START}{deed}")
     rows = f"row {case.row} is still ahead of the daemon, which is {case.behind} rows behind"
     if case.is_running:
-        return Explanation(f"not announced yet: {rows}", "wait a moment; if it stays so: `wake-bridge doctor`")
-    return Explanation(f"not announced yet: {rows} and not running", START)
+        return Explanation(
+            f"not announced yet: {rows}{then}", f"wait a moment; if it stays so: `wake-bridge doctor`{deed}"
+        )
+    return Explanation(f"not announced yet: {rows} and not running{then}", f"{START}{deed}")
 
 
 def _unmatched(case: WhyCase) -> Explanation:

@@ -27,7 +27,13 @@ from wake_bridge.domain.names import (
 )
 from wake_bridge.domain.refusals import Refusal
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET, Subscription, parse_subscription, with_known_adapters
+from wake_bridge.domain.subscriptions import (
+    BRIDGE_TARGET,
+    DEFAULT_ADAPTER,
+    Subscription,
+    parse_subscription,
+    with_known_adapters,
+)
 
 AUDIENCE_GRACE: Final = 250
 """Milliseconds a broadcast waits for its audience to be written."""
@@ -39,6 +45,7 @@ class TargetRule:
 
     window: int | None = None
     policy: WakePolicy | None = None
+    adapter: str = DEFAULT_ADAPTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,13 @@ def read_subscription(subscription_id: str, properties: Mapping[str, Any], rules
     if rules.known_adapters is None or subscription.identity in rules.targets or subscription.is_heartbeat_only:
         return subscription
     return with_known_adapters(subscription, rules.known_adapters)
+
+
+def is_placed(subscription: Subscription, rules: MatchingRules) -> bool:
+    """Whether the adapter that leads to its identity is there; where nobody knows which are, it counts as there."""
+    target = rules.targets.get(subscription.identity)
+    name = target.adapter if target is not None else subscription.adapter or DEFAULT_ADAPTER
+    return rules.known_adapters is None or name in rules.known_adapters
 
 
 def match(fact: Fact, book: SubscriptionBook, moment: MatchContext) -> list[WakeEvent]:

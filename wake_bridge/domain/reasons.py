@@ -54,7 +54,7 @@ UNHEARD: Final[dict[Unheard, tuple[str, str]]] = {
     Unheard.UNUSABLE: ("cannot be used: {problems}", "mend it: `wake-bridge update {subscription}`"),
     Unheard.STATUS: ("its status is {status}", "`wake-bridge update {subscription} --recover`"),
     Unheard.HARNESS_TARGET: (
-        "{harness_target} is served by the graph's own server, not by wake-bridge",
+        "the graph's own server serves {harness_target}, not wake-bridge",
         "ask that server; `graph.serve` in the configuration would take it over",
     ),
     Unheard.TRIGGER: (

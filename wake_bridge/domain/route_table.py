@@ -95,6 +95,9 @@ def decide(
     raise AssertionError("the last row of the table always applies")
 
 
+NO_ROUTE: Final = "no-route"
+NOTHING_LEFT: Final = "nothing-left"
+
 _NOBODY: Final = RouteState(Route("", Address(Identity("")), Capabilities()))
 
 TABLE: Final[tuple[RouteRule, ...]] = (
@@ -116,7 +119,7 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     ),
     RouteRule(
         TablePart.WAKE,
-        "no-route",
+        NO_ROUTE,
         "no adapter serves the identity",
         "hold: no_adapter",
         lambda context, _: not context.route_states,
@@ -261,7 +264,7 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     ),
     RouteRule(
         TablePart.END,
-        "nothing-left",
+        NOTHING_LEFT,
         "every route was passed over",
         "hold, with the reason of the last one",
         lambda *_: True,

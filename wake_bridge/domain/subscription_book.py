@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, Trigger
-from wake_bridge.domain.subscriptions import Subscription, serves, why_unwoken
+from wake_bridge.domain.subscriptions import UNSUBSCRIBED, Subscription, serves, why_unwoken
 
 
 class SubscriptionBook:
@@ -15,6 +17,7 @@ class SubscriptionBook:
         embedded: whether the graph is our own.
         serve: further harnessTargets to serve on a foreign graph.
         has_target: whether a `[targets]` entry says where an identity lives.
+        is_placed: whether the adapter of a subscription that can wake, or another channel, is there to do it.
     """
 
     def __init__(
@@ -23,8 +26,10 @@ class SubscriptionBook:
         embedded: bool,
         serve: Collection[str] = (),
         has_target: Callable[[Identity], bool] = lambda _: False,
+        is_placed: Callable[[Subscription], bool] = lambda _: True,
     ) -> None:
         self._has_target = has_target
+        self._is_placed = is_placed
         self._embedded = embedded
         self._serve = frozenset(serve)
         self._all: dict[str, Subscription] = {}
@@ -68,13 +73,32 @@ class SubscriptionBook:
         has_target = self._has_target(subscription.identity)
         return why_unwoken(subscription, embedded=self._embedded, serve=self._serve, has_target=has_target)
 
-    def why_nothing_serves(self, identity: Identity) -> str:
-        """Why none of the identity's subscriptions can wake it, although one should; empty where one can, or none should."""
+    def nothing_serves(self, identity: Identity) -> Hold | None:
+        """Why none of the identity's subscriptions wakes it, or that it has none; None where one does, or the heartbeat."""
         if self._has_target(identity):
-            return ""
-        wanting = [one for one in self.of(identity) if not one.is_heartbeat_only]
-        whys = [self.why_unwoken(one) for one in wanting]
-        return whys[0] if whys and all(whys) else ""
+            return None
+        theirs: Iterable[Subscription] = [one for one in self.of(identity) if not one.is_heartbeat_only]
+        if not self.of(identity):
+            theirs = [one for one in self._all.values() if one.identity == identity and one.status != "removed"]
+            if not theirs:
+                return Hold(HoldReason.NO_ADAPTER, UNSUBSCRIBED, cause=Cause.NOT_SUBSCRIBED)
+        whys = [(self.why_unwoken(one), one) for one in theirs]
+        if not whys or not all(why for why, _ in whys):
+            return None
+        why, first = whys[0]
+        cause = Cause.NOBODY_PUSHES
+        if not first.is_active:
+            cause = Cause.NOT_ACTIVE
+        elif not self.serves(first):
+            cause = Cause.OWN_SERVER
+        elif first.trigger is None:
+            cause = Cause.NO_ADAPTER
+        return Hold(HoldReason.NO_ADAPTER, why, cause=cause)
+
+    def why_left_to_heartbeat(self, identity: Identity) -> str:
+        """Why the heartbeat alone speaks to an identity that has subscriptions; empty where something else does."""
+        theirs = self.of(identity)
+        return self.why_unwoken(theirs[0]) if theirs and all(one.is_heartbeat_only for one in theirs) else ""
 
     def get(self, subscription_id: str) -> Subscription | None:
         """One subscription, matching or not."""
@@ -98,7 +122,7 @@ class SubscriptionBook:
 
     def identities(self) -> frozenset[Identity]:
         """Everyone who can be woken, not only stored for."""
-        return frozenset(self._all[one].identity for one in (*self._routes, *self._lifted_by_targets()))
+        return frozenset(one.identity for one in self._able())
 
     def subscribed(self) -> frozenset[Identity]:
         """Everyone with an active subscription, whoever serves it."""
@@ -106,8 +130,15 @@ class SubscriptionBook:
 
     @property
     def active_routes(self) -> int:
-        """How many subscriptions can wake somebody, not only store."""
-        return len(self._routes) + len(self._lifted_by_targets())
+        """How many subscriptions can wake somebody, not only store, by an adapter that is there."""
+        return len(self._able()) - len(self.unplaced())
+
+    def unplaced(self) -> list[Identity]:
+        """Whose each subscription is that could wake, and names an adapter that is not there."""
+        return [one.identity for one in self._able() if not self._is_placed(one)]
+
+    def _able(self) -> list[Subscription]:
+        return [self._all[one] for one in (*self._routes, *self._lifted_by_targets())]
 
     def _lifted_by_targets(self) -> list[str]:
         return [one for one in self._with_target_only if self._has_target(self._all[one].identity)]

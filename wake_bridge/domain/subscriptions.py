@@ -13,6 +13,7 @@ from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy, is
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
 HEARTBEAT_TARGETS: Final = frozenset({"disabled", "none", "degraded"})
 BRIDGE_TARGET: Final = "bridge-daemon"
+DEFAULT_ADAPTER: Final = "tmux"
 PUSH_TARGETS: Final = frozenset({"mcp-notifications", "a2a-webhook"})
 
 APP_METADATA: Final = ("appName", "tabShortcut", "userDataDir")
@@ -22,6 +23,9 @@ APP_ADAPTER: Final = "osascript"
 
 THREAD_METADATA: Final = ("threadId",)
 """Names that say which conversation of a harness is meant, whichever way leads to it."""
+
+UNSUBSCRIBED: Final = "it has no subscription"
+"""Why nobody wakes an identity that asked for nothing."""
 
 IGNORED_METADATA: Final = (
     "focusSeedKey",
@@ -137,7 +141,7 @@ def why_unwoken(
     if subscription.is_heartbeat_only:
         return f"its harnessTarget is {subscription.harness_target}: nothing is injected, only the heartbeat speaks"
     if not serves(subscription, embedded=embedded, serve=serve):
-        return f"{subscription.harness_target} is served by the graph's own server, not by wake-bridge"
+        return f"the graph's own server serves {subscription.harness_target}, not wake-bridge"
     if not subscription.identity or subscription.trigger is None:
         return "; ".join(subscription.problems)
     if has_target:
@@ -146,6 +150,16 @@ def why_unwoken(
         # on a graph of our own nobody pushes
         return f"no adapter serves the harnessTarget {subscription.harness_target}"
     return ""
+
+
+def why_no_adapter(name: str, enabled: Collection[str], installed: Collection[str]) -> str:
+    """Why an adapter serves nobody: it is switched off, or not there; empty where it does."""
+    if name in enabled:
+        return ""
+    if name in installed:
+        return f"the adapter {name} is switched off in the configuration"
+    there_are = ", ".join(sorted({*enabled, *installed})) or "none"
+    return f"no adapter named {name} is installed (there are: {there_are})"
 
 
 def with_known_adapters(subscription: Subscription, known: Collection[str]) -> Subscription:

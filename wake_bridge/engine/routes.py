@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -20,7 +20,7 @@ from wake_bridge.domain.routing import (
     no_claims,
 )
 from wake_bridge.domain.sessions import Session
-from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.subscriptions import Subscription, why_no_adapter
 from wake_bridge.engine.settings import Current, TargetSettings
 from wake_bridge.ports.adapter import Carried, HarnessAdapter, ScreenServed, Tracer
 
@@ -39,7 +39,8 @@ class Routes:
         claims: who holds, or held, which pane and which agent.
         everybody: the identities that may have a name to be found by.
         subscribed: the identities with an active subscription; None while nobody knows.
-        unserved: why no subscription of an identity can wake it, although one should; empty where nothing speaks against it.
+        unserved: why no subscription of an identity wakes it; None where one does, or the heartbeat.
+        installed: the adapters that are installed, enabled or not.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class Routes:
         claims: Callable[[], Sequence[Claim]] = no_claims,
         everybody: Callable[[], Iterable[Identity]] = tuple,
         subscribed: Callable[[], Container[Identity] | None] = lambda: None,
-        unserved: Callable[[Identity], str] = lambda _: "",
+        unserved: Callable[[Identity], Hold | None] = lambda _: None,
+        installed: Collection[str] = (),
     ) -> None:
         self._adapters = adapters
         self._current = current
@@ -67,6 +69,7 @@ class Routes:
         self._everybody = everybody
         self._subscribed = subscribed
         self._unserved = unserved
+        self._installed = installed
         self._natives = [name for name in sorted(adapters) if adapters[name].capabilities.composer_independent]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
@@ -89,7 +92,7 @@ class Routes:
 
     def names(self, identity: Identity) -> list[str]:
         """The adapters of an identity's routes, in order; the last may be one that is not there."""
-        if self._unserved(identity):
+        if self._unserved_now(identity) is not None:
             return []
         name = self._adapter_name(identity)
         if self._is_left_to_heartbeat(identity) and self._carrier_name(identity) in self._adapters:
@@ -134,22 +137,23 @@ class Routes:
         """Whether what that adapter sent can be looked for later."""
         return isinstance(self._adapters.get(adapter), Tracer)
 
-    def missing(self, identity: Identity) -> Hold:
-        """Why `of` is empty, in words a person can act on."""
-        if unserved := self._unserved(identity):
-            return Hold(HoldReason.NO_ADAPTER, unserved, cause=Cause.NOBODY_PUSHES)
-        installed = ", ".join(sorted(self._adapters)) or "none"
-        return Hold(
-            HoldReason.NO_ADAPTER,
-            f"no adapter named {self._adapter_name(identity)!r} is installed and enabled (there are: {installed}):"
-            " correct the subscription or [targets]",
-        )
+    def missing(self, identity: Identity) -> Hold | None:
+        """Why nothing serves the identity, or that its own adapter is not there; None where neither is so."""
+        why = why_no_adapter(self._adapter_name(identity), self._adapters, self._installed)
+        return self._unserved_now(identity) or (Hold(HoldReason.NO_ADAPTER, why) if why else None)
 
     def speaks_for(self, identity: Identity) -> Subscription | None:
         """Whose word counts for where the identity lives; one that is left to the heartbeat only where no other is."""
         theirs = self._subscriptions_of(identity)
         serving = [one for one in theirs if not one.is_heartbeat_only] or theirs
         return max(serving, key=lambda one: (bool(one.pane), one.updated_at or one.created_at), default=None)
+
+    def _unserved_now(self, identity: Identity) -> Hold | None:
+        hold = self._unserved(identity)
+        is_unasked = hold is not None and hold.cause is Cause.NOT_SUBSCRIBED
+        is_placed = self._binding_of(identity) is not None or self._target(identity) is not None
+        # who has a place and asked for nothing is left to the heartbeat
+        return None if is_unasked and is_placed else hold
 
     def _route(self, name: str, address: Address, *, is_degraded: bool) -> Route:
         return Route(name, address, self._adapters[name].capabilities, degraded=is_degraded)

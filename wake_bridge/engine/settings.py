@@ -9,6 +9,7 @@ from typing import Final
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.subscriptions import DEFAULT_ADAPTER
 
 LOOKED_FOR: Final = 600_000
 """Milliseconds for which a wake of unknown outcome is looked for where its news is not to be announced once more."""
@@ -52,7 +53,7 @@ class EngineSettings:
     relook_max_ms: int = 60_000
     heartbeat_cooldown_ms: int = 300_000
     notice_after_ms: int = 900_000
-    default_adapter: str = "tmux"
+    default_adapter: str = DEFAULT_ADAPTER
 
 
 class Current:

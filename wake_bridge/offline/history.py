@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from wake_bridge.config.settings import Settings, engine_settings, installed_adapters, matching_rules
-from wake_bridge.control.serving import serving
+from wake_bridge.control.serving import DaemonState, serving
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
@@ -26,7 +26,13 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 
 
-def look_into(settings: Settings, asked: str, identity: Identity | None, clock: Callable[[Instant], str]) -> WhyReport:
+def look_into(
+    settings: Settings,
+    asked: str,
+    identity: Identity | None,
+    clock: Callable[[Instant], str],
+    unreached: Callable[[Identity], Hold | None] = lambda _: None,
+) -> WhyReport:
     """What became of a message, a task or a log row; changes nothing.
 
     Args:
@@ -34,6 +40,7 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
         asked: the id or the number, as it was given.
         identity: whose case; None for everybody concerned.
         clock: an instant in words of the person's own clock.
+        unreached: why an identity cannot be reached now; None where it can, or nobody looks.
 
     Raises:
         NotFound: neither graph nor ledger know it, or the identity.
@@ -53,8 +60,9 @@ def look_into(settings: Settings, asked: str, identity: Identity | None, clock: 
             matching_rules(settings, installed_adapters()),
             current,
             SwitchReader(ledger, current, steady, lambda: find_other_driver(settings.state_dir)),
-            is_running=daemon.running != "no",
+            is_running=daemon.state is not DaemonState.NOT_RUNNING,
             times=TimeFormat(steady.now(), clock),
+            unreached=unreached,
         )
         report = explainer.explain(asked, identity)
         if daemon.trouble:

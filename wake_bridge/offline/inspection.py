@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from wake_bridge.config.settings import Settings, engine_settings
-from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import lived_until, liveness
-from wake_bridge.domain.causes import Cause, HoldReason, cause_written
+from wake_bridge.control.serving import DaemonState, daemon_state, reach_by_daemon
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
+from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
 from wake_bridge.domain.routing import Address, Binding
@@ -39,9 +40,6 @@ from wake_bridge.storage.graph.status import book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.wiring import make_adapters
-
-PATIENCE: Final = 30.0
-"""Seconds for the daemon to look at places that are slow to answer."""
 
 
 class Inspection:
@@ -79,7 +77,8 @@ class Inspection:
             claims=lambda: claims_of(held, self._sessions),
             everybody=self.identities,
             subscribed=lambda: self._active,
-            unserved=self._book.why_nothing_serves,
+            unserved=self._book.nothing_serves,
+            installed=[entry.name for entry in self.loaded.catalogue if entry.kind is not None],
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
@@ -133,15 +132,23 @@ class Inspection:
                 "no such identity", identity, hint=f"{meant}`wake-bridge agent add {identity}`, or see `agent list`"
             )
 
-    async def reach(self, identities: Iterable[Identity]) -> dict[Identity, Reach]:
-        """Where each can be woken now; the daemon alone knows who listens on a native channel, and is asked for it."""
+    async def reach(
+        self, identities: Iterable[Identity], told: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> dict[Identity, Reach]:
+        """Where each can be woken now; the daemon alone knows who listens on a native channel, and is asked for it.
+
+        `told` is what it has answered already; None where nobody has asked.
+        """
         found = {one: await reach_of(one, self.routes, self.watch) for one in dict.fromkeys(identities)}
         missing = [one for one, reach in found.items() if reach.hold is not None]
-        with suppress(NotRunning, OperationFailed, LookupError, TypeError, ValueError):
-            told = ask(self._settings.state_dir, "reach", identities=missing, timeout=PATIENCE) if missing else {}
-            for one in missing:
-                reach = _reach_told(told[one])
-                if reach.hold is None and self.loaded.adapters[reach.adapter].capabilities.composer_independent:
+        if told is None:
+            told = reach_by_daemon(self._settings.state_dir, missing)
+        for one in missing:
+            with suppress(LookupError, TypeError):
+                reach = Reach(**told[one])
+                # a pane that it saw may be gone; an adapter that we have not, it has until it is started again
+                ours = self.loaded.adapters.get(reach.adapter)
+                if reach.hold is None and (ours is None or ours.capabilities.composer_independent):
                     found[one] = reach
         return found
 
@@ -195,13 +202,17 @@ class Inspection:
         raise NotFound(found.detail, hint=f"{meant}`wake-bridge panes` lists them; start the agent there first")
 
 
-def _reach_told(record: Mapping[str, Any]) -> Reach:
-    """A `Reach` as the daemon answered it."""
-    hold = record["hold"]
-    if hold is not None:
-        cause = cause_written(hold.get("cause"))
-        hold = Hold(HoldReason(hold["reason"]), str(hold["detail"]), str(hold["where"]), cause=cause)
-    return Reach(**{**record, "hold": hold})
+def unreachable(
+    settings: Settings, identities: Sequence[Identity], told: Mapping[str, Mapping[str, Any]]
+) -> dict[Identity, Hold]:
+    """Why those of them who cannot be reached now cannot; `told` is what the daemon said, empty where it said nothing.
+
+    Raises:
+        ConfigurationInvalid: an adapter refuses its table.
+        LedgerError: the ledger cannot be read.
+    """
+    found = asyncio.run(Inspection(settings).reach(identities, told))
+    return {one: reach.hold for one, reach in found.items() if reach.hold is not None}
 
 
 def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
@@ -215,13 +226,19 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
     ledger.close()
     with GraphFile(settings.graph_path) as graph:
-        found = drivers(book_of(graph, settings), bound)
+        book = book_of(graph, settings)
+        found, unplaced = drivers(book, bound), set(book.unplaced())
     skipped = {Driver.PUSH}
     # where nobody can tell, another heartbeat must keep away
-    if liveness(settings.state_dir) != "no":
+    if daemon_state(settings.state_dir) is not DaemonState.NOT_RUNNING:
         nudges = settings.config.adapters.get(HEARTBEAT, {}).get("enabled", True)
         skipped |= {Driver.BRIDGE, *([Driver.HEARTBEAT] if nudges else [])}
-    return {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}
+    driven = {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}
+    # whose adapter is not there is woken by a channel that the daemon has found, or by nobody
+    doubtful = [identity for identity, driver in driven.items() if driver is Driver.BRIDGE and identity in unplaced]
+    told = reach_by_daemon(settings.state_dir, doubtful)
+    unreached = {one for one in doubtful if one in told and told[one]["hold"] is not None}
+    return {identity: driver for identity, driver in driven.items() if identity not in unreached}
 
 
 def workshop(settings: Settings) -> ScreenWorkshop:

@@ -363,10 +363,10 @@ class UpkeepStore(Protocol):
         """Counts for `status`."""
 
     def prune(self, before: Instant, at_most: int) -> int:
-        """Delete terminal deliveries, then closed events, older than that, with their journal; answers how many.
+        """Delete what is older than that: terminal deliveries with their journal, closed events, then all else that ages.
 
-        At most `at_most` of either: the file is locked meanwhile, so a long past goes in small steps. 0 means that nothing
-        old is left. A failed delivery whose events are still open stays: nobody was told of them.
+        Answers how many rows, at most `at_most`: the file is locked meanwhile, so a long past goes in small steps. 0 means
+        that nothing old is left. A failed delivery whose events are still open stays: nobody was told of them.
         """
 
     def shrink(self, pages: int) -> bool:

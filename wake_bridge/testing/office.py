@@ -104,7 +104,7 @@ class Office:
             self.tail.subscriptions_of,
             self.ledger.binding,
             self.ledger.degraded,
-            unserved=self.tail.why_nothing_serves,
+            unserved=self.tail.nothing_serves,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
         self.recovery = RouteRecovery(

@@ -169,6 +169,10 @@ class PaneReading:
         return [client for client in self.clients if client.can_type_into(self.facts)]
 
 
+_ENDED: Final = "no server running on "
+"""What tmux says, before the path, of a socket that a server has left behind."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoPane:
     """There is nothing to look at, or tmux did not say."""
@@ -182,6 +186,8 @@ class NoPane:
         """What a call that did not go well says of the pane it was about, or of all."""
         if answer.timed_out:
             return cls(answer.complaint, timed_out=True, cause=Cause.TMUX_SILENT)
+        if answer.stderr.startswith(_ENDED):
+            return cls(answer.complaint, cause=Cause.NO_TMUX_SERVER)
         if answer.returncode == NOT_FOUND:
             return cls(answer.complaint, cause=Cause.NO_TMUX)
         return cls(f"no pane {pane_id}" if pane_id and "can't find pane" in answer.stderr else answer.complaint)

@@ -129,7 +129,7 @@ class Gate:
                 patient=patient,
             )
             if not route_states.all:
-                missing = self._routes.missing(delivery.identity)
+                missing = self._routes.missing(delivery.identity) or Hold(HoldReason.NO_ADAPTER)
                 return self._hold(delivery, replace(missing, next_look_at=self._relook(delivery)))
             tried, delivery = await self._choose(delivery, news, route_states)
             given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None

@@ -6,7 +6,7 @@ same pure functions (`domain.facts`, `domain.matching`, `domain.guards`) what th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -78,6 +78,7 @@ class Explainer:
         switches: what people have switched off.
         is_running: whether a daemon serves the ledger now.
         times: how times are told.
+        unreached: why an identity cannot be reached now; None where it can, or nobody looks.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Explainer:
         *,
         is_running: bool,
         times: TimeFormat,
+        unreached: Callable[[Identity], Hold | None] = lambda _: None,
     ) -> None:
         self._log = log
         self._archive = archive
@@ -99,6 +101,7 @@ class Explainer:
         self._switches = switches
         self._is_running = is_running
         self._times = times
+        self._unreached = unreached
 
     def explain(self, asked: str, identity: Identity | None) -> WhyReport:
         """What became of it, for one identity or for everybody concerned.
@@ -238,8 +241,8 @@ class Explainer:
             unreadable=broken[-1].why if broken else "",
             epoch_reason=start.reason if start else "",
         )
-        is_open = event is not None and event.status is EventStatus.OPEN
-        holds = self._holds(identity, subject, event, case.history) if event is not None and is_open else ()
+        is_open = event.status is EventStatus.OPEN if event is not None else case.is_ahead
+        holds = self._holds(identity, subject, [event] if event else [], case.history) if is_open else ()
         case = replace(case, holds=holds)
         return WhyFinding(case, kind, key, explain(case, self._times), holds, histories)
 
@@ -249,20 +252,23 @@ class Explainer:
         return DeliveryHistory(delivery, self._archive.journal_of(delivery_id), self._archive.events_of(delivery_id))
 
     def _holds(
-        self, identity: Identity, subject: Subject, event: WakeEvent, history: DeliveryHistory | None
+        self, identity: Identity, subject: Subject, told: Sequence[WakeEvent], history: DeliveryHistory | None
     ) -> list[Hold]:
         """All that would keep it from being announced now, except what only a look into the pane tells."""
         row = subject.identities.get(identity)
-        return holds_now(
+        # one that was tried says itself whether its agent was found
+        lost = self._unreached(identity) if history is None or history.delivery.hold is None else None
+        guards = holds_now(
             self._archive,
             self._switches,
             self._current.settings.limits,
             identity,
             self._times.now,
-            events=self._archive.events_of(history.delivery.id) if history else [event],
+            events=self._archive.events_of(history.delivery.id) if history else told,
             participation=row.participation if row else "active",
             delivery=history.delivery if history else None,
         )
+        return [*guards, lost] if lost is not None else guards
 
 
 def _telling(event: WakeEvent | None, histories: Sequence[DeliveryHistory]) -> DeliveryHistory | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import EPOCH_START, Identity, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.domain.routing import Address, Capabilities, Route, RouteState
+from wake_bridge.domain.route_table import decide
+from wake_bridge.domain.routing import Address, Authority, Capabilities, Route, RouteState
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_states import RouteStates
+from wake_bridge.engine.routing.route_states import RouteStates, with_what_is_missing
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
@@ -50,23 +51,36 @@ class Reach:
 async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
     """The place that answers for an identity: its pane where it has one, else a channel by which it can be woken."""
     natively: Reach | None = None
-    names = routes.names(identity)
-    hold = routes.missing(identity)
+    nowhere: list[RouteState] = []
     for route in routes.of(identity):
         found = await watch.locate(route)
         if isinstance(found, Nowhere):
-            # a channel that nobody named has no better reason than that the one which is named is not there
-            hold = found.hold if names[-1] == route.adapter else hold
+            nowhere.append(RouteState(route, nowhere=found.hold))
         elif not route.capabilities.composer_independent:
             # the pane is what a person looks for, also where another door is tried first
             overruled = await _overruled(routes, route, found)
             return Reach(found.label, found.key, route.adapter, overruled=overruled)
         elif not found.only_seen:
             natively = natively or Reach(found.label, found.key, route.adapter)
-        elif names[-1] == route.adapter:
+        else:
             why = f"it is only seen by {route.adapter}, which has no way to wake it"
-            hold = Hold(HoldReason.UNREACHABLE, why, found.label, cause=Cause.ONLY_SEEN)
-    return natively or Reach(hold=hold)
+            nowhere.append(
+                RouteState(route, nowhere=Hold(HoldReason.UNREACHABLE, why, found.label, cause=Cause.ONLY_SEEN))
+            )
+    return natively or Reach(hold=_why_nowhere(identity, nowhere, routes))
+
+
+def _why_nowhere(identity: Identity, nowhere: Sequence[RouteState], routes: Routes) -> Hold:
+    """What the table says where each route leads nowhere."""
+    left = decide(
+        WakePolicy.IMMEDIATE,
+        [replace(one, route=replace(one.route, degraded=False)) for one in nowhere],
+        Authority(),
+        EPOCH_START,
+        0,
+    )
+    decision = with_what_is_missing(left, identity, routes).decision
+    return decision if isinstance(decision, Hold) else Hold(HoldReason.UNREACHABLE)
 
 
 async def is_suggested(routes: Routes, route: Route, found: Place) -> bool:
@@ -102,7 +116,7 @@ async def presence_of(
     """
     route_states = RouteStates(identity, routes, watch, current, clock, patient=True)
     if not route_states.all:
-        return PresenceReading(_unknown(routes.missing(identity), clock))
+        return PresenceReading(_unknown(routes.missing(identity) or Hold(HoldReason.NO_ADAPTER), clock))
     verdict = await route_states.look_until_decided()
     asked = [one for one in route_states.all if one.presence is not None or one.nowhere is not None]
     deciding = route_states.at(verdict.route) if verdict.route is not None else None

@@ -7,13 +7,22 @@ from dataclasses import replace
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, WakePolicy
-from wake_bridge.domain.route_table import RouteVerdict, decide
+from wake_bridge.domain.route_table import NO_ROUTE, NOTHING_LEFT, RouteVerdict, decide
 from wake_bridge.domain.routing import Observe, Route, RouteState
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
+
+
+def with_what_is_missing(verdict: RouteVerdict, identity: Identity, routes: Routes) -> RouteVerdict:
+    """The same; the table knows that no route is left, those who make them which one the identity should have."""
+    if verdict.row not in {NO_ROUTE, NOTHING_LEFT} or not isinstance(verdict.decision, Hold):
+        return verdict
+    missing = routes.missing(identity)
+    # that a channel which nobody named is not there either is no better reason
+    return replace(verdict, decision=missing) if missing is not None else verdict
 
 
 class RouteStates:
@@ -49,10 +58,7 @@ class RouteStates:
         """What the table says by what was seen so far; an `Observe` where it needs to see more."""
         fresh_for_ms = self._current.settings.fresh_for_ms
         verdict = decide(WakePolicy.IMMEDIATE, self.all, self.authority, self._clock.now(), fresh_for_ms)
-        if not self.all and isinstance(verdict.decision, Hold):
-            # the table knows that there is no route; which one is missing, those who make them
-            return replace(verdict, decision=self._routes.missing(self._identity))
-        return verdict
+        return with_what_is_missing(verdict, self._identity, self._routes)
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route now; one that leads nowhere need not be looked at."""

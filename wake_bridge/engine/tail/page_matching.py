@@ -10,7 +10,7 @@ import structlog
 
 from wake_bridge.domain.events import Fact, Message, TaskDetail, WakeEvent
 from wake_bridge.domain.facts import Past, derived_twin, facts_of
-from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
+from wake_bridge.domain.matching import MatchContext, MatchingRules, is_placed, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import Epoch, Identity, Instant
 from wake_bridge.domain.subscription_book import SubscriptionBook
@@ -78,7 +78,10 @@ class PageMatcher:
         """Forget what was known, and take a graph's subscriptions and identities as they stand."""
         rules = self._rules()
         self.book = SubscriptionBook(
-            embedded=contents.is_embedded, serve=rules.serve, has_target=lambda who: who in self._rules().targets
+            embedded=contents.is_embedded,
+            serve=rules.serve,
+            has_target=lambda who: who in self._rules().targets,
+            is_placed=lambda one: is_placed(one, self._rules()),
         )
         self.identities = dict(contents.identities)
         for subscription_id, properties in contents.subscriptions:

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import structlog
 
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.epochs import CursorStatus
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
 from wake_bridge.domain.events import EventStatus, WakeEvent
@@ -147,8 +148,12 @@ class Tail:
 
     @property
     def active_routes(self) -> int:
-        """Subscriptions that can wake somebody."""
+        """Subscriptions that can wake somebody by an adapter that is there."""
         return self._matcher.book.active_routes
+
+    def unplaced_identities(self) -> list[Identity]:
+        """Whose each subscription is that could wake, and names an adapter that is not there."""
+        return self._matcher.book.unplaced()
 
     def subscriptions_of(self, identity: Identity) -> Sequence[Subscription]:
         """The matching subscriptions of an identity, whatever their trigger."""
@@ -158,9 +163,9 @@ class Tail:
         """Everyone with a subscription that can wake."""
         return self._matcher.book.identities()
 
-    def why_nothing_serves(self, identity: Identity) -> str:
-        """Why none of an identity's subscriptions can wake it, although one should; empty where nothing speaks against it."""
-        return self._matcher.book.why_nothing_serves(identity)
+    def nothing_serves(self, identity: Identity) -> Hold | None:
+        """Why none of an identity's subscriptions wakes it; None where one does, or nobody has looked yet."""
+        return self._matcher.book.nothing_serves(identity) if self.begun.is_set() else None
 
     def drivers(self, bound: Collection[Identity]) -> Mapping[Identity, Driver]:
         """Who drives everyone that is subscribed or among `bound`; nobody is known before the first look."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from wake_bridge.integrations.hook.caller import told
-from wake_bridge.integrations.hook.talk import ask, state_directory
+from wake_bridge.integrations.hook.talk import ask, daemon_elsewhere, state_directory
 
 LONGEST_WAIT = 30.0
 """Seconds for the daemon to have something to tell; it answers earlier."""
@@ -63,6 +63,9 @@ def _wait(environment: Mapping[str, str]) -> bool:
     state_dir = state_directory(environment)
     caller = told("claude", {"session_id": _session_id(environment)}, environment)
     answer = ask(state_dir, {"command": "monitor", **caller}, LONGEST_WAIT)
+    if not answer and (elsewhere := daemon_elsewhere(environment, state_dir)):
+        state_dir = elsewhere
+        answer = ask(state_dir, {"command": "monitor", **caller}, LONGEST_WAIT)
     mark, line = answer.get("mark"), answer.get("line")
     if not isinstance(mark, str) or not isinstance(line, str):
         return False

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from wake_bridge.integrations.hook.caller import EVENTS, printed, told
-from wake_bridge.integrations.hook.talk import ask, state_directory
+from wake_bridge.integrations.hook.talk import ask, daemon_elsewhere, state_directory
 
 TYPE_CHECKING = False  # importing `typing` would take its time
 if TYPE_CHECKING:
@@ -63,18 +63,18 @@ def _serve(harness: str, named: str, environment: Mapping[str, str]) -> None:
     if not moment or (event == "Notification" and said.get("notification_type") not in _ASKS_FOR_PERMISSION):
         return
     state_dir = state_directory(environment)
-    answer = ask(
-        state_dir,
-        {
-            "command": "session",
-            **told(harness, said, environment),
-            "event": moment,
-            "marks": _marks(said.get("prompt")) if moment == "prompt" else [],
-            # a turn that a hook has prolonged is not prolonged again
-            "drain": bool(form) and not said.get("stop_hook_active"),
-        },
-        PATIENCE,
-    )
+    call = {
+        "command": "session",
+        **told(harness, said, environment),
+        "event": moment,
+        "marks": _marks(said.get("prompt")) if moment == "prompt" else [],
+        # a turn that a hook has prolonged is not prolonged again
+        "drain": bool(form) and not said.get("stop_hook_active"),
+    }
+    answer = ask(state_dir, call, PATIENCE)
+    if not answer and (elsewhere := daemon_elsewhere(environment, state_dir)):
+        state_dir = elsewhere
+        answer = ask(state_dir, call, PATIENCE)
     offer = answer.get("offer")
     if isinstance(offer, dict) and form:
         _hand_over(state_dir, printed(form, event, str(offer["block"])), offer)

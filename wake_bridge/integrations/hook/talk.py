@@ -23,42 +23,74 @@ if TYPE_CHECKING:
 APPLICATION = "wake-bridge"
 VARIABLE = "WAKE_BRIDGE_DAEMON_STATE_DIR"
 ALIAS = "NEO_AI_DAEMON_DIR"
+GRAPH_VARIABLE = "WAKE_BRIDGE_GRAPH_PATH"
+GRAPH_ALIAS = "NEO_MEMORY_DB_PATH"
 CONFIG_VARIABLE = "WAKE_BRIDGE_CONFIG"
+LOCK_DIRECTORY = f"/tmp/wake-bridge-{os.geteuid()}"  # noqa: S108 - each file's owner is checked
 _LONGEST = 1024 * 1024
 
 
 def state_directory(environment: Mapping[str, str]) -> str:
-    """The state directory that commands in this environment mean."""
-    named = environment.get(VARIABLE, environment.get(ALIAS, ""))
+    """The state directory that commands in this environment mean, by what is configured."""
+    return _place(environment, (VARIABLE, ALIAS), ("daemon", "state_dir")) or _default("state", environment)
+
+
+def daemon_elsewhere(environment: Mapping[str, str], configured: str) -> str:
+    """Where the daemon of this graph keeps its state, if that is not where it is configured; empty where none runs.
+
+    Asked by who found nobody there: the lock of the graph says it (`edges.service.graph_lock`).
+    """
+    import fcntl
+    import json
+
+    graph = _place(environment, (GRAPH_VARIABLE, GRAPH_ALIAS), ("graph", "path"))
+    try:
+        found = os.stat(graph or f"{_default('data', environment)}/graph.sqlite")
+        path = f"{LOCK_DIRECTORY}/{found.st_dev:x}-{found.st_ino:x}.lock"
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as lock:
+            if os.fstat(lock.fileno()).st_uid != os.geteuid():
+                return ""
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                kept = json.loads(lock.read(_LONGEST))["state_dir"]
+                return kept if isinstance(kept, str) and os.path.realpath(kept) != os.path.realpath(configured) else ""
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass  # no graph, no daemon, or one that has not signed its lock yet
+    return ""
+
+
+def _place(environment: Mapping[str, str], variables: tuple[str, str], key: tuple[str, str]) -> str:
+    """A place that the environment or the file says; empty where neither does."""
+    variable, alias = variables
+    named = environment.get(variable, environment.get(alias, ""))
     if named:
         return os.path.abspath(os.path.expanduser(named))
-    if VARIABLE in environment:
-        return _default("state", environment)
+    if variable in environment:
+        return ""
     config = environment.get(CONFIG_VARIABLE)
     file = os.path.abspath(os.path.expanduser(config)) if config else f"{_default('config', environment)}/config.toml"
-    written = _written_in(file)
-    return (
-        os.path.join(os.path.dirname(file), os.path.expanduser(written)) if written else _default("state", environment)
-    )
+    written = _written_in(file, *key)
+    return os.path.join(os.path.dirname(file), os.path.expanduser(written)) if written else ""
 
 
-def _written_in(file: str) -> str:
-    """`daemon.state_dir` of a configuration file; empty where it has none."""
+def _written_in(file: str, table: str, key: str) -> str:
+    """What a configuration file says of a place; empty where it says nothing."""
     try:
         # a pipe in its place must not keep the harness waiting
         with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
             content = stream.read(_LONGEST)
     except OSError:
         return ""
-    if b"state_dir" not in content and b"\\u" not in content and b"\\U" not in content:
+    if key.encode() not in content and b"\\u" not in content and b"\\U" not in content:
         return ""  # the parser takes longer to import than all the rest
     import tomllib
 
     try:
-        table = tomllib.loads(content.decode()).get("daemon")
+        said = tomllib.loads(content.decode()).get(table)
     except ValueError:
         return ""
-    value = table.get("state_dir") if isinstance(table, dict) else None
+    value = said.get(key) if isinstance(said, dict) else None
     return value if isinstance(value, str) else ""
 
 
@@ -67,9 +99,10 @@ def _default(kind: str, environment: Mapping[str, str]) -> str:
         import platformdirs
 
         places = platformdirs.PlatformDirs(appname=APPLICATION, appauthor=False)
-        return places.user_config_dir if kind == "config" else places.user_state_dir
+        usual = {"config": places.user_config_dir, "data": places.user_data_dir, "state": places.user_state_dir}
+        return usual[kind]
     place = environment.get(f"XDG_{kind.upper()}_HOME", "").strip()
-    home = os.path.expanduser({"config": "~/.config", "state": "~/.local/state"}[kind])
+    home = os.path.expanduser({"config": "~/.config", "data": "~/.local/share", "state": "~/.local/state"}[kind])
     return f"{place or home}/{APPLICATION}"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from wake_bridge.config.settings import Settings, matching_rules
-from wake_bridge.domain.delivery import Hold, HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import MatchContext, match
@@ -16,13 +17,17 @@ from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId,
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.refusals import Refusal
 from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, Subscription, parse_subscription
+from wake_bridge.domain.subscriptions import (
+    DEFAULT_ADAPTER,
+    SUBSCRIPTION_LABEL,
+    Subscription,
+    parse_subscription,
+    why_no_adapter,
+)
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 from wake_bridge.storage.graph.file import GraphFile, Node
 from wake_bridge.storage.graph.nodes import find_identity, shown_subscription
 from wake_bridge.storage.graph.status import book_of
-
-DEFAULT_ADAPTER: Final = "tmux"
 
 ResolveTarget = Callable[[Subscription], str]
 """Asks a subscription's adapter for its one place, now: empty when there is one, else what is wrong."""
@@ -60,21 +65,16 @@ def why_undeliverable(
     if (participation := _participation(graph, subscription)) != "active":
         return f"{subscription.identity} is {participation}"
     why = circumstances.resolve_target(subscription) if circumstances.resolve_target is not None else ""
-    # a native channel may lead there although its own adapter does not
+    # another adapter may lead there although its own does not
     return why and (_why_no_adapter(subscription, circumstances) or why)
 
 
 def _why_no_adapter(subscription: Subscription, circumstances: Circumstances) -> str:
-    config = circumstances.settings.config
+    config, installed = circumstances.settings.config, circumstances.adapters
     target = config.targets.get(subscription.identity)
     name = target.adapter if target is not None else subscription.adapter or DEFAULT_ADAPTER
-    if name not in circumstances.adapters:
-        return (
-            f"no adapter named {name} is installed (there are: {', '.join(sorted(circumstances.adapters)) or 'none'})"
-        )
-    if config.adapters.get(name, {}).get("enabled", True) is not True:
-        return f"the adapter {name} is switched off in the configuration"
-    return ""
+    enabled = [one for one in installed if config.adapters.get(one, {}).get("enabled", True)]
+    return why_no_adapter(name, enabled, installed)
 
 
 def _participation(graph: GraphFile, subscription: Subscription) -> str:
@@ -106,7 +106,7 @@ class Forecast:
         graph: GraphFile,
         settings: Settings,
         now: Instant,
-        holds: Callable[[Identity, Sequence[WakeEvent]], Sequence[Hold]] = lambda *_: (),
+        holds: Callable[[Identity, Sequence[WakeEvent]], Iterable[Hold]] = lambda *_: (),
     ) -> None:
         self._holds = holds
         self._settings = settings
@@ -127,10 +127,15 @@ class Forecast:
         """What will come of a message that was just sent, in one clause."""
         event = self._event(message, identity)
         if event is None:
-            return f"{identity} has no subscription for mail: it waits in the inbox"
+            hold = self._book.nothing_serves(identity)
+            if hold is None or hold.cause is Cause.NOT_SUBSCRIBED:
+                return f"{identity} has no subscription for mail: it waits in the inbox"
+            return f"{identity} is not woken ({hold.detail}): it waits in the inbox"
         if event.status is EventStatus.REFUSED:
             return f"{identity} is not woken ({event.refused_by}): it waits in the inbox"
-        if why := self._book.why_nothing_serves(identity):
+        if (hold := self._book.nothing_serves(identity)) is not None:
+            return f"{identity} is not woken ({hold.detail}): it waits in the inbox"
+        if why := self._book.why_left_to_heartbeat(identity):
             return f"{identity} is not woken ({why}): it waits in the inbox"
         if event.policy is WakePolicy.NEXT_TURN:
             return f"{identity} finds it at its next turn"

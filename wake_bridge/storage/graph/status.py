@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
-from wake_bridge.config.settings import Settings
+from wake_bridge.config.settings import Settings, enabled_adapters, matching_rules
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
+from wake_bridge.domain.matching import MatchingRules, is_placed
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
@@ -48,9 +50,19 @@ def graph_status(settings: Settings, bound: Iterable[Identity] = ()) -> GraphSta
 
 def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:
     """All subscriptions, as the daemon judges them."""
+
+    @cache
+    def rules() -> MatchingRules:
+        # only who counts routes asks: it takes a look through all that is installed
+        return matching_rules(settings, enabled_adapters(settings))
+
     targets = settings.config.targets
-    serve = settings.config.graph.serve
-    book = SubscriptionBook(embedded=graph.is_embedded, serve=serve, has_target=lambda who: who in targets)
+    book = SubscriptionBook(
+        embedded=graph.is_embedded,
+        serve=settings.config.graph.serve,
+        has_target=lambda who: who in targets,
+        is_placed=lambda one: is_placed(one, rules()),
+    )
     for node in graph.nodes(SUBSCRIPTION_LABEL):
         book.put(parse_subscription(node.id, node.properties))
     return book

@@ -106,6 +106,32 @@ FARTHEST_LOOK: Final = 60_000
 """Milliseconds: no look and no lease is set further ahead than this, nominally."""
 
 
+_AGEING: Final = (
+    (
+        "delivery",
+        "seq",
+        (
+            "settled_at < :before AND NOT EXISTS (SELECT 1 FROM wake_event"
+            " WHERE delivery_id = delivery.id AND status = 'open')"
+        ),
+    ),
+    (
+        "wake_event",
+        "seq",
+        (
+            "status <> 'open' AND status_at < :before AND NOT EXISTS (SELECT 1 FROM delivery_event"
+            " WHERE event_id = wake_event.id)"
+        ),
+    ),
+    ("announced", "identity, subject_key", "at < :before"),
+    ("quarantine", "epoch, log_id", "at < :before"),
+    ("session", "session_id", "seen_at < :before"),
+    ("former_agent", "identity, fence", "until < :before"),
+    ("notice", "subject", "at < :before AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)"),
+)
+"""What the retention lets go of, by table, key and which rows: an event only after the deliveries that told it."""
+
+
 class Upkeep(LedgerPart):
     """Tally, prune, shrink, rebase."""
 
@@ -134,31 +160,13 @@ class Upkeep(LedgerPart):
 
     def prune(self, before: Instant, at_most: int) -> int:
         """See `Ledger.prune`."""
-        moment = {"before": before, "at_most": at_most}
-        with self._db.transaction():
-            removed = self._db.change(
-                "DELETE FROM delivery WHERE seq IN (SELECT seq FROM delivery WHERE settled_at < :before AND NOT EXISTS"
-                " (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id AND status = 'open') LIMIT :at_most)",
-                moment,
-            )
-        if removed == at_most:
-            return removed
-        with self._db.transaction():
-            removed += self._db.change(
-                "DELETE FROM wake_event WHERE seq IN (SELECT seq FROM wake_event WHERE status <> 'open'"
-                " AND status_at < :before AND NOT EXISTS"
-                " (SELECT 1 FROM delivery_event WHERE event_id = wake_event.id) LIMIT :at_most)",
-                moment,
-            )
-            self._db.change("DELETE FROM announced WHERE at < ?", (before,))
-            self._db.change("DELETE FROM quarantine WHERE at < ?", (before,))
-            self._db.change("DELETE FROM session WHERE seen_at < ?", (before,))
-            self._db.change("DELETE FROM former_agent WHERE until < ?", (before,))
-            self._db.change(
-                "DELETE FROM notice WHERE at < ? AND NOT EXISTS"
-                " (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)",
-                (before,),
-            )
+        removed = 0
+        for table, key, is_old in _AGEING:
+            statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {is_old} LIMIT :left)"  # noqa: S608 - written here
+            with self._db.transaction():
+                removed += self._db.change(statement, {"before": before, "left": at_most - removed})
+            if removed == at_most:
+                break
         return removed
 
     def shrink(self, pages: int) -> bool:

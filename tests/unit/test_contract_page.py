@@ -13,6 +13,7 @@ from wake_bridge.control.instance_lock import LOCK_NAME, SIGN_OF_LIFE
 from wake_bridge.domain import errors
 from wake_bridge.domain.delivery import DeliveryState, HoldReason, Outcome, Step
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.ports import adapter
 from wake_bridge.storage.graph.upstream import CURSOR_FILE
 from wake_bridge.storage.logs import EVENTS
 
@@ -83,3 +84,15 @@ def test_every_command_has_its_row() -> None:
         if not any(f"{span} ".startswith(f"{one} ") or f"wake-bridge {one}" == span for span in told)
     }
     assert missing == set()
+
+
+def test_every_protocol_of_the_adapters_port_is_named() -> None:
+    """What an adapter may offer besides is part of what its author relies on."""
+    protocols = {
+        one.__name__
+        for one in vars(adapter).values()
+        if getattr(one, "_is_protocol", False) and one.__module__ == adapter.__name__
+    }
+    told = re.search(r"optional protocols beside it \((.*?)\)", section("Adapters"), re.DOTALL)
+    assert told
+    assert {*names_in(told[1]), "HarnessAdapter", "Journal"} == protocols

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.config.fields import DaemonTable, GraphTable, ScreensTable
-from wake_bridge.config.locations import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Locations, whereabouts
+from wake_bridge.config.locations import DAEMON_KEYS, GRAPH_KEYS, SCREENS_KEYS, Locations, find_locations
 from wake_bridge.config.settings import load_settings
 
 FINE = {
@@ -53,20 +53,20 @@ def test_the_places_are_those_of_the_whole_configuration(config: Path, text: str
     config.write_text(text, encoding="utf-8")
     by_variable = {"WAKE_BRIDGE_CONFIG": str(config)}
 
-    assert whereabouts(str(config), {}) == judged(str(config), {})
-    assert whereabouts(None, by_variable) == judged(None, by_variable)
+    assert find_locations(str(config), {}) == judged(str(config), {})
+    assert find_locations(None, by_variable) == judged(None, by_variable)
 
 
 def test_without_a_file_the_places_are_the_platform_s() -> None:
     """No file means defaults."""
-    assert whereabouts(None, {}) == judged(None, {})
+    assert find_locations(None, {}) == judged(None, {})
 
 
 @pytest.mark.parametrize("text", IN_DOUBT.values(), ids=IN_DOUBT)
 def test_what_may_be_a_mistaken_place_is_left_to_who_judges_all(config: Path, text: str) -> None:
     """Unknown keys are refused; mail must not be looked for in a graph that nobody meant."""
     config.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert whereabouts(str(config), {}) is None
+    assert find_locations(str(config), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_what_may_be_a_mistaken_place_is_left_to_who_judges_all(config: Path, te
 )
 def test_an_override_of_a_place_is_left_to_who_judges_all(variable: str) -> None:
     """Overrides beat the file."""
-    assert whereabouts(None, {variable: "/elsewhere"}) is None
+    assert find_locations(None, {variable: "/elsewhere"}) is None
 
 
 def test_a_file_that_is_missing_or_that_others_could_write_is_left_to_who_judges_all(config: Path) -> None:
     """SECURITY: whoever can write the configuration chooses where keys are typed; only the long way says so."""
-    assert whereabouts(str(config), {}) is None
+    assert find_locations(str(config), {}) is None
     config.write_text("", encoding="utf-8")
     config.chmod(0o666)
-    assert whereabouts(str(config), {}) is None
+    assert find_locations(str(config), {}) is None
 
 
 def test_every_key_of_the_two_tables_is_known() -> None:

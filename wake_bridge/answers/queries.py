@@ -90,10 +90,10 @@ class Queries:
     async def _routes(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
         identity = Identity(str(request.get("identity", "")))
-        prospects = RouteStates(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
-        verdict = await prospects.look_everywhere()
+        route_states = RouteStates(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
+        verdict = await route_states.look_everywhere()
         degraded = parts.ledger.degraded(identity)
-        return routes_record(identity, prospects.all, prospects.authority, verdict, degraded)
+        return routes_record(identity, route_states.all, route_states.authority, verdict, degraded)
 
     async def _reach(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts

@@ -84,9 +84,9 @@ class CommandContext:
             ConfigurationInvalid: with every mistake.
             OperationFailed: as for `settings`.
         """
-        from wake_bridge.config.locations import Locations, whereabouts
+        from wake_bridge.config.locations import Locations, find_locations
 
-        known = whereabouts(self.config_option, os.environ)
+        known = find_locations(self.config_option, os.environ)
         if known is None:
             settings = self.settings
             return Locations(settings.graph_path, settings.state_dir, settings.own_screens)

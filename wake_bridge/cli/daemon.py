@@ -260,13 +260,13 @@ def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -
 
 def _lock_early(config_option: str | None) -> InstanceLock | None:
     """The lock of a state directory that is there and free; whatever is wrong with it, the daemon itself says."""
-    from wake_bridge.config.locations import whereabouts
+    from wake_bridge.config.locations import find_locations
     from wake_bridge.control.instance_lock import InstanceLock
     from wake_bridge.domain.errors import WakeBridgeError
     from wake_bridge.system.files import require_own_place
 
     try:
-        known = whereabouts(config_option, os.environ)
+        known = find_locations(config_option, os.environ)
         if known is not None:
             state_dir = known.state_dir
         else:

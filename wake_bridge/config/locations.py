@@ -43,7 +43,7 @@ class Locations(NamedTuple):
     own_screens: Path
 
 
-def whereabouts(config_option: str | None, environment: Mapping[str, str]) -> Locations | None:
+def find_locations(config_option: str | None, environment: Mapping[str, str]) -> Locations | None:
     """What the configuration says of the places; None where only judging all of it can tell.
 
     Args:

@@ -18,7 +18,7 @@ from wake_bridge_adapters.tmux.guarded import NotExpressible, TmuxVerdict, condi
 from wake_bridge_adapters.tmux.occupants import PaneAgent
 from wake_bridge_adapters.tmux.processes import NO_PROCESS, started_at
 from wake_bridge_adapters.tmux.stage import stage
-from wake_bridge_adapters.tmux.view import UNREAD_INPUT, PaneView, TextLocation, is_in_text, sight_of, whereabouts
+from wake_bridge_adapters.tmux.view import UNREAD_INPUT, PaneView, TextLocation, is_in_text, sight_of, text_location
 
 AGAIN_AFTER: Final = 3.0
 """Seconds that our text must go on standing there, alone, its Enter read, before it counts as swallowed."""
@@ -43,7 +43,7 @@ async def prove(attempt: PaneAttempt) -> AttemptOutcome | Swallowed:
         waited = time.monotonic() - start
         if isinstance(view, NoPane):
             return attempt.unknown(f"after Enter: {view.why}")
-        where = whereabouts(view, attempt.wake)
+        where = text_location(view, attempt.wake)
         if where is TextLocation.SENT:
             return await delivered(attempt, "the mark stands in the transcript")
         if _turn_began(view):
@@ -61,7 +61,7 @@ async def prove(attempt: PaneAttempt) -> AttemptOutcome | Swallowed:
 async def until_it_shows(attempt: PaneAttempt, view: PaneView) -> PaneView | NoPane:
     """Look on, for a moment, until our text shows anywhere; `view` is the look that was taken already."""
     deadline = time.monotonic() + LOOKS_ON
-    while whereabouts(view, attempt.wake) is TextLocation.GONE and time.monotonic() < deadline:
+    while text_location(view, attempt.wake) is TextLocation.GONE and time.monotonic() < deadline:
         await asyncio.sleep(POLL)
         after = await attempt.look()
         if isinstance(after, NoPane):
@@ -72,7 +72,7 @@ async def until_it_shows(attempt: PaneAttempt, view: PaneView) -> PaneView | NoP
 
 async def judged(attempt: PaneAttempt, view: PaneView, *, if_gone: Refused | Unknown) -> AttemptOutcome:
     """What a look says of a text after which Enter may have been pressed; `if_gone` where it is nowhere."""
-    match whereabouts(view, attempt.wake):
+    match text_location(view, attempt.wake):
         case TextLocation.ALONE:
             seen = f": {view.obstacles[0].told}" if view.obstacles else ""
             return attempt.staged(f"Enter was pressed, and our text still stands there{seen}")
@@ -95,7 +95,7 @@ async def _looked_for_in_scrollback(attempt: PaneAttempt, if_gone: Refused | Unk
     if not is_in_text(text, attempt.wake):
         return if_gone
     view = await attempt.look()
-    if isinstance(view, NoPane) or whereabouts(view, attempt.wake) is not TextLocation.GONE:
+    if isinstance(view, NoPane) or text_location(view, attempt.wake) is not TextLocation.GONE:
         return attempt.staged("our text has only just come to show")
     return await delivered(attempt, "the mark stands in the scrollback")
 
@@ -133,7 +133,7 @@ async def trace(attempt: PaneAttempt) -> Trace:
     if isinstance(view, NoPane):
         return _unseen(view.why, is_absent=has_ended and not view.timed_out)
     is_theirs = _program_of(view.fence) == _program_of(attempt.fence)
-    where = whereabouts(view, attempt.wake)
+    where = text_location(view, attempt.wake)
     if is_theirs and where is TextLocation.SENT:
         return Trace(Proof.SUBMITTED, "the mark stands in the transcript")
     if is_theirs and where in {TextLocation.ALONE, TextLocation.AMONG}:
@@ -151,7 +151,7 @@ async def _trace_in_history(attempt: PaneAttempt, view: PaneView, *, is_theirs: 
         if not is_theirs:
             return _unseen("its mark stands in what another program left there")
         after = await attempt.look()
-        if isinstance(after, NoPane) or whereabouts(after, attempt.wake) is not TextLocation.GONE:
+        if isinstance(after, NoPane) or text_location(after, attempt.wake) is not TextLocation.GONE:
             return _unseen("our text has only just come to show")
         return Trace(Proof.SUBMITTED, "the mark stands in the scrollback")
     if has_ended or view.verdict.vote is PresenceState.IDLE:
@@ -213,7 +213,7 @@ async def _press(attempt: PaneAttempt, first: PaneView) -> Refused | Unknown | N
         return _nothing_to_see(attempt, view)
     if breach := attempt.breach(view):
         return attempt.unknown(f"before Enter {breach}")
-    if whereabouts(view, attempt.wake) is not TextLocation.ALONE:
+    if text_location(view, attempt.wake) is not TextLocation.ALONE:
         return attempt.staged("our text does not stand alone in the composer")
     if view.obstacles:
         return attempt.staged(view.obstacles[0].told)
@@ -288,7 +288,7 @@ async def _go_on(attempt: PaneAttempt, first: PaneView) -> AttemptOutcome:
     if breach := attempt.breach(view):
         return _another_pane(attempt, view, breach)
     is_first_enter = attempt.wake.progress is not Progress.MAYBE_SUBMITTED
-    if is_first_enter and whereabouts(view, attempt.wake) is TextLocation.ALONE:
+    if is_first_enter and text_location(view, attempt.wake) is TextLocation.ALONE:
         return await _submit_what_stands(attempt, first, view)
     return await judged(attempt, view, if_gone=_gone(attempt, view))
 

@@ -16,7 +16,7 @@ from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt
 from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.guarded import Guarded, NotExpressible, TmuxVerdict, condition, if_still
 from wake_bridge_adapters.tmux.processes import spelled
-from wake_bridge_adapters.tmux.view import PaneView, TextLocation, placeholder_of, whereabouts
+from wake_bridge_adapters.tmux.view import PaneView, TextLocation, placeholder_of, text_location
 
 _ULID: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -75,7 +75,7 @@ async def see_it_land(attempt: PaneAttempt) -> PaneView | Refused | Unknown:
             return _nothing_to_see(attempt, view)
         if breach := attempt.breach(view):
             return attempt.unknown(f"after the paste {breach}")
-        if whereabouts(view, attempt.wake) is TextLocation.ALONE:
+        if text_location(view, attempt.wake) is TextLocation.ALONE:
             await attempt.write(Step.STAGED, composer=_shown(view))
             return view
         if time.monotonic() >= deadline:
@@ -111,7 +111,7 @@ async def _what_came_in_between(attempt: PaneAttempt) -> Refused:
 
 
 async def _never_landed(attempt: PaneAttempt, view: PaneView) -> Refused:
-    if whereabouts(view, attempt.wake) is TextLocation.AMONG:
+    if text_location(view, attempt.wake) is TextLocation.AMONG:
         await attempt.write(Step.STAGED, composer=_shown(view), alone="no")
         return attempt.staged("our text stands in the composer, but not alone")
     if view.obstacles:

@@ -203,7 +203,7 @@ class TextLocation(StrEnum):
     GONE = "gone"
 
 
-def whereabouts(view: PaneView, wake: Wake) -> TextLocation:
+def text_location(view: PaneView, wake: Wake) -> TextLocation:
     """Where our text is.
 
     The composer is asked first: a pane that was made narrow may show a copy of it above.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 from tests.pages.modules import FOLDERS, with_modules
@@ -45,6 +47,24 @@ def test_every_module_says_what_it_is_on_one_line() -> None:
     entries = re.findall(r"^- `(\w+)`: (.*)$", PAGE.partition("<!-- modules")[2], re.MULTILINE)
     assert len(entries) > 100
     assert [name for name, said in entries if not 10 <= len(said) <= 200] == []
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """A name is one thing: whoever looks for it finds what is meant. Test tools and the demo are beside the program."""
+    modules = [
+        path
+        for top in ("wake_bridge", "adapters")
+        for path in (ROOT / top).rglob("*.py")
+        if not {"testing", "demo"} & set(path.relative_to(ROOT).parts)
+    ]
+    assert len(modules) > 100
+    named = Counter(
+        node.name
+        for path in modules
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, times in named.items() if times > 1] == []
 
 
 def test_the_picture_of_the_demo_asks_nobody_for_anything_and_shows_what_was_printed() -> None:

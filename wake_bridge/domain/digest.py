@@ -1,6 +1,6 @@
 """The digest: what an agent is shown when it is woken (docs/design.md §4).
 
-A doorbell: counts, the latest subject and sender, ids. Never a message body, unless its target asked for full ones.
+Short: counts, the latest subject and sender, ids. Never a message body, unless its target asked for full ones.
 """
 
 from __future__ import annotations

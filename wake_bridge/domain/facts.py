@@ -18,33 +18,6 @@ PULSE_PREFIX: Final = "HEARTBEAT_PULSE:"
 
 _LONGEST_REASON: Final = 16_384
 
-
-def pulse_from(entity_id: str) -> tuple[Identity, PulseDetail] | Unusable:
-    """Whom a pulse is for, and what it says. The identity reaches up to the last colon. Never raises."""
-    login, _, pulse_id = entity_id.removeprefix(PULSE_PREFIX).rpartition(":")
-    if not entity_id.startswith(PULSE_PREFIX) or not is_identity(login) or not pulse_id:
-        return Unusable("the pulse names no identity")
-    source, reason, next_action = _reason_in(pulse_id)
-    return Identity(login), PulseDetail(pulse_id, source=source, reason=reason, next_action=next_action)
-
-
-def _reason_in(pulse_id: str) -> tuple[str, str, str]:
-    """Source, reason and next action from `<source>.<base64url(JSON)>`; empty where the id is plain or untrue."""
-    source, _, encoded = pulse_id.partition(".")
-    if not encoded or len(encoded) > _LONGEST_REASON:
-        return "", "", ""
-    try:
-        said = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
-    except (ValueError, RecursionError):
-        return "", "", ""
-    if not isinstance(said, Mapping) or said.get("source") != source:
-        return "", "", ""
-    latest = said.get("latest")
-    inner: Mapping[str, Any] = latest if isinstance(latest, Mapping) else {}
-    reason = text_of(said.get("reason")) or text_of(inner.get("reason"))
-    return text_of(source), reason, text_of(said.get("nextAction")) or text_of(inner.get("title"))
-
-
 PERMISSIONS: Final = frozenset({"CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF", "CAN_READ_SESSIONS_OF"})
 MAIL_EDGES: Final = frozenset({"SENT_TO", "DELIVERED_TO"})
 EDGE_TYPES: Final = MAIL_EDGES | PERMISSIONS
@@ -228,6 +201,32 @@ def _pulse_facts(entry: EntryLike) -> tuple[Fact, ...] | Unusable:
             occurred_at=None,
         ),
     )
+
+
+def pulse_from(entity_id: str) -> tuple[Identity, PulseDetail] | Unusable:
+    """Whom a pulse is for, and what it says. The identity reaches up to the last colon. Never raises."""
+    login, _, pulse_id = entity_id.removeprefix(PULSE_PREFIX).rpartition(":")
+    if not entity_id.startswith(PULSE_PREFIX) or not is_identity(login) or not pulse_id:
+        return Unusable("the pulse names no identity")
+    source, reason, next_action = _reason_in(pulse_id)
+    return Identity(login), PulseDetail(pulse_id, source=source, reason=reason, next_action=next_action)
+
+
+def _reason_in(pulse_id: str) -> tuple[str, str, str]:
+    """Source, reason and next action from `<source>.<base64url(JSON)>`; empty where the id is plain or untrue."""
+    source, _, encoded = pulse_id.partition(".")
+    if not encoded or len(encoded) > _LONGEST_REASON:
+        return "", "", ""
+    try:
+        said = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    except (ValueError, RecursionError):
+        return "", "", ""
+    if not isinstance(said, Mapping) or said.get("source") != source:
+        return "", "", ""
+    latest = said.get("latest")
+    inner: Mapping[str, Any] = latest if isinstance(latest, Mapping) else {}
+    reason = text_of(said.get("reason")) or text_of(inner.get("reason"))
+    return text_of(source), reason, text_of(said.get("nextAction")) or text_of(inner.get("title"))
 
 
 def _typed_task_facts(entry: EntryLike) -> tuple[Fact, ...] | Unusable:

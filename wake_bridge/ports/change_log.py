@@ -56,7 +56,7 @@ class BrokenRow:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stretch of the log: `entries` are the relevant ones of all rows up to and including `upto`.
+    """One page of the log: `entries` are the relevant ones of all rows up to and including `upto`.
 
     `fingerprint` is `entity_type:entity_id` of the row at `upto`; `examined` how many rows were looked at (0: at the
     tip; as many as were asked for when a page was cut short, for there is more).

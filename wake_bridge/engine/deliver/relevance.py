@@ -183,7 +183,7 @@ async def _nudge(queries: GraphQueries, ledger: Ledger, identity: Identity, memb
 
 
 def allowed_senders(current: Current, identity: Identity) -> frozenset[str]:
-    """Whose bodies the identity is shown; empty for a doorbell."""
+    """Whose bodies the identity is shown; empty where the digest shows none."""
     target = current.settings.targets.get(identity)
     return target.allow_from if target is not None and target.wants_bodies else frozenset()
 

@@ -26,6 +26,15 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId
 
+LOOK_EVERY: Final = 5.0
+"""Seconds between two rounds."""
+
+LOOKS_A_ROUND: Final = 16
+"""Wakes that are looked for in one round, those first that have waited longest: many may end unknown at once."""
+
+STILL_NEWS: Final = 7 * 24 * 3600 * 1000
+"""Milliseconds after which an unknown wake is left as it is: a daemon that did not run comes back to old mail."""
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
@@ -114,16 +123,6 @@ class OutcomeTracer:
             may_begin=False,
         )
         return await self._calls.trace(self._routes.adapter(route), place, route.address, wake)
-
-
-LOOK_EVERY: Final = 5.0
-"""Seconds between two rounds."""
-
-LOOKS_A_ROUND: Final = 16
-"""Wakes that are looked for in one round, those first that have waited longest: many may end unknown at once."""
-
-STILL_NEWS: Final = 7 * 24 * 3600 * 1000
-"""Milliseconds after which an unknown wake is left as it is: a daemon that did not run comes back to old mail."""
 
 
 class UnknownOutcomes:

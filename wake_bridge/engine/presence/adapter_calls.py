@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 class AdapterCalls:
-    """The looks of all adapters, each over within a lease: one adapter's trouble holds its own wakes, nobody else's.
+    """The calls of all adapters, each over within a lease: one adapter's trouble holds its own wakes, nobody else's.
 
     Never raises; what an adapter did instead of answering is logged when it changes.
     """

@@ -26,7 +26,7 @@ def with_what_is_missing(verdict: RouteVerdict, identity: Identity, routes: Rout
 
 
 class RouteStates:
-    """The prospects of one identity for one decision; each route is looked at when its turn comes.
+    """The state of each route of one identity, for one decision; a route is looked at when its turn comes.
 
     Args:
         refused: the routes that gave this very wake back a moment ago, by adapter, and why.

@@ -36,9 +36,19 @@ from wake_bridge.ports.ledger_records import Lock, NewId
 OFFERS_KEPT: Final = 1000
 """Offers at the end of a turn that are remembered; most are printed, or over, within seconds."""
 
+OFFER_LASTS: Final = 3_000
+"""Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
+
+PRINTING_LASTS: Final = 10_000
+"""Milliseconds it then has to say that it has printed it; it lives for three at most."""
+
+HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
+"""The moments at which a hook adds to what the model is about to see. At the start of a session it could as well, but no turn
+begins there: what is to wake the agent would be settled, and nobody awake."""
+
 
 class ProlongedTurns:
-    """Which conversations are in such a turn."""
+    """The conversations in a turn that a hook has prolonged: no turn is prolonged twice running, and not every harness says so."""
 
     def __init__(self) -> None:
         self._offered: OrderedDict[str, str] = OrderedDict()
@@ -62,17 +72,6 @@ class ProlongedTurns:
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions
-
-
-OFFER_LASTS: Final = 3_000
-"""Milliseconds a hook has to say that it takes an offer; it asks for one second at most."""
-
-PRINTING_LASTS: Final = 10_000
-"""Milliseconds it then has to say that it has printed it; it lives for three at most."""
-
-HANDED_AT: Final = frozenset({Moment.PROMPT, Moment.TOOL, Moment.STOP})
-"""The moments at which a hook adds to what the model is about to see. At the start of a session it could as well, but no turn
-begins there: what is to wake the agent would be settled, and nobody awake."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import CursorStore
 from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 
+SAVE_EVERY: Final = 1_000
+"""Milliseconds between two moves of the stored cursor that carry no match."""
+
 
 @dataclass(frozen=True, slots=True)
 class CursorLoss:
@@ -73,10 +76,6 @@ def position_after(position: Position, reading: PageReading) -> Position:
     if reading.cursor_status is CursorStatus.PRUNED:
         return Position(position.epoch, reading.bounds.highest)
     return position
-
-
-SAVE_EVERY: Final = 1_000
-"""Milliseconds between two moves of the stored cursor that carry no match."""
 
 
 class Checkpoint:

@@ -15,7 +15,7 @@ DEBOUNCE: Final = 0.002
 
 
 class PollTimer:
-    """Paces the looks of the tail.
+    """Says when the tail polls the log.
 
     Args:
         poll_interval: seconds to the next look when nobody hints.

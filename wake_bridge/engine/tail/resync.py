@@ -1,4 +1,4 @@
-"""Reading a stretch of the log once more for one subscription, with its filters as they stand now."""
+"""Reading old rows of the log once more for one subscription, with its filters as they stand now."""
 
 from __future__ import annotations
 

@@ -34,6 +34,13 @@ LOGGED_ONE_BY_ONE: Final = 10
 
 _KEY_SHOWN: Final = 200
 
+REOPEN_EVERY: Final = 60_000
+"""Milliseconds."""
+
+FIRST_BACKOFF: Final = 0.5
+LONGEST_BACKOFF: Final = 2.0
+"""Seconds between two attempts at a graph that cannot be read."""
+
 
 class EventNotifier:
     """Tells of events that are new in the ledger.
@@ -72,13 +79,6 @@ class EventNotifier:
         else:
             self._log.info("event_matched", **facts, log_id=event.log_id, policy=event.policy.value)
 
-
-REOPEN_EVERY: Final = 60_000
-"""Milliseconds."""
-
-FIRST_BACKOFF: Final = 0.5
-LONGEST_BACKOFF: Final = 2.0
-"""Seconds between two attempts at a graph that cannot be read."""
 
 Answer = TypeVar("Answer")
 

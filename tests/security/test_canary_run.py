@@ -15,6 +15,9 @@ import pytest
 
 from wake_bridge.testing.playground import Playground
 
+# their command lines are looked at
+pytestmark = pytest.mark.usefixtures("executed_daemons")
+
 BODY = "CANARYBODY7f3a"
 KEY = "CANARYKEY91bc"
 TOKEN = "CANARYTOKEN5e2d"

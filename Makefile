@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 # the stamp is newer than the files that decide what is installed
 STAMP  := $(VENV)/.installed
 
-# without cached bytecode every worker would compile every test
+# without cached bytecode each of the workers would compile every test anew
 export PYTHONDONTWRITEBYTECODE :=
+COMPILED := $(VENV)/.compiled
 
 .PHONY: demo test quick torture mutants harnesses test-harness bench lint fmt docs package clean
 
@@ -16,10 +17,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
 	touch $@
 
+$(COMPILED): $(STAMP)
+	$(BIN)/pytest --collect-only -qq >$@.log || { cat $@.log; exit 1; }
+	touch $@
+
 demo: $(STAMP)        ## one row in a graph becomes one wake in a pane, before your eyes
 	$(BIN)/wake-bridge demo
 
-test: $(STAMP)        ## unit, contract, integration, end to end; spread as tests/spread.py says
+test: $(COMPILED)     ## unit, contract, integration, end to end; spread as tests/spread.py says
 	$(BIN)/pytest -n 8 --dist loadscope --no-loadscope-reorder
 
 quick: $(STAMP)       ## the inner loop: what waits for no pane

@@ -219,7 +219,7 @@ def test_with_zero_it_is_only_looked_for(tmp_path: Path) -> None:
     """`delivery.unknown_again`: 0 = never; the person is told once, when the looking is over."""
 
     async def story(room: Room) -> None:
-        room.configure(unknown_again=0)
+        room.configure(unknown_again_ms=0)
         first = await room.lost()
         await room.for_minutes(9.5)
         assert room.person.heard == []

@@ -26,7 +26,7 @@ from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.integrations.agent_files import plan_files
 from wake_bridge.integrations.agent_files.record import read_files_record, write_files_record
-from wake_bridge.integrations.service.system_files import replace_ours
+from wake_bridge.integrations.service.launch import replace_ours
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.ports.change_log import Published
 from wake_bridge.storage import logs
@@ -316,7 +316,7 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "wake_bridge/storage/graph/upstream.py",
         "wake_bridge/control/graph_lock.py",
         "wake_bridge/control/instance_lock.py",
-        "wake_bridge/integrations/service/system_files.py",
+        "wake_bridge/integrations/service/launch.py",
         "wake_bridge/control/settings_in_force.py",  # unlinked, then exclusively, then a rename
         "wake_bridge/integrations/setup_record.py",  # a name nobody can guess, exclusively, then a rename
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from wake_bridge_adapters.tmux.processes import breach
+from wake_bridge_adapters.tmux.occupants import breach
 
 from wake_bridge.domain.routing import Binding
 

@@ -130,7 +130,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
         "update": CommandPlace("graph", "update", "Change a subscription."),
         "list": CommandPlace(
-            "subscriptions", "list_subscriptions", "List subscriptions and whether each can be delivered now."
+            "graph", "list_subscriptions", "List subscriptions and whether each can be delivered now."
         ),
     },
     "Mail": {
@@ -159,7 +159,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
             "service", "service", "Start the daemon at login with systemd or launchd.", needs_file=True
         ),
         "uninstall": CommandPlace(
-            "uninstall", "uninstall", "Remove everything that wake-bridge installed.", needs_file=True
+            "setup", "uninstall", "Remove everything that wake-bridge installed.", needs_file=True
         ),
     },
     "Diagnosis": {

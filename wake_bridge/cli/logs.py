@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.delivery import Delivery
     from wake_bridge.storage.ledger import LedgerStore
-    from wake_bridge.storage.log_history import Entry, Span
+    from wake_bridge.storage.logs import Entry, Span
 
 LAST_LINES: Final = 200
 IDLE: Final = 0.5
@@ -49,7 +49,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
     A daemon in the foreground is asked where its log goes: a file is shown, a terminal is named. With --delivery the
     journal in the ledger and the log are merged by time; the journal is there even if nothing was logged.
     """
-    from wake_bridge.storage.log_history import Span, time_of
+    from wake_bridge.storage.logs import Span, time_of
 
     after = datetime.now(UTC).timestamp() - age / 1000 if age else 0.0
     span = Span(after, 0 if age or delivery or agent else LAST_LINES, follow)
@@ -68,7 +68,7 @@ def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | N
 def _logged(run: CommandContext, span: Span) -> Iterator[Entry | None]:
     """What was logged, from the files, else from the journal of the service; raises `NotFound` where nothing keeps it."""
     from wake_bridge.domain.errors import NotFound
-    from wake_bridge.storage.log_history import files_of, has_journal, read_files, read_journal
+    from wake_bridge.storage.logs import files_of, has_journal, read_files, read_journal
 
     path, here = _log_file(run.settings), _log_of_daemon(run.settings)
     if here and here[1].is_file():
@@ -198,7 +198,7 @@ def _of_delivery(entries: Iterable[Entry], delivery_id: str, journal: Sequence[E
 
 
 def _moment(entry: Entry) -> float:
-    from wake_bridge.storage.log_history import time_of
+    from wake_bridge.storage.logs import time_of
 
     return time_of(entry) or 0.0
 

@@ -199,7 +199,7 @@ class Playground:
 
     def add_bystander(self) -> None:
         """Open the pane that records what it gets."""
-        command = [sys.executable, "-m", "wake_bridge.testing.recorder", str(self._bystander)]
+        command = [sys.executable, "-m", "wake_bridge.testing.recorded_programs", str(self._bystander)]
         pane = self.tmux.new_pane(command, session="bystander")
         self.tmux.waits_until(pane, lambda look: "recording" in look.text, what="the recorder's first line")
 

@@ -1,12 +1,33 @@
-"""Stand-ins for programs of the system: each writes down how it was called, and answers what it was told to."""
+"""Programs that write down what reaches them: stand-ins for those of the system, and a bystander in a pane.
+
+    python -m wake_bridge.testing.recorded_programs FILE
+
+Whatever should reach no pane at all must not reach this one either.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tty
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+
+def main() -> None:
+    """Append everything from the terminal at stdin to the file, until the terminal is gone."""
+    with Path(sys.argv[1]).open("ab", buffering=0) as record:
+        tty.setraw(sys.stdin.fileno())
+        os.write(sys.stdout.fileno(), b"recording\r\n")
+        while chunk := os.read(sys.stdin.fileno(), 65536):
+            record.write(chunk)
+
+
+if __name__ == "__main__":
+    main()
+
 
 _SCRIPT: Final = """#!{python}
 import json, pathlib, sys

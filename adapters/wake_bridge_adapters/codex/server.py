@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.ports.clock import Clock
-from wake_bridge_adapters.tmux.processes import started_at
+from wake_bridge_adapters.tmux.occupants import started_at
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -28,8 +28,7 @@ from wake_bridge.ports.adapter import (
     Unknown,
     Wake,
 )
-from wake_bridge_adapters.osascript.perform import Hands, perform
-from wake_bridge_adapters.osascript.plan import ApplicationName, SessionName, Surface, Task, meant_by
+from wake_bridge_adapters.osascript.plan import ApplicationName, Hands, SessionName, Surface, Task, meant_by, perform
 from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Scripting, Trouble, evidence_of
 from wake_bridge_adapters.osascript.terminal import ApplicationHands, Occupant, TerminalHands, occupant_of, started_at
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock

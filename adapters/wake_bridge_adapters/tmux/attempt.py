@@ -22,9 +22,8 @@ from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, NoPane, scrollback_of
-from wake_bridge_adapters.tmux.occupants import PaneAgent
+from wake_bridge_adapters.tmux.occupants import NO_PROCESS, PaneAgent, breach, process_now, started_at
 from wake_bridge_adapters.tmux.panes import Pane
-from wake_bridge_adapters.tmux.processes import NO_PROCESS, breach, process_now, started_at
 from wake_bridge_adapters.tmux.view import Observer, PaneView
 
 _ENTRY: Final = re.compile(r"(?P<graph>[0-9a-f-]{0,40})/(?P<pid>[0-9]{1,10})/(?P<started>[0-9.]{1,24})")

@@ -23,7 +23,15 @@ from wake_bridge.domain.routing import Address, Binding, Claim, Expected, Rememb
 from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane, nothing_behind
-from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent
+from wake_bridge_adapters.tmux.occupants import (
+    Occupants,
+    PaneAgent,
+    age_of,
+    breach,
+    fence_around,
+    process_now,
+    started_at,
+)
 from wake_bridge_adapters.tmux.panes import (
     Listing,
     Pane,
@@ -33,7 +41,6 @@ from wake_bridge_adapters.tmux.panes import (
     rests_on_an_index,
     session_in,
 )
-from wake_bridge_adapters.tmux.processes import age_of, breach, fence_around, process_now, started_at
 
 ANYBODY: Final = Expected()
 

@@ -19,8 +19,7 @@ from wake_bridge_adapters.screens.version import version_evidence
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.facts import NoPane, PaneFacts, PaneReading, look_at
 from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight
-from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
-from wake_bridge_adapters.tmux.processes import fence_around, unread_bytes
+from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent, fence_around, unread_bytes
 
 UNREAD_INPUT: Final = "unread-input"
 """The evidence for bytes that the program has not read from its terminal yet."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import wake_bridge_adapters.osascript.perform
+import wake_bridge_adapters.osascript.plan
 from wake_bridge_adapters.osascript import OsascriptAdapter, OsascriptConfig
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
@@ -18,13 +18,13 @@ from wake_bridge.domain.routing import Address
 from wake_bridge.ports.adapter import AdapterContext, Delivered, Nowhere, Place, Refused, Unknown
 from wake_bridge.system.clock import SteadyClock
 
-SCRIPTS = Path(wake_bridge_adapters.osascript.perform.__file__).parent / "scripts"
+SCRIPTS = Path(wake_bridge_adapters.osascript.plan.__file__).parent / "scripts"
 COPIED = "what the person copied"
 
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake_bridge_adapters.osascript.perform, "SHOWS_WITHIN", 0.5)
+    monkeypatch.setattr(wake_bridge_adapters.osascript.plan, "SHOWS_WITHIN", 0.5)
 
 
 def test_a_wake_reaches_the_application_once_and_leaves_the_desktop_as_it_was(desk: Any) -> None:

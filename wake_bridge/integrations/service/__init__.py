@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.integrations.service.launch import ServiceManager, ServiceStanding
+from wake_bridge.integrations.service.launch import Calls, ServiceManager, ServiceStanding
 from wake_bridge.integrations.service.launchd import Launchd
-from wake_bridge.integrations.service.system_files import Calls
 from wake_bridge.integrations.service.systemd import Systemd
 
 __all__ = ["ServiceManager", "ServiceStanding", "service_manager"]

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from wake_bridge import __version__
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.integrations.service.launch import Launch, ServiceStanding
-from wake_bridge.integrations.service.system_files import Answer, Calls, remove_ours, replace_ours
+from wake_bridge.integrations.service.launch import Answer, Calls, Launch, ServiceStanding, remove_ours, replace_ours
 from wake_bridge.system.files import make_private_directory
 
 LABEL: Final = "io.wake-bridge"

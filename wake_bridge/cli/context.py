@@ -150,20 +150,21 @@ class CommandContext:
 
     def unreached(self, identities: Sequence[Identity]) -> Mapping[Identity, Hold]:
         """Why those of them who cannot be reached now cannot; never fails: whom nobody can tell of is not among them."""
-        from wake_bridge.control.serving import PATIENCE, reach_by_daemon
+        from wake_bridge.control.serving import PATIENCE, hold_told, reach_by_daemon
 
         told = reach_by_daemon(self.settings.state_dir, identities, timeout=PATIENCE)
-        # the daemon is quick, and may not have read yet what was written a moment ago: whom it misses is looked for here
-        rest = [one for one in identities if one not in told or told[one]["hold"] is not None]
+        holds = {one: hold_told(told[one]["hold"]) for one in identities if one in told and told[one]["hold"]}
+        rest = [one for one in identities if one not in told]
         if not rest:
-            return {}
+            return holds
+        # without the daemon a look of our own is needed, which takes longer than all the rest of a command
         from wake_bridge.domain.errors import WakeBridgeError
         from wake_bridge.offline.inspection import unreachable
 
         try:
-            return unreachable(self.settings, rest, told)
+            return holds | unreachable(self.settings, rest)
         except WakeBridgeError:
-            return {}
+            return holds
 
     def poke_daemon(self, moved: str = "") -> None:
         """Tell the daemon, if one runs, that something changed, and which identity has moved; never fails."""

@@ -14,6 +14,8 @@ from typing import Any, Final
 from wake_bridge.control.client import ask, listens
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of
 from wake_bridge.control.instance_lock import Holder, Liveness, holder, liveness
+from wake_bridge.domain.causes import HoldReason, cause_written
+from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotRunning, OperationFailed
 from wake_bridge.system.files import read_own_file
 
@@ -126,6 +128,13 @@ def reach_by_daemon(
     except (NotRunning, OperationFailed):
         return {}
     return {one: told[one] for one in identities if isinstance(told.get(one), dict) and "hold" in told[one]}
+
+
+def hold_told(record: Mapping[str, Any]) -> Hold:
+    """The hold of such an answer."""
+    known = record["reason"] in set(HoldReason)
+    reason = HoldReason(record["reason"]) if known else HoldReason.UNREACHABLE
+    return Hold(reason, str(record["detail"]), str(record["where"]), cause=cause_written(record.get("cause")))
 
 
 def serving(state_dir: Path, graph: Path) -> Serving:

@@ -202,16 +202,14 @@ class Inspection:
         raise NotFound(found.detail, hint=f"{meant}`wake-bridge panes` lists them; start the agent there first")
 
 
-def unreachable(
-    settings: Settings, identities: Sequence[Identity], told: Mapping[str, Mapping[str, Any]]
-) -> dict[Identity, Hold]:
-    """Why those of them who cannot be reached now cannot; `told` is what the daemon said, empty where it said nothing.
+def unreachable(settings: Settings, identities: Sequence[Identity]) -> dict[Identity, Hold]:
+    """Why those of them who cannot be reached now cannot, where the daemon does not say so.
 
     Raises:
         ConfigurationInvalid: an adapter refuses its table.
         LedgerError: the ledger cannot be read.
     """
-    found = asyncio.run(Inspection(settings).reach(identities, told))
+    found = asyncio.run(Inspection(settings).reach(identities, {}))
     return {one: reach.hold for one, reach in found.items() if reach.hold is not None}
 
 

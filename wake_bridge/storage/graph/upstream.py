@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
@@ -15,9 +15,11 @@ from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.messages import texts_of
 from wake_bridge.domain.names import Identity, Instant, LogId, is_identity
-from wake_bridge.engine.tail.upstream import UpstreamState
 from wake_bridge.ports.change_log import Published
 from wake_bridge.system.files import begin_draft, open_own_file, read_own_file
+
+if TYPE_CHECKING:
+    from wake_bridge.engine.tail.upstream import UpstreamState
 
 CURSOR_FILE: Final = "lastSyncId"
 
@@ -84,6 +86,8 @@ _MESSAGES: Final = "__messageIdsByIdentity"
 
 def read_upstream_state(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
     """Read an upstream daemon's directory; also answers, in a clause each, what could not be read. Never raises."""
+    from wake_bridge.engine.tail.upstream import UpstreamState  # noqa: PLC0415 - `send`, called at every turn, loads no tail
+
     problems: list[str] = []
     published = LastSyncId(directory).read()
     if not isinstance(published, Published):

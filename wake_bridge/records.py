@@ -35,14 +35,14 @@ def routes_record(
 
     `degraded` says why an adapter is set aside.
     """
-    rows = {route.adapter: row for route, row in verdict.passed}
+    rows = {route.key: row for route, row in verdict.passed}
     if verdict.route is not None:
-        rows[verdict.route.adapter] = verdict.row
+        rows[verdict.route.key] = verdict.row
     return {
         "agentIdentity": identity,
         "authority": {"steer": authority.steer, "mayStartThread": authority.may_start_thread},
         "decision": _decision(identity, verdict),
-        "routes": [_route(one, rows.get(one.route.adapter), degraded) for one in route_states],
+        "routes": [_route(one, rows.get(one.route.key), degraded) for one in route_states],
         "table": [
             {
                 "part": row.part,

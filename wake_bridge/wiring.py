@@ -216,6 +216,7 @@ def wire(
         tail.subscribed_identities,
         tail.nothing_serves,
         [entry.name for entry in loaded.catalogue if entry.kind is not None],
+        ledger.receiver_standing,
     )
     watch = Watch(
         routes,
@@ -239,8 +240,19 @@ def wire(
         clock,
         restored=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
-    gate = Gate(ledger, queries, routes, watch, recovery, current, clock, other_driver=other_driver, dry_run=dry_run)
-    deliverer = Deliverer(ledger, gate, current, clock, new_ulid)
+    gate = Gate(
+        ledger,
+        queries,
+        routes,
+        watch,
+        recovery,
+        current,
+        clock,
+        other_driver=other_driver,
+        dry_run=dry_run,
+        new_id=new_ulid,
+    )
+    deliverer = Deliverer(ledger, gate, current, clock, new_ulid, lambda who: bool(routes.receivers_of(who)))
     acknowledge = Acknowledge(
         ledger,
         queries,

@@ -17,6 +17,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.subscriptions import (
     APP_METADATA,
     IGNORED_METADATA,
+    RECEIVER_METADATA,
     Subscription,
     parse_subscription,
     with_known_adapters,
@@ -126,6 +127,13 @@ def test_the_metadata_that_is_read_means_what_the_table_says() -> None:
         app = subscription(**{"adapter": "osascript", name: "x"})
         elsewhere = subscription(**{name: "x"})
         meant[name] = (app.details, app.ignored, elsewhere.ignored) == (((name, "x"),), (), (name,))
+
+    for name in RECEIVER_METADATA:
+        posted = parse_subscription(
+            "WAKE_SUB:1", {"harnessTarget": "a2a-webhook", "harnessTargetMetadata": {"url": "x", name: "x"}}
+        )
+        elsewhere = subscription(**{name: "x"})
+        meant[name] = posted.receiver is not None and (posted.ignored, elsewhere.ignored) == ((), (name,))
 
     assert meant == dict.fromkeys(meant, True)
     assert set(meant) == {name for name, text in METADATA.items() if not text.startswith("ignored")}

@@ -314,7 +314,7 @@ TARGET = '[targets."@ada"]\nadapter = "tmux"\npane = "{}"'
 SET_UPS: Final[Mapping[str, SetUp]] = {
     "push": SetUp(subscribed("--harness-target", "mcp-notifications"), "never", PUSHED),
     "a2a-webhook": SetUp(
-        subscribed("--harness-target", "a2a-webhook"), "never", "no adapter serves the harnessTarget a2a-webhook"
+        subscribed("--harness-target", "a2a-webhook"), "never", "it names no url: `wake-bridge update WAKE_SUB:"
     ),
     "no subscription": SetUp(lambda _: None, "never", "has no subscription"),
     "unsubscribed": SetUp(unsubscribes, "never", "has no subscription"),

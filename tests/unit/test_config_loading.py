@@ -176,10 +176,10 @@ def test_all_mistakes_are_shown_at_once_with_file_key_value_and_what_was_meant(l
         f'{file}: graph.watch = "yes": must be true or false',
         f"{file}: coalesce.window = 301: must be at most 300",
         f"{file}: adaptors: unknown table; did you mean adapters?",
-        f"{file}: adapters.tmxu: no adapter named tmxu is installed (there are: claude, codex, heartbeat, osascript, tmux); did you mean tmux?",
+        f"{file}: adapters.tmxu: no adapter named tmxu is installed (there are: claude, codex, heartbeat, osascript, tmux, webhook); did you mean tmux?",
         f"{file}: targets.neo: must be an identity such as @neo-gpt",
         f'{file}: targets."@neo".polcy = "silent": unknown key; did you mean policy?',
-        f'{file}: targets."@neo".adapter = "tmuxx": no adapter named tmuxx is installed (there are: claude, codex, heartbeat, osascript, tmux); did you mean tmux?',
+        f'{file}: targets."@neo".adapter = "tmuxx": no adapter named tmuxx is installed (there are: claude, codex, heartbeat, osascript, tmux, webhook); did you mean tmux?',
         f'{file}: policy.default = "immediat": must be one of auto, silent, next_turn, immediate; did you mean immediate?',
         '$WAKE_BRIDGE_LIMITS_STORM: limits.storm = "many": must be a whole number',
     }
@@ -308,7 +308,7 @@ def test_the_example_names_every_key_with_its_default() -> None:
     """Meta: config.example.toml loads, and with every comment taken away it still says exactly the defaults."""
     text = EXAMPLE.read_text(encoding="utf-8")
     assert Configuration.model_validate(tomllib.loads(text)) == Configuration(
-        adapters={"tmux": {}, "osascript": {}, "claude": {}, "codex": {}, "heartbeat": {}}
+        adapters={"tmux": {}, "osascript": {}, "claude": {}, "codex": {}, "webhook": {}, "heartbeat": {}}
     )
     open_text = re.sub(r"^# (?=[a-z_]+ = |\[)", "", text, flags=re.MULTILINE)
     tree = tomllib.loads(open_text)
@@ -344,6 +344,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[adapters.osascript]",
         "[adapters.claude]",
         "[adapters.codex]",
+        "[adapters.webhook]",
         "[adapters.heartbeat]",
         "[screens]",
         '[targets."@neo-gpt"]',

@@ -225,6 +225,8 @@ def test_a_text_that_stands_somewhere_takes_the_cause_along(why: Cause, step: St
 
 
 ELSEWHERE: dict[Cause, str] = {
+    Cause.RECEIVER_SUSPENDED: "test_webhook.py::test_a_receiver_that_is_down_loses_nothing_and_what_waited_comes_as_a_digest",
+    Cause.RECEIVER_FAILED: "test_webhook.py::test_an_emission_that_may_have_arrived_is_sent_again_as_it_was_also_after_a_kill",
     Cause.MOVED: "test_remembered_panes.py::test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up",
     Cause.SERVER_BEGAN_ANEW: "test_setup_rebind.py::test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end",
     Cause.TARGET_MOVED: "test_remembered_panes.py::test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected",
@@ -249,6 +251,8 @@ ELSEWHERE: dict[Cause, str] = {
 """Remedies that another test takes literally."""
 
 UNTAKEN: dict[Cause, str] = {
+    Cause.RECEIVER_DEGRADED: "the deed is that of receiver-suspended, three days later",
+    Cause.RECEIVER_FORBIDDEN: "the detail names the line that allows it, and what it does is shown by every test of webhooks",
     Cause.OVERLAY: "views of real programs alone; their screens are captured",
     Cause.TRANSCRIPT: "views of real programs alone; their screens are captured",
     Cause.GRAPH_NOT_LOCKED: "it says where to look: what is wrong there, the detail tells",

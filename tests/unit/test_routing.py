@@ -10,6 +10,7 @@ from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Hold, HoldReason
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
+from wake_bridge.domain.receivers import Receiver, Secret
 from wake_bridge.domain.route_table import TABLE, RouteVerdict, TablePart, decide
 from wake_bridge.domain.routing import (
     Address,
@@ -37,6 +38,13 @@ NATIVE_ASIDE = Route("codex", Address(ME), NATIVE.capabilities, degraded=True)
 SCREEN = Route("tmux", Address(ME), Capabilities())
 SCREEN_ASIDE = Route("tmux", Address(ME), Capabilities(), degraded=True)
 HEARTBEAT = Route("heartbeat", Address(ME), Capabilities(last_resort=True))
+
+RECEIVER = Route(
+    "webhook",
+    Address(ME, receiver=Receiver("WAKE_SUB:1", Secret("https://h/x"), Secret("k"))),
+    Capabilities(composer_independent=True, idempotent=True, presence_independent=True),
+)
+SUSPENDED = Hold(HoldReason.UNREACHABLE, "suspended: HTTP 503", "https://h/x", cause=Cause.RECEIVER_SUSPENDED)
 
 IDLE = PresenceState.IDLE
 ACTIVE = PresenceState.ACTIVE
@@ -157,6 +165,11 @@ CASES: list[tuple[str, Authority, tuple[RouteState, ...], Decision | HoldReason]
     ("screen-idle", NOTHING_MORE, (at(SCREEN_ASIDE, IDLE), at(HEARTBEAT, IDLE)), Inject(HEARTBEAT)),
     ("nothing-left", NOTHING_MORE, (gone(SCREEN, NO_PANE), at(HEARTBEAT, IDLE)), HoldReason.UNREACHABLE),
     ("native-busy", NOTHING_MORE, (at(NATIVE, ACTIVE), at(HEARTBEAT, IDLE)), HoldReason.ACTIVE),
+    *(
+        ("receiver", NOTHING_MORE, (at(RECEIVER, state), at(NATIVE, ACTIVE), SCREEN_IDLE), Start(RECEIVER))
+        for state in ALL_STATES
+    ),
+    ("screen-idle", NOTHING_MORE, (gone(RECEIVER, SUSPENDED), gone(NATIVE), SCREEN_IDLE), Inject(SCREEN)),
 ]
 
 
@@ -175,6 +188,7 @@ PASSED = [
     ("native-seen", (at(NATIVE, IDLE, only_seen=True), SCREEN_IDLE)),
     ("native-not-loaded", (NOT_LOADED, SCREEN_IDLE)),
     ("native-unsure", (at(NATIVE, UNKNOWN), SCREEN_IDLE)),
+    ("receiver-refused", (at(RECEIVER, UNKNOWN, refused=GAVE_BACK), SCREEN_IDLE)),
     ("last-resort", (at(HEARTBEAT, IDLE), SCREEN_IDLE)),
 ]
 
@@ -192,6 +206,12 @@ def test_no_row_of_the_table_is_without_a_case() -> None:
     tried = {row for row, *_ in CASES} | {row for row, _ in PASSED}
     assert {row.name for row in TABLE} - tried == {"silent", "next-turn", "stale"}
     assert len({row.name for row in TABLE}) == len(TABLE)
+
+
+def test_a_suspended_receiver_says_why_where_no_channel_was_named_besides() -> None:
+    """A channel that nobody named has no better reason; a pane that somebody named has."""
+    assert choose(gone(RECEIVER, SUSPENDED), gone(NATIVE)).decision == SUSPENDED
+    assert choose(gone(RECEIVER, SUSPENDED), gone(NATIVE), gone(SCREEN, NO_PANE)).decision == NO_PANE
 
 
 @pytest.mark.parametrize("state", ALL_STATES)

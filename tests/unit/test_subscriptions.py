@@ -43,6 +43,9 @@ REAL = {
 }
 
 
+POSTED = {"harnessTarget": "a2a-webhook", "harnessTargetMetadata": {"url": "https://h/x", "signingKey": "whsec_eA=="}}
+
+
 def parse(**changes: Any) -> Subscription:
     return parse_subscription("WAKE_SUB:1", {**REAL, **changes})
 
@@ -170,7 +173,25 @@ def test_status_and_target_say_whether_it_wakes(
     ("changes", "circumstances", "why"),
     [
         ({}, {"embedded": True}, ""),
-        ({"harnessTarget": "a2a-webhook"}, {"embedded": True}, "no adapter serves the harnessTarget a2a-webhook"),
+        (
+            {"harnessTarget": "mcp-notifications"},
+            {"embedded": True},
+            "no adapter serves the harnessTarget mcp-notifications",
+        ),
+        (
+            {"harnessTarget": "a2a-webhook"},
+            {"embedded": True},
+            "it names no url: `wake-bridge update WAKE_SUB:1 --webhook URL`",
+        ),
+        (POSTED, {"embedded": True}, ""),
+        (POSTED, {"embedded": True, "no_webhooks": "webhooks need an extra"}, "webhooks need an extra"),
+        (POSTED, {"embedded": False, "serve": ["a2a-webhook"]}, ""),
+        (POSTED, {"embedded": False}, "the graph's own server serves a2a-webhook, not wake-bridge"),
+        (
+            {**POSTED, "harnessTargetMetadata": {"url": "https://h/x"}},
+            {"embedded": True},
+            "it has no signingKey: `wake-bridge update WAKE_SUB:1 --rotate-key` makes one",
+        ),
         ({"harnessTarget": "a2a-webhook"}, {"embedded": True, "has_target": True}, ""),
         ({"harnessTarget": "a2a-webhook"}, {"embedded": False, "serve": ["a2a-webhook"]}, ""),
         (
@@ -198,6 +219,7 @@ def test_one_rule_says_whether_a_subscription_can_wake(
         embedded=circumstances["embedded"],
         serve=circumstances.get("serve", ()),
         has_target=lambda _: circumstances.get("has_target", False),
+        no_webhooks=circumstances.get("no_webhooks", ""),
     )
     book.put(subscription)
     assert (book.active_routes, who in book.identities()) == (int(not why), not why)

@@ -90,7 +90,15 @@ class Queries:
     async def _routes(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
         identity = Identity(str(request.get("identity", "")))
-        route_states = RouteStates(identity, parts.routes, parts.watch, parts.current, parts.clock, patient=True)
+        route_states = RouteStates(
+            identity,
+            parts.routes,
+            parts.watch,
+            parts.current,
+            parts.clock,
+            patient=True,
+            receivers=parts.routes.receivers_of(identity),
+        )
         verdict = await route_states.look_everywhere()
         degraded = parts.ledger.degraded(identity)
         return routes_record(identity, route_states.all, route_states.authority, verdict, degraded)

@@ -14,10 +14,11 @@ import click
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
 from wake_bridge.cli.owner import invoker, may_touch
 from wake_bridge.config.file import write_first_config
-from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules
+from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules, why_no_webhooks
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
+from wake_bridge.domain.receivers import WEBHOOK, WEBHOOK_TARGET, why_no_url
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, DEFAULT_ADAPTER, Subscription
 from wake_bridge.storage.graph import nodes
 from wake_bridge.storage.graph.file import GraphFile
@@ -57,7 +58,7 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
     shown = [
         {
             **one,
-            "pane": homes.of(one["agentIdentity"]).where or None,
+            "pane": homes.where(one["subscriptionId"], one["agentIdentity"]) or None,
             "note": "; ".join(filter(None, (one["note"], homes.overruled(one["subscriptionId"])))),
             "windowHits": homes.window_hits(one["subscriptionId"]),
         }
@@ -105,12 +106,22 @@ class _Homes:
             self._known |= asyncio.run(self._view.reach([identity]))
         return self._known[identity]
 
+    def where(self, subscription_id: str, identity: Identity) -> str:
+        """Where the subscription itself wakes: its receiver, else the place of its identity."""
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is not None and subscription.receiver is not None:
+            return subscription.receiver.shown
+        return self.of(identity).where
+
     def window_hits(self, subscription_id: str) -> int:
         """How many of its events joined a wake that another one had begun."""
         return self._view.window_hits.get(subscription_id, 0)
 
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""
+        if subscription.receiver is not None:
+            # one that is suspended is tried again by itself
+            return self._view.why_not_posted(subscription.receiver)
         hold = self.of(subscription.identity).hold
         if hold is None:
             return ""
@@ -136,7 +147,7 @@ class _Homes:
             self._run.console.warn(f"note: {told_of(fragile)}")
 
 
-HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", BRIDGE_TARGET, "disabled", "none")
+HARNESS_TARGETS = ("mcp-notifications", WEBHOOK_TARGET, BRIDGE_TARGET, "disabled", "none")
 PUBLIC_TRIGGERS = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
 
 
@@ -231,6 +242,7 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="PANE",
             help="The exact pane: %id, session, session:window or session:window.pane.",
         ),
+        click.option("--webhook", metavar="URL", help="Post its wakes to this address, signed (docs/webhook.md)."),
         click.option(
             "--harness-target", type=click.Choice(HARNESS_TARGETS), help="Who delivers; bridge-daemon is wake-bridge."
         ),
@@ -278,11 +290,12 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
     newest subscription names, unless `bind` or [targets] says otherwise. To correct a subscription, use `update`.
     """
     wish = _wish(**flags)
+    _require_webhooks(run, wish)
     if wish.harness_target is None and wish.pane is None and Identity(identity) not in run.settings.config.targets:
         raise UsageMistake(
             f"nothing says where {identity} lives",
             "subscribe",
-            hint="add --tmux PANE or --harness-target, or a [targets] entry to the configuration",
+            hint="add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry to the configuration",
         )
     wish = replace(wish, harness_target=wish.harness_target or BRIDGE_TARGET)
     _require_pane(run, wish)
@@ -296,11 +309,18 @@ def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any
     words = f"{identity} is woken for {wish.trigger} ({done.subscription_id})"
     if why:
         words = f"{identity} is subscribed for {wish.trigger} ({done.subscription_id}), and not woken by it: {why}"
-    run.console.object({"subscriptionId": done.subscription_id, "harnessTarget": done.harness_target}, words)
+    answer = {"subscriptionId": done.subscription_id, "harnessTarget": done.harness_target}
+    run.console.object(*_with_key(answer, words, done.signing_key))
     if not done.created:
         run.console.warn("note: an active subscription like this was there; it was brought up to date")
     if wish.pane is not None:
         _warn_of_target(run, Identity(identity))
+
+
+def _require_webhooks(run: CommandContext, wish: Wish) -> None:
+    """Refuse a receiver where nothing can be posted: it would only wait."""
+    if wish.webhook is not None and (why := why_no_webhooks(run.settings)):
+        raise OperationFailed(why, "--webhook")
 
 
 def _require_pane(run: CommandContext, wish: Wish) -> None:
@@ -356,7 +376,12 @@ def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> Non
 @click.command()
 @click.argument("subscription_id", metavar="ID")
 @click.option("--trigger", type=WordType(PUBLIC_TRIGGERS), help="The kind of event.")
-@click.option("--recover", is_flag=True, help="Reactivate a degraded or retired subscription.")
+@click.option(
+    "--recover", is_flag=True, help="Reactivate a degraded or retired subscription; try its webhook again at once."
+)
+@click.option(
+    "--rotate-key", is_flag=True, help="Make a new signing key for its webhook; the old one still signs for a day."
+)
 @subscription_options
 @pass_run
 def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags: Any) -> None:
@@ -365,13 +390,22 @@ def update(run: CommandContext, /, subscription_id: str, foreign: bool, **flags:
     ID is its id, or the start of it if no other id starts alike.
     """
     wish = _wish(**flags)
+    _require_webhooks(run, wish)
     _require_pane(run, wish)
     with run.open_graph_to_write(foreign=foreign) as graph:
         _require_own(run, "update", graph, subscription_id)
-        node = nodes.update(graph, subscription_id, wish, timestamp_now())
+        done = nodes.update(graph, subscription_id, wish, timestamp_now())
     run.poke_daemon()
-    state = nodes.shown_subscription(node)
-    run.console.object({"subscriptionId": node.id, "currentState": state}, f"changed {node.id}")
+    node, state = done.node, nodes.shown_subscription(done.node)
+    answer = {"subscriptionId": node.id, "currentState": state}
+    run.console.object(*_with_key(answer, f"changed {node.id}", done.signing_key))
+
+
+def _with_key(answer: dict[str, Any], words: str, signing_key: str) -> tuple[dict[str, Any], str]:
+    """What is answered, with a key that was just made: it is said this once."""
+    if not signing_key:
+        return answer, words
+    return {**answer, "signingKey": signing_key}, f"{words}\nsigning key, which nobody shows again: {signing_key}"
 
 
 def _require_own(run: CommandContext, command: str, graph: GraphFile, subscription_id: str) -> None:
@@ -410,8 +444,10 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
             return adopt_upstream(log, ledger, upstream_state, rules, SteadyClock(), new_ulid)
 
 
-def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, **flags: Any) -> Wish:
-    """The flags as a wish; `--tmux` means our own daemon and the tmux adapter.
+def _wish(
+    *, pane: str | None, adapter: str | None, harness_target: str | None, webhook: str | None, **flags: Any
+) -> Wish:
+    """The flags as a wish; `--tmux` means our own daemon and the tmux adapter, `--webhook` a receiver.
 
     Raises:
         UsageMistake: flags contradict each other.
@@ -427,7 +463,23 @@ def _wish(*, pane: str | None, adapter: str | None, harness_target: str | None, 
             raise UsageMistake(
                 "--tmux is delivered by bridge-daemon with the tmux adapter", "--tmux", hint="leave the other flag out"
             )
+        if webhook is not None:
+            raise UsageMistake(
+                "a subscription leads to a pane or to a webhook",
+                "--tmux",
+                hint="subscribe twice: the webhook comes first",
+            )
         adapter, harness_target = DEFAULT_ADAPTER, BRIDGE_TARGET
+    if webhook is not None:
+        if why := why_no_url(webhook):
+            raise UsageMistake(why, "--webhook", hint="write it as https://host/path")
+        if harness_target not in {None, WEBHOOK_TARGET} or adapter not in {None, WEBHOOK}:
+            raise UsageMistake(f"--webhook is served by {WEBHOOK_TARGET}", "--webhook", hint="leave the other flag out")
+        adapter, harness_target = None, WEBHOOK_TARGET
     return Wish(
-        pane=pane, adapter=adapter, harness_target=harness_target, **{n: v for n, v in flags.items() if v != ()}
+        pane=pane,
+        adapter=adapter,
+        harness_target=harness_target,
+        webhook=webhook,
+        **{n: v for n, v in flags.items() if v != ()},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules, TargetRule
 from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, WakePolicy
+from wake_bridge.domain.receivers import WEBHOOK
 from wake_bridge.engine.settings import EngineSettings, TargetSettings
 from wake_bridge.system.files import (
     ConfigPlace,
@@ -63,6 +65,10 @@ class Settings:
     own_screens: Path = field(default_factory=default_screens_directory)
     fallback_pane: str = ""
     origins: Mapping[Key, str] = field(default_factory=dict)
+
+
+WEBHOOK_NEEDS: Final = ("httpx2", "standardwebhooks")
+"""The packages of the extra `webhook`."""
 
 
 def installed_adapters() -> tuple[str, ...]:
@@ -243,9 +249,20 @@ def matching_rules(settings: Settings, known_adapters: Collection[str] | None = 
         default_window=config.coalesce.window,
         catch_up=config.policy.catch_up * SECOND,
         user_scope=config.graph.user_scope,
+        no_webhooks=why_no_webhooks(settings),
         serve=frozenset(config.graph.serve),
         known_adapters=None if known_adapters is None else frozenset(known_adapters),
     )
+
+
+def why_no_webhooks(settings: Settings) -> str:
+    """Why none can be sent here, one clause; empty where they can."""
+    if settings.config.adapters.get(WEBHOOK, {}).get("enabled", True) is not True:
+        return "webhooks are switched off ([adapters.webhook] enabled)"
+    if WEBHOOK not in installed_adapters():
+        return "no adapter named webhook is installed"
+    is_whole = all(find_spec(one) is not None for one in WEBHOOK_NEEDS)
+    return "" if is_whole else "webhooks need an extra: `pip install 'wake-bridge[webhook]'`"
 
 
 def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
@@ -292,6 +309,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         relook_max_ms=_milliseconds(config.presence.relook.max),
         notice_after_ms=_milliseconds(config.human.notice_after),
         heartbeat_cooldown_ms=_milliseconds(config.heartbeat.cooldown),
+        posts_per_minute=int(config.adapters.get(WEBHOOK, {}).get("per_minute", EngineSettings().posts_per_minute)),
     )
 
 

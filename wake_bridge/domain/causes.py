@@ -86,6 +86,9 @@ class Cause(StrEnum):
     NO_SUCH_PANE = "no-such-pane"
     ONLY_SEEN = "only-seen"
     NO_PLACE = "no-place"
+    RECEIVER_SUSPENDED = "receiver-suspended"
+    RECEIVER_DEGRADED = "receiver-degraded"
+    RECEIVER_FORBIDDEN = "receiver-forbidden"
     AMBIGUOUS = "ambiguous"
     MOVED = "moved"
     SERVER_BEGAN_ANEW = "server-began-anew"
@@ -118,6 +121,7 @@ class Cause(StrEnum):
     ALL_DEGRADED = "all-degraded"
     BEGUN_BY_ANOTHER = "begun-by-another"
     ADAPTER_FAILED = "adapter_failed"
+    RECEIVER_FAILED = "receiver-failed"
     GRAPH_AWAY = "graph_away"
     DRY_RUN = "dry_run"
 
@@ -369,6 +373,16 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             Cause.NO_PLACE: Remedy(
                 "run `wake-bridge bind {identity}` inside its pane, or subscribe it with --tmux PANE"
             ),
+            Cause.RECEIVER_SUSPENDED: Remedy(
+                "the receiver {where} takes no wakes ({detail}) and is tried again by itself;"
+                " `wake-bridge update ID --recover` tries it at once",
+                person=False,
+            ),
+            Cause.RECEIVER_DEGRADED: Remedy(
+                "the receiver {where} is no longer tried ({detail}): set it right, then `wake-bridge update ID --recover`",
+                tell=Tell.AT_ONCE,
+            ),
+            Cause.RECEIVER_FORBIDDEN: Remedy("the receiver {where} may not be posted to: {detail}"),
         },
     ),
     HoldReason.AMBIGUOUS: Family(
@@ -533,6 +547,9 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             Cause.ADAPTER_FAILED: Remedy(
                 "the attempt in {where} failed before anything was typed ({detail}); wake-bridge tries again",
                 person=False,
+            ),
+            Cause.RECEIVER_FAILED: Remedy(
+                "the receiver {where} did not take it ({detail}); it is sent again with the same eventId", person=False
             ),
         },
     ),

@@ -14,10 +14,12 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
+from wake_bridge.domain.receivers import WEBHOOK
 from wake_bridge.domain.text import harmless
 
 _MINUTES_A_DAY: Final = 1440
 _ID_LIMIT: Final = 64
+_ANY: Final = 1_000_000_000
 
 LOOK_AGAIN: Final = 30_000
 """Milliseconds to the next look where only somebody's act ends the hold; that act brings the look forward anyway."""
@@ -59,9 +61,29 @@ class PastWake:
     def counts_for(self, identity: Identity, pane_key: str) -> bool:
         """Whether it counts against the limits of a wake of that identity there: one agent on all its routes, one pane.
 
-        What was handed over within a turn that ran anyway names no place, and counts against nobody's.
+        What was handed over within a turn that ran anyway names no place, and counts against nobody's. A receiver of
+        webhooks is a target of its own.
         """
+        if is_receiver(self.pane_key) or is_receiver(pane_key):
+            return self.pane_key == pane_key
         return bool(self.pane_key) and (self.identity == identity or self.pane_key == pane_key)
+
+
+def is_receiver(pane_key: str) -> bool:
+    """Whether a place is a receiver of webhooks."""
+    return pane_key.startswith(f"{WEBHOOK}:")
+
+
+def limits_of_receiver(limits: Limits, per_minute: int) -> Limits:
+    """A receiver has no turn to rest from and no pane's budget: so many wakes a minute, and the loop brake; 0 is no limit."""
+    return Limits(
+        refractory=0,
+        storm=per_minute or _ANY,
+        storm_period=60,
+        wakes_per_hour=_ANY,
+        wakes_per_day=_ANY,
+        thread_wakes=limits.thread_wakes,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from wake_bridge.domain.digest import DigestStyle, action_line
 from wake_bridge.domain.events import MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.phrases import recency
+from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription
 from wake_bridge.domain.text import harmless, name
@@ -65,16 +66,20 @@ def driver_of(
     return Driver.HEARTBEAT if is_bound and not known else Driver.NOBODY
 
 
-def drivers(book: SubscriptionBook, bound: Collection[Identity]) -> Mapping[Identity, Driver]:
-    """The driver of everyone who is subscribed or bound."""
+def drivers(
+    book: SubscriptionBook, bound: Collection[Identity], is_shut: Callable[[Receiver], bool] = lambda _: False
+) -> Mapping[Identity, Driver]:
+    """The driver of everyone who is subscribed or bound; `is_shut` says which receivers take nothing for now."""
+
+    def wakes(one: Subscription) -> bool:
+        return not book.why_unwoken(one) and (one.receiver is None or not is_shut(one.receiver))
+
     known: dict[Identity, list[Subscription]] = {identity: [] for identity in bound}
     for subscription in book.all():
         if subscription.identity:
             known.setdefault(subscription.identity, []).append(subscription)
     return {
-        identity: driver_of(
-            theirs, book.of(identity), is_bound=identity in bound, wakes=lambda one: not book.why_unwoken(one)
-        )
+        identity: driver_of(theirs, book.of(identity), is_bound=identity in bound, wakes=wakes)
         for identity, theirs in known.items()
     }
 

@@ -65,6 +65,7 @@ class MatchingRules:
     user_scope: bool = False
     serve: frozenset[str] = frozenset()
     known_adapters: frozenset[str] | None = None
+    no_webhooks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ def read_subscription(subscription_id: str, properties: Mapping[str, Any], rules
 
 def is_placed(subscription: Subscription, rules: MatchingRules) -> bool:
     """Whether the adapter that leads to its identity is there; where nobody knows which are, it counts as there."""
+    if subscription.receiver is not None:
+        return True
     target = rules.targets.get(subscription.identity)
     name = target.adapter if target is not None else subscription.adapter or DEFAULT_ADAPTER
     return rules.known_adapters is None or name in rules.known_adapters
@@ -175,7 +178,9 @@ def _policy(fact: Fact, identity: Identity, subscription: Subscription, rules: M
     """Message, else target, else subscription, else default; then what may not be louder than the next turn."""
     policy = _said_policy(fact, identity, subscription, rules)
     if policy is None:
-        is_reachable = subscription.harness_target == BRIDGE_TARGET or identity in rules.targets
+        is_reachable = (
+            subscription.harness_target == BRIDGE_TARGET or subscription.receiver or identity in rules.targets
+        )
         policy = WakePolicy.IMMEDIATE if is_reachable else WakePolicy.NEXT_TURN
     if policy is WakePolicy.IMMEDIATE and (
         subscription.is_heartbeat_only or _is_quiet_note(fact, identity, subscription)

@@ -53,6 +53,16 @@ def is_native(_: RouteContext, here: RouteState) -> bool:
     return here.route.capabilities.composer_independent
 
 
+def is_receiver(_: RouteContext, here: RouteState) -> bool:
+    """A program that decides about presence itself."""
+    return here.route.capabilities.presence_independent
+
+
+def was_refused_by_receiver(context: RouteContext, here: RouteState) -> bool:
+    """A receiver that refused this very wake."""
+    return is_receiver(context, here) and here.refused is not None
+
+
 def wants_second_look(context: RouteContext, here: RouteState) -> bool:
     """One native look that is no proof yet."""
     return is_native(context, here) and here.presence is not None and here.presence.wants_second_look
@@ -180,5 +190,11 @@ def why_unloaded(context: RouteContext, _: RouteState) -> Hold:
 
 
 def why_the_last(context: RouteContext, _: RouteState) -> Hold:
-    """The reason of the route that was asked last: the one that somebody configured."""
-    return why_not(context, _asked(context)[-1])
+    """The reason of the route that was asked last: the one that somebody configured.
+
+    A channel that nobody named has no better reason than the receiver that somebody did.
+    """
+    asked = _asked(context)
+    receivers = [one for one in asked if is_receiver(context, one)]
+    is_named = not asked[-1].route.capabilities.composer_independent
+    return why_not(context, receivers[0] if receivers and not is_named else asked[-1])

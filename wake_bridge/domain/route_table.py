@@ -158,9 +158,24 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     RouteRule(
         TablePart.ROUTE,
         "nowhere",
-        "it leads to no place now: no socket, no session, no pane, an unknown version",
+        "it leads to no place now: no socket, no session, no pane, an unknown version, a suspended receiver",
         "the next route",
         lambda _, one: one.nowhere is not None,
+    ),
+    RouteRule(
+        TablePart.ROUTE,
+        "receiver-refused",
+        "a receiver: it refused this very wake",
+        "the next route",
+        conditions.was_refused_by_receiver,
+    ),
+    RouteRule(
+        TablePart.ROUTE,
+        "receiver",
+        "a receiver of webhooks that is not suspended: it decides about presence itself",
+        "post it there, whatever presence says",
+        conditions.is_receiver,
+        lambda _, one: Start(one.route),
     ),
     RouteRule(
         TablePart.ROUTE,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Presence
+from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.sessions import Session
 
 
@@ -16,7 +17,8 @@ class Capabilities:
     """What a route can do; `decide` reads nothing else of an adapter.
 
     What is not `watchable` is looked at only while a wake waits for it: a look disturbs, or costs.
-    `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does.
+    `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does. `presence_independent`: what
+    it reaches is a program that decides about presence itself, and is sent wakes whatever it does.
 
     Deprecated: nothing decides by `guard` and `ack_kind`. They are accepted, and told by `routes`, for one more release.
     """
@@ -29,6 +31,7 @@ class Capabilities:
     idempotent: bool = False
     watchable: bool = True
     last_resort: bool = False
+    presence_independent: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -121,7 +124,7 @@ class Address:
     the conversations of harnesses that are known to be the identity's, the newest first. No other identity is expected
     with the same harness in the same directory where it `has_directory_to_itself`. `remembered` is the pane where the
     same name led to before, which counts while it lives; `claims` answers what other identities hold, held or may hold,
-    and is asked only when a remembered pane is lost.
+    and is asked only when a remembered pane is lost. `receiver` is where this very wake is to be posted.
     """
 
     identity: Identity
@@ -137,6 +140,7 @@ class Address:
     sessions: tuple[Session, ...] = ()
     has_directory_to_itself: bool = False
     remembered: RememberedPane | None = None
+    receiver: Receiver | None = None
     claims: Callable[[], Sequence[Claim]] = field(default=no_claims, compare=False, repr=False)
 
     @property
@@ -153,6 +157,11 @@ class Route:
     address: Address
     capabilities: Capabilities
     degraded: bool = False
+
+    @property
+    def key(self) -> str:
+        """Tells the routes of one identity apart."""
+        return self.adapter if self.address.receiver is None else self.address.receiver.place_key
 
 
 @dataclass(frozen=True, slots=True)

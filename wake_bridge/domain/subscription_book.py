@@ -18,6 +18,7 @@ class SubscriptionBook:
         serve: further harnessTargets to serve on a foreign graph.
         has_target: whether a `[targets]` entry says where an identity lives.
         is_placed: whether the adapter of a subscription that can wake, or another channel, is there to do it.
+        no_webhooks: why none can be sent here; empty where they can.
     """
 
     def __init__(
@@ -27,7 +28,9 @@ class SubscriptionBook:
         serve: Collection[str] = (),
         has_target: Callable[[Identity], bool] = lambda _: False,
         is_placed: Callable[[Subscription], bool] = lambda _: True,
+        no_webhooks: str = "",
     ) -> None:
+        self._no_webhooks = no_webhooks
         self._has_target = has_target
         self._is_placed = is_placed
         self._embedded = embedded
@@ -49,7 +52,7 @@ class SubscriptionBook:
         self._listening[subscription.trigger].setdefault(subscription.identity, {})[subscription.id] = subscription
         self._serving.setdefault(subscription.identity, {})[subscription.id] = subscription
         if not subscription.is_heartbeat_only:
-            is_unwoken = why_unwoken(subscription, embedded=self._embedded, serve=self._serve)
+            is_unwoken = self._why_unwoken(subscription, has_target=False)
             (self._with_target_only if is_unwoken else self._routes).add(subscription.id)
 
     def remove(self, subscription_id: str) -> bool:
@@ -70,8 +73,16 @@ class SubscriptionBook:
 
     def why_unwoken(self, subscription: Subscription) -> str:
         """What somebody must change before it can wake anyone, as far as graph and configuration say; empty when nothing."""
-        has_target = self._has_target(subscription.identity)
-        return why_unwoken(subscription, embedded=self._embedded, serve=self._serve, has_target=has_target)
+        return self._why_unwoken(subscription, has_target=self._has_target(subscription.identity))
+
+    def _why_unwoken(self, subscription: Subscription, *, has_target: bool) -> str:
+        return why_unwoken(
+            subscription,
+            embedded=self._embedded,
+            serve=self._serve,
+            has_target=has_target,
+            no_webhooks=self._no_webhooks,
+        )
 
     def nothing_serves(self, identity: Identity) -> Hold | None:
         """Why none of the identity's subscriptions wakes it, or that it has none; None where one does, or the heartbeat."""

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.events import Message
+from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import LONGEST_WINDOW, text_of, texts_of, window_from
-from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy, is_identity
+from wake_bridge.domain.names import EPOCH_START, Identity, Priority, Trigger, WakePolicy, is_identity
+from wake_bridge.domain.receivers import WEBHOOK_TARGET, Receiver, Secret
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
 HEARTBEAT_TARGETS: Final = frozenset({"disabled", "none", "degraded"})
 BRIDGE_TARGET: Final = "bridge-daemon"
 DEFAULT_ADAPTER: Final = "tmux"
-PUSH_TARGETS: Final = frozenset({"mcp-notifications", "a2a-webhook"})
+PUSH_TARGETS: Final = frozenset({"mcp-notifications", WEBHOOK_TARGET})
 
 APP_METADATA: Final = ("appName", "tabShortcut", "userDataDir")
 """Names of upstream's metadata that say where an application is; they mean something to `APP_ADAPTER` alone."""
@@ -27,6 +29,9 @@ THREAD_METADATA: Final = ("threadId",)
 UNSUBSCRIBED: Final = "it has no subscription"
 """Why nobody wakes an identity that asked for nothing."""
 
+RECEIVER_METADATA: Final = ("url", "signingKey")
+"""Names that say where a webhook goes and what signs it; they mean something to `WEBHOOK_TARGET` alone."""
+
 IGNORED_METADATA: Final = (
     "focusSeedKey",
     "focusSeedSequence",
@@ -35,8 +40,6 @@ IGNORED_METADATA: Final = (
     "lockPath",
     "cwd",
     "daemonSocketPath",
-    "url",
-    "signingKey",
 )
 """Names of upstream's metadata that mean nothing to a bridge; only the names are ever shown, never the values."""
 
@@ -81,7 +84,7 @@ class Subscription:
     """One subscription as it stands.
 
     `trigger` is None where it names none we know. `window` is in seconds, None where the default applies. `details`
-    are what an adapter for applications is told besides, as pairs of name and value. `problems`
+    are what an adapter for applications is told besides, as pairs of name and value. `receiver` is where its wakes are posted, None where they are not. `problems`
     say why it cannot be delivered (someone must change it), `remarks` what of it goes by the default because it cannot
     be meant, `ignored` which of upstream's metadata names have no meaning here.
     """
@@ -94,6 +97,7 @@ class Subscription:
     adapter: str = ""
     pane: str = ""
     details: tuple[tuple[str, str], ...] = ()
+    receiver: Receiver | None = None
     window: int | None = None
     policy: WakePolicy | None = None
     status: str = "active"
@@ -130,11 +134,17 @@ def serves(subscription: Subscription, *, embedded: bool, serve: Collection[str]
 
 
 def why_unwoken(
-    subscription: Subscription, *, embedded: bool, serve: Collection[str] = (), has_target: bool = False
+    subscription: Subscription,
+    *,
+    embedded: bool,
+    serve: Collection[str] = (),
+    has_target: bool = False,
+    no_webhooks: str = "",
 ) -> str:
     """What somebody must change before this subscription can wake anyone; empty when nothing, as far as it says itself.
 
-    `has_target` says that a `[targets]` entry tells where its identity lives, and by which adapter.
+    `has_target` says that a `[targets]` entry tells where its identity lives, and by which adapter; `no_webhooks` why none
+    can be sent here, empty where they can.
     """
     if not subscription.is_active or subscription.status == "degraded":
         return f"its status is {subscription.status}: `wake-bridge update {subscription.id} --recover`"
@@ -146,6 +156,10 @@ def why_unwoken(
         return "; ".join(subscription.problems)
     if has_target:
         return ""
+    if subscription.receiver is not None:
+        return subscription.receiver.problem.replace(" ID ", f" {subscription.id} ") or no_webhooks
+    if subscription.harness_target == WEBHOOK_TARGET and WEBHOOK_TARGET not in serve:
+        return f"it names no url: `wake-bridge update {subscription.id} --webhook URL`"
     if subscription.harness_target not in {BRIDGE_TARGET, *serve}:
         # on a graph of our own nobody pushes
         return f"no adapter serves the harnessTarget {subscription.harness_target}"
@@ -195,6 +209,7 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
         adapter=text_of(metadata.get("adapter")),
         pane=_pane(metadata),
         details=_details(metadata),
+        receiver=_receiver(subscription_id, harness_target, metadata, properties),
         window=_window(metadata, remarks),
         policy=_policy(properties.get("wakePolicy"), remarks),
         status=status,
@@ -203,7 +218,7 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
         user_id=text_of(properties.get("userId")) or None,
         problems=tuple(problems),
         remarks=tuple(remarks),
-        ignored=_ignored(metadata),
+        ignored=_ignored(metadata, harness_target),
     )
 
 
@@ -242,9 +257,27 @@ def _details(metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((name, text) for name in names if (text := text_of(metadata.get(name))))
 
 
-def _ignored(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+def _receiver(
+    subscription_id: str, harness_target: str, metadata: Mapping[str, Any], properties: Mapping[str, Any]
+) -> Receiver | None:
+    """Where a webhook goes; None for other targets, and for one that names no URL."""
+    url = text_of(metadata.get("url"))
+    if harness_target != WEBHOOK_TARGET or not url:
+        return None
+    return Receiver(
+        subscription_id=text_of(subscription_id),
+        url=Secret(url),
+        key=Secret(text_of(metadata.get("signingKey"))),
+        former_key=Secret(text_of(metadata.get("formerSigningKey"))),
+        former_until=parse_instant(metadata.get("formerSigningKeyUntil")) or EPOCH_START,
+        as_of=text_of(properties.get("updatedAt")) or text_of(properties.get("createdAt")),
+    )
+
+
+def _ignored(metadata: Mapping[str, Any], harness_target: str) -> tuple[str, ...]:
     is_app = text_of(metadata.get("adapter")) == APP_ADAPTER
     names = IGNORED_METADATA if is_app else (*APP_METADATA, *IGNORED_METADATA)
+    names = names if harness_target == WEBHOOK_TARGET else (*names, *RECEIVER_METADATA)
     return tuple(name for name in names if metadata.get(name) is not None)
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.receivers import WEBHOOK, Receiver, ReceiverStanding
 from wake_bridge.domain.routing import (
     Address,
     Authority,
@@ -41,6 +43,7 @@ class Routes:
         subscribed: the identities with an active subscription; None while nobody knows.
         unserved: why no subscription of an identity wakes it; None where one does, or the heartbeat.
         installed: the adapters that are installed, enabled or not.
+        standing: how the receiver of a subscription stands that failed; None for one that works.
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class Routes:
         subscribed: Callable[[], Container[Identity] | None] = lambda: None,
         unserved: Callable[[Identity], Hold | None] = lambda _: None,
         installed: Collection[str] = (),
+        standing: Callable[[str], ReceiverStanding | None] = lambda _: None,
     ) -> None:
+        self._standing = standing
         self._adapters = adapters
         self._current = current
         self._subscriptions_of = subscriptions_of
@@ -70,7 +75,11 @@ class Routes:
         self._subscribed = subscribed
         self._unserved = unserved
         self._installed = installed
-        self._natives = [name for name in sorted(adapters) if adapters[name].capabilities.composer_independent]
+        self._natives = [
+            name
+            for name in sorted(adapters)
+            if adapters[name].capabilities.composer_independent and not adapters[name].capabilities.presence_independent
+        ]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
             adapter.ride_on(self.carrier_of)
@@ -78,12 +87,62 @@ class Routes:
             if isinstance(other, ScreenServed):
                 other.see_through(self.screen_of)
 
-    def of(self, identity: Identity) -> list[Route]:
+    def of(self, identity: Identity, receivers: Sequence[Receiver] = ()) -> list[Route]:
         """The routes that exist now; empty where nothing serves the identity.
 
-        Native channels come first, without being configured; then what is. Whose subscriptions are all left to the
-        heartbeat, or who has none, is reached by nothing else.
+        The `receivers` come first: that of a wake, or all where a person asks. Then native channels, without being configured; then what is. Whose
+        subscriptions are all left to the heartbeat, or who has none, is reached by nothing else.
         """
+        posted = [route for one in receivers if (route := self.to(identity, one)) is not None]
+        return [*posted, *self._ways_in(identity)]
+
+    def to(self, identity: Identity, receiver: Receiver | None) -> Route | None:
+        """The route to a receiver; None where there is none, or nothing can be posted here."""
+        if receiver is None or WEBHOOK not in self._adapters:
+            return None
+        address = replace(self.address(identity), receiver=receiver)
+        return Route(WEBHOOK, address, self._adapters[WEBHOOK].capabilities)
+
+    def receivers_of(self, identity: Identity) -> list[Receiver]:
+        """The receivers of an identity's subscriptions, the newest first."""
+        theirs = sorted(
+            self._subscriptions_of(identity), key=lambda one: one.updated_at or one.created_at, reverse=True
+        )
+        posted = [one.receiver for one in theirs if one.receiver is not None and not one.is_heartbeat_only]
+        return posted if WEBHOOK in self._adapters else []
+
+    def receiver_of(self, event: WakeEvent) -> Receiver | None:
+        """Where an event is posted: the receiver of the first of its subscriptions that has one."""
+        theirs = {one.subscription_id: one for one in self.receivers_of(event.identity)}
+        matched = (event.subscription_id, *event.other_subscriptions)
+        return next((theirs[one] for one in matched if one in theirs), None)
+
+    def shut(self, route: Route) -> Hold | None:
+        """Why a receiver is left alone for now; None for one that is not, and for every other route."""
+        return self.shut_now(route.address.receiver) if route.address.receiver is not None else None
+
+    def shut_now(self, receiver: Receiver) -> Hold | None:
+        """Why a receiver is left alone for now; None for one that is not."""
+        standing = self.standing_of(receiver)
+        if standing is None or not standing.is_shut:
+            return None
+        if standing.degraded_at is not None:
+            detail = f"degraded: {standing.why}"
+            return Hold(HoldReason.UNREACHABLE, detail, receiver.shown, cause=Cause.RECEIVER_DEGRADED)
+        return Hold(
+            HoldReason.UNREACHABLE,
+            f"suspended: {standing.why}",
+            receiver.shown,
+            standing.next_try_at,
+            Cause.RECEIVER_SUSPENDED,
+        )
+
+    def standing_of(self, receiver: Receiver) -> ReceiverStanding | None:
+        """How a receiver stands that failed since its subscription was changed last; None for one that works."""
+        standing = self._standing(receiver.subscription_id)
+        return standing if standing is not None and standing.speaks_of(receiver) else None
+
+    def _ways_in(self, identity: Identity) -> list[Route]:
         names = [one for one in self.names(identity) if one in self._adapters]
         if not names:
             return []
@@ -97,6 +156,8 @@ class Routes:
         name = self._adapter_name(identity)
         if self._is_left_to_heartbeat(identity) and self._carrier_name(identity) in self._adapters:
             return [*self._carried] or [name]
+        if self.is_only_posted(identity):
+            return [*self._natives]
         return [name] if name in self._natives else [*self._natives, name]
 
     def by(self, identity: Identity, adapter: str) -> Route | None:
@@ -112,7 +173,7 @@ class Routes:
 
     def may_fall_back(self, route: Route) -> bool:
         """Whether what a native route gives back with nothing sent can take another one."""
-        others = [one for one in self.of(route.address.identity) if one.adapter != route.adapter and not one.degraded]
+        others = [one for one in self.of(route.address.identity) if one.key != route.key and not one.degraded]
         return route.capabilities.composer_independent and any(not one.capabilities.last_resort for one in others)
 
     def carrier_of(self, identity: Identity) -> HarnessAdapter | None:
@@ -161,6 +222,12 @@ class Routes:
     def _carrier_name(self, identity: Identity) -> str:
         name = self._adapter_name(identity)
         return self._current.settings.default_adapter if name in self._carried else name
+
+    def is_only_posted(self, identity: Identity) -> bool:
+        """Whether nothing but receivers is named for it, so that no pane is expected."""
+        wanting = [one for one in self._subscriptions_of(identity) if not one.is_heartbeat_only]
+        is_placed = self._target(identity) is not None or self._binding_of(identity) is not None
+        return bool(wanting) and not is_placed and all(one.receiver is not None and not one.pane for one in wanting)
 
     def _is_left_to_heartbeat(self, identity: Identity) -> bool:
         return all(one.is_heartbeat_only for one in self._subscriptions_of(identity))

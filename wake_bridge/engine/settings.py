@@ -54,6 +54,7 @@ class EngineSettings:
     heartbeat_cooldown_ms: int = 300_000
     notice_after_ms: int = 900_000
     default_adapter: str = DEFAULT_ADAPTER
+    posts_per_minute: int = 60
 
 
 class Current:

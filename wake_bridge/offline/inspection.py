@@ -16,6 +16,7 @@ from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
+from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscription_book import SubscriptionBook
@@ -59,6 +60,7 @@ class Inspection:
         remembered = {one.identity: memory.of(one.identity) for one in held if one.until is None}
         self.degraded = ledger.degraded_routes()
         self.window_hits = ledger.window_hits()
+        standings = {one.subscription_id: one for one in ledger.receiver_standings()}
         ledger.close()
         self._drivers: Mapping[Identity, Driver] = {}
         self._book = SubscriptionBook(embedded=True)
@@ -79,6 +81,7 @@ class Inspection:
             subscribed=lambda: self._active,
             unserved=self._book.nothing_serves,
             installed=[entry.name for entry in self.loaded.catalogue if entry.kind is not None],
+            standing=standings.get,
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
@@ -97,6 +100,13 @@ class Inspection:
             self._identities = frozenset()
             self._drivers = {}
             return True
+
+    def why_not_posted(self, receiver: Receiver) -> str:
+        """Why nothing goes to a receiver now, and what a person can do; empty where wakes are posted there."""
+        shut = self.routes.shut_now(receiver)
+        if shut is None:
+            return ""
+        return shut.remedy(Identity("")).replace(" ID ", f" {receiver.subscription_id} ")
 
     def identities(self) -> list[Identity]:
         """Everyone who has a route: subscribed, or named in `[targets]`."""
@@ -168,7 +178,15 @@ class Inspection:
 
     async def routes_now(self, identity: Identity) -> dict[str, Any]:
         """What `routes` prints, by looks of our own."""
-        route_states = RouteStates(identity, self.routes, self.watch, self.current, self.clock, patient=True)
+        route_states = RouteStates(
+            identity,
+            self.routes,
+            self.watch,
+            self.current,
+            self.clock,
+            patient=True,
+            receivers=self.routes.receivers_of(identity),
+        )
         verdict = await route_states.look_everywhere()
         aside = {one.adapter: one.why for one in self.degraded if one.identity == identity}
         return routes_record(identity, route_states.all, route_states.authority, verdict, aside)
@@ -222,10 +240,16 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     """
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
+    shut = {one.subscription_id: one for one in ledger.receiver_standings() if one.is_shut}
     ledger.close()
+
+    def is_shut(receiver: Receiver) -> bool:
+        standing = shut.get(receiver.subscription_id)
+        return standing is not None and standing.speaks_of(receiver)
+
     with GraphFile(settings.graph_path) as graph:
         book = book_of(graph, settings)
-        found, unplaced = drivers(book, bound), set(book.unplaced())
+        found, unplaced = drivers(book, bound, is_shut), set(book.unplaced())
     skipped = {Driver.PUSH}
     # where nobody can tell, another heartbeat must keep away
     if daemon_state(settings.state_dir) is not DaemonState.NOT_RUNNING:

@@ -17,6 +17,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Progress, Proof, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation
+from wake_bridge.domain.receivers import ReceiverAnswer
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.sessions import Sessions
@@ -27,11 +28,13 @@ class TargetLimits:
     """How much text the target takes well: a digest longer than this would arrive mangled or wrapped.
 
     `at_reads_files` says that the target takes `@name` for a file and reads it into the turn: there no name has an `@`.
+    `takes_envelopes`: it is a program, and `Wake.text` is the JSON of `wake_bridge/schemas/envelope.schema.json`.
     """
 
     max_lines: int = 10
     max_characters: int = 1024
     at_reads_files: bool = False
+    takes_envelopes: bool = False
 
 
 Paper = TargetLimits  # its name until 0.2, for adapters of third parties
@@ -136,6 +139,19 @@ class Unknown:
     evidence: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A receiver did not take the wake; for routes that are `presence_independent` and `idempotent`.
+
+    The very same text is sent again by the schedule of docs/webhook.md. Whether it may have arrived all the same, the
+    journal tells. `wish` are the milliseconds that the receiver asked us to wait, None where it did not.
+    """
+
+    answer: ReceiverAnswer
+    reason: str
+    wish: int | None = None
+
+
 Check = tuple[str, bool | None, str, str]
 """For `doctor`: name, whether it is well (None: does not apply, cannot be told, or only a warning), detail, hint."""
 
@@ -154,7 +170,7 @@ class Trace:
     is_absent: bool = False
 
 
-AttemptOutcome = Delivered | Refused | Failed | Unknown
+AttemptOutcome = Delivered | Refused | Failed | Unknown | NotTaken
 
 
 class HarnessAdapter(Protocol):

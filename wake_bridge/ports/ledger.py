@@ -16,6 +16,7 @@ from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.receivers import ReceiverStanding
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import (
@@ -349,6 +350,22 @@ class NoticeStore(Protocol):
         """The latest notices whose delivery did not arrive since."""
 
 
+class ReceiverStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
+    def note_receiver(self, standing: ReceiverStanding) -> None:
+        """Write down how a receiver stands; replaces what was known of it."""
+
+    def forget_receiver(self, subscription_id: str) -> bool:
+        """A receiver works: nothing is known against it. Answers whether something was."""
+
+    def receiver_standing(self, subscription_id: str) -> ReceiverStanding | None:
+        """How one stands that failed; None for one that works."""
+
+    def receiver_standings(self) -> list[ReceiverStanding]:
+        """All that failed, by subscription."""
+
+
 class UpkeepStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
@@ -383,6 +400,7 @@ class Ledger(
     SessionStore,
     HeartbeatStore,
     NoticeStore,
+    ReceiverStore,
     UpkeepStore,
     Protocol,
 ):

@@ -21,10 +21,11 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
+from wake_bridge.engine.deliver.receivers import Receivers
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Place, Refused, Unknown, Wake
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, NotTaken, Place, Refused, Unknown, Wake
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 
@@ -60,6 +61,7 @@ class AttemptRunner:
         self._recovery = recovery
         self._current = current
         self._clock = clock
+        self.receivers = Receivers(ledger, routes, current, clock)
         self._log = structlog.get_logger("deliver")
 
     async def make(
@@ -113,11 +115,14 @@ class AttemptRunner:
         match outcome:
             case Delivered(proof, evidence):
                 self._recovery.note_success(route)
+                self.receivers.took_it(route)
                 return self._settle(delivery, Outcome.SUBMITTED, proof, evidence)
             case Unknown(evidence):
                 return self._settle(delivery, Outcome.UNKNOWN, Proof.NONE, evidence)
             case Refused(reason, detail, where, cause):
                 return self._wait(delivery, Hold(reason, detail, where or delivery.where, self._later(), cause))
+            case NotTaken():
+                return self.receivers.not_taken(route, delivery, outcome)
             case Failed(retryable, reason):
                 return self._failed(route, delivery, reason, retryable=retryable)
 

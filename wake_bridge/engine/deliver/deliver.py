@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.receivers import is_posted
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -21,6 +22,9 @@ from wake_bridge.ports.ledger_records import NewId
 
 ENDED_BY_JOINING: Final = frozenset({HoldReason.WINDOW, HoldReason.REFRACTORY, HoldReason.LOOP})
 """Holds that may end with what joins the delivery: an event without a window, a person's word in a loop."""
+
+POSTS: Final = 256
+"""Deliveries of identities with receivers that may be under way at once: each waits for a program far away, and types nothing."""
 
 PASSES_APART: Final = 0.02
 """Seconds between two passes over the ledger: a flood of events must not become a flood of passes."""
@@ -33,17 +37,37 @@ LONGEST_SLEEP: Final = 15.0
 """Seconds after which the ledger is looked at again: while the machine sleeps, a timer stands still, and a poke may be lost."""
 
 
-class Deliverer:
-    """Brings due deliveries to their end, one lane per identity."""
+def _lane_of(delivery: Delivery) -> str:
+    """The identity's, or the receiver's of an emission that is sent again: it is a target of its own."""
+    is_again = is_posted(delivery) and delivery.state is DeliveryState.LOCKED
+    return delivery.pane_key if is_again else delivery.identity
 
-    def __init__(self, ledger: Ledger, gate: Gate, current: Current, clock: Clock, new_id: NewId) -> None:
+
+class Deliverer:
+    """Brings due deliveries to their end, one lane per target.
+
+    Args:
+        has_receiver: whether wakes of an identity may be posted somewhere.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        gate: Gate,
+        current: Current,
+        clock: Clock,
+        new_id: NewId,
+        has_receiver: Callable[[Identity], bool] = lambda _: False,
+    ) -> None:
+        self._has_receiver = has_receiver
+        self._posts = asyncio.Semaphore(POSTS)
         self._ledger = ledger
         self._gate = gate
         self._current = current
         self._clock = clock
         self._new_id = new_id
         self._wakeup = asyncio.Event()
-        self._lanes: dict[Identity, asyncio.Task[None]] = {}
+        self._lanes: dict[str, asyncio.Task[None]] = {}
         self._permits = asyncio.Semaphore(LANES)
         self._log = structlog.get_logger("deliver")
 
@@ -124,17 +148,18 @@ class Deliverer:
             if joined.hold is not None and joined.hold.reason in ENDED_BY_JOINING:
                 self._ledger.look_at_once(joined.identity, now)
         for delivery in self._ledger.due(now):
-            if delivery.identity not in self._lanes:
-                lane = asyncio.create_task(self._lane(delivery), name=f"deliver {delivery.identity}")
-                self._lanes[delivery.identity] = lane
-                lane.add_done_callback(partial(self._lane_ended, delivery.identity))
+            name = _lane_of(delivery)
+            if name not in self._lanes:
+                lane = asyncio.create_task(self._lane(delivery), name=f"deliver {name}")
+                self._lanes[name] = lane
+                lane.add_done_callback(partial(self._lane_ended, name))
 
-    def _lane_ended(self, identity: Identity, _: asyncio.Task[None]) -> None:
-        self._lanes.pop(identity, None)
+    def _lane_ended(self, name: str, _: asyncio.Task[None]) -> None:
+        self._lanes.pop(name, None)
         self.poke()
 
     async def _lane(self, delivery: Delivery) -> None:
-        async with self._permits:
+        async with self._posts if self._has_receiver(delivery.identity) else self._permits:
             try:
                 await self._gate.take(delivery, patient=False)
             except StaleLease:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -20,13 +20,26 @@ from wake_bridge.domain.delivery import (
 from wake_bridge.domain.digest import compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import Go, GuardVerdict, Nothing, OtherDriver, WakeCandidate, before_lock
+from wake_bridge.domain.guards import (
+    Go,
+    GuardVerdict,
+    Limits,
+    Nothing,
+    OtherDriver,
+    WakeCandidate,
+    before_lock,
+    is_receiver,
+    limits_of_receiver,
+)
 from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import DAY, Instant, WakePolicy
+from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import RouteVerdict
 from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import AttemptRunner
+from wake_bridge.engine.deliver.envelopes import envelope_of
 from wake_bridge.engine.deliver.lease_recovery import LeaseRecovery
+from wake_bridge.engine.deliver.receivers import Emissions, is_posted
 from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
@@ -39,7 +52,8 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
-from wake_bridge.ports.ledger_records import Lock
+from wake_bridge.ports.ledger_records import Lock, NewId
+from wake_bridge.schemas.envelope import written
 
 LOOKED_AT_EVERY: Final = 15 * 60 * 1000
 """Milliseconds after which the guards judge a held wake anew, whenever they expected it to go."""
@@ -51,6 +65,7 @@ class Gate:
     Args:
         other_driver: what else drives the same directory, None if nothing does.
         dry_run: decide and log, type nothing.
+        new_id: makes the ids of emissions; None where nothing is posted.
     """
 
     def __init__(
@@ -65,7 +80,9 @@ class Gate:
         *,
         other_driver: Callable[[], OtherDriver | None],
         dry_run: bool = False,
+        new_id: NewId | None = None,
     ) -> None:
+        self._new_id = new_id
         self._ledger = ledger
         self._queries = queries
         self._routes = routes
@@ -87,6 +104,9 @@ class Gate:
             clock,
             relook=self._relook,
         )
+        self._emissions = Emissions(
+            ledger, queries, routes, watch, self._attempt.receivers, self._switches, current, clock
+        )
         self._look_counts: dict[str, int] = {}
         self._given_back: dict[str, dict[str, Hold]] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
@@ -103,11 +123,23 @@ class Gate:
             if delivery.state is DeliveryState.PENDING:
                 delivery = self._ledger.dispatch(delivery, self._clock.now())
             if delivery.state is DeliveryState.LOCKED:
-                return self._leave_alone(delivery) if self._dry_run else await self._lease_recovery.take(delivery)
+                return self._leave_alone(delivery) if self._dry_run else await self._go_on(delivery)
             try:
                 return await self._pass(delivery, patient=patient)
             except SourceError as away:
                 return self._hold(delivery, Hold(HoldReason.GRAPH_AWAY, str(away), "", self._relook(delivery)))
+
+    async def _go_on(self, delivery: Delivery) -> Delivery:
+        """A LOCKED one: an emission is sent again as it was, everything else goes on from its journal."""
+        if not is_posted(delivery):
+            return await self._lease_recovery.take(delivery)
+        try:
+            ready = await self._emissions.ready(delivery)
+        except SourceError as away:
+            return self._emissions.stays_for(self._ledger.delivery(delivery.id) or delivery, away)
+        if isinstance(ready, Delivery):
+            return ready
+        return await self._attempt.make(*ready, self._ledger.delivery(delivery.id) or delivery)
 
     async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
         """Through the gate; once more for each native route that gives the wake back with nothing sent."""
@@ -119,26 +151,63 @@ class Gate:
             self._close(news.judged)
             if not news.candidates:
                 return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
-            route_states = RouteStates(
-                delivery.identity,
-                self._routes,
-                self._watch,
-                self._current,
-                self._clock,
-                refused=refused,
-                patient=patient,
-            )
-            if not route_states.all:
-                missing = self._routes.missing(delivery.identity) or Hold(HoldReason.NO_ADAPTER)
-                return self._hold(delivery, replace(missing, next_look_at=self._relook(delivery)))
-            tried, delivery = await self._choose(delivery, news, route_states)
-            given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
-            if tried is None or given_back is None or self._dry_run:
-                return delivery
-            refused[tried.adapter] = given_back
-            self._given_back[delivery.id] = refused
+            holds: list[Hold] = []
+            for receiver, share in self._shares(news):
+                tried, after = await self._offer(delivery, share, receiver, refused, patient=patient)
+                if isinstance(after, Hold):
+                    holds.append(after)
+                    continue
+                delivery = after
+                given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
+                if tried is None or given_back is None or self._dry_run:
+                    return delivery
+                # what a receiver refused it is not sent again
+                lasts = given_back.cause is Cause.RECEIVER_FAILED
+                refused[tried.key] = replace(given_back, next_look_at=Instant(now + DAY)) if lasts else given_back
+                self._given_back[delivery.id] = refused
+                break
+            else:
+                return self._hold(delivery, min(holds, key=lambda one: one.next_look_at))
 
-    async def _choose(self, delivery: Delivery, news: News, route_states: RouteStates) -> tuple[Route | None, Delivery]:
+    def _shares(self, news: News) -> list[tuple[Receiver | None, News]]:
+        """What each receiver is posted, and what the agent itself is told (None); what is due first comes first.
+
+        A share in which nothing is reason enough for a wake waits for one that is.
+        """
+        shares: dict[Receiver | None, list[WakeEvent]] = {}
+        for one in news.candidates:
+            shares.setdefault(None if news.pulses else self._routes.receiver_of(one), []).append(one)
+        wakes = {one: [each for each in share if each.policy is WakePolicy.IMMEDIATE] for one, share in shares.items()}
+        due = {one: min(each.due_at for each in waking) for one, waking in wakes.items() if waking}
+        if len(shares) == 1 or not due:
+            return [(next(iter(shares)), news)]
+        return [
+            (one, replace(news, candidates=tuple(shares[one]), due_at=due[one]))
+            for one in sorted(due, key=due.__getitem__)
+        ]
+
+    async def _offer(
+        self, delivery: Delivery, news: News, receiver: Receiver | None, refused: Mapping[str, Hold], *, patient: bool
+    ) -> tuple[Route | None, Delivery | Hold]:
+        """Offer a share to its routes; answers what holds it, or where the delivery stands, and the route that was tried."""
+        route_states = RouteStates(
+            delivery.identity,
+            self._routes,
+            self._watch,
+            self._current,
+            self._clock,
+            refused=refused,
+            patient=patient,
+            receivers=[receiver] if receiver is not None else [],
+        )
+        if not route_states.all:
+            missing = self._routes.missing(delivery.identity) or Hold(HoldReason.NO_ADAPTER)
+            return None, replace(missing, next_look_at=self._relook(delivery))
+        return await self._choose(delivery, news, route_states)
+
+    async def _choose(
+        self, delivery: Delivery, news: News, route_states: RouteStates
+    ) -> tuple[Route | None, Delivery | Hold]:
         """Look along the routes, guards first, until the table decides; answers the route that was tried if it has another."""
         is_judged = False
         while isinstance((verdict := route_states.verdict()).decision, Observe):
@@ -157,6 +226,9 @@ class Gate:
                 if isinstance(decision, Start | Steer | Inject):
                     is_last = not self._routes.may_fall_back(route)
                     is_at_rest = not isinstance(decision, Steer)
+                    if route.address.receiver is not None:
+                        after = await self._attempt_at(decision, delivery, place, guarded.events, news)
+                        return route, after
                     events, doubt = await self._tracer.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
                     if all(one.policy is not WakePolicy.IMMEDIATE for one in events):
                         return None, self._not_again(delivery, doubt)
@@ -166,22 +238,21 @@ class Gate:
             guarded = self._judge(delivery, news, None)
             if not isinstance(guarded, Go):
                 return None, self._stopped(delivery, guarded)
-        return None, self._hold(delivery, self._with_look(verdict, route_states, delivery))
+        return None, self._with_look(verdict, route_states, delivery)
 
-    def _not_again(self, delivery: Delivery, doubt: Doubt | None) -> Delivery:
+    def _not_again(self, delivery: Delivery, doubt: Doubt | None) -> Delivery | Hold:
         """All that it would tell was told before, and may have arrived, or is seen to have."""
         if doubt is None:
             return self._settle_quietly(delivery, Outcome.EMPTY)
         why = f"it may have been sent, and is looked for ({doubt.told})"
-        hold = Hold(HoldReason.UNKNOWN, why, doubt.where, self._relook(delivery), Cause.MAYBE_SENT)
-        return self._hold(delivery, hold)
+        return Hold(HoldReason.UNKNOWN, why, doubt.where, self._relook(delivery), Cause.MAYBE_SENT)
 
-    def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery:
+    def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery | Hold:
         if isinstance(guarded, Nothing):
             return self._settle_quietly(delivery, guarded.outcome)
         # the instant at which it ends was reckoned by a clock that may be set, and by a day that may have 23 hours
         look_at = min(guarded.next_look_at, self._clock.now() + LOOKED_AT_EVERY)
-        return self._hold(delivery, replace(guarded, next_look_at=Instant(look_at)))
+        return replace(guarded, next_look_at=Instant(look_at))
 
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())
@@ -193,17 +264,23 @@ class Gate:
             WakeCandidate(
                 identity=delivery.identity,
                 events=news.candidates,
-                due_at=delivery.due_at,
+                due_at=news.due_at or delivery.due_at,
                 pane_key=place.key if place is not None else "",
                 where=place.label if place is not None else "",
                 lifted_at=self._ledger.limits_lifted_at(delivery.identity),
             ),
-            self._current.settings.limits,
+            self._limits_at(place),
             self._ledger.past_wakes(Instant(now - DAY)),
             self._switches.of(delivery.identity, row.participation if row else "active"),
             now,
             self._switches.local_minutes(),
         )
+
+    def _limits_at(self, place: Place | None) -> Limits:
+        settings = self._current.settings
+        if place is None or not is_receiver(place.key):
+            return settings.limits
+        return limits_of_receiver(settings.limits, settings.posts_per_minute)
 
     async def _attempt_at(
         self, how: Start | Steer | Inject, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News
@@ -211,6 +288,8 @@ class Gate:
         """Lock the delivery and make one attempt on the route that was decided."""
         settings, route = self._current.settings, how.route
         text = await self._text(delivery, place, events, news)
+        if place.paper.takes_envelopes and route.address.receiver is not None:
+            text = await self._envelope(delivery, route.address.receiver, events, text)
         now = self._clock.now()
         if self._dry_run:
             self._log.info("would_deliver", agent=delivery.identity, pane=place.label, lines=text.splitlines())
@@ -267,6 +346,21 @@ class Gate:
             allow_from=allowed,
         )
 
+    async def _envelope(self, delivery: Delivery, receiver: Receiver, events: tuple[WakeEvent, ...], text: str) -> str:
+        """What is posted: frozen with the delivery, so that every try sends the same bytes."""
+        allowed = allowed_senders(self._current, delivery.identity)
+        envelope = await envelope_of(
+            self._queries,
+            events,
+            identity=delivery.identity,
+            event_id=self._new_id() if self._new_id is not None else delivery.id,
+            subscription_id=receiver.subscription_id,
+            text=text,
+            now=self._clock.wall(),
+            bodies=await bodies_of(self._queries, events, allowed),
+        )
+        return written(envelope)
+
     def _leave_alone(self, delivery: Delivery) -> Delivery:
         """A dry run goes on with nothing that another run has begun."""
         now = self._clock.now()
@@ -308,7 +402,8 @@ class Gate:
         soon = seen is not None and seen.wants_second_look
         look_at = self._watch.second_look_at(route) if route is not None and soon else self._relook(delivery)
         hold = verdict.decision if isinstance(verdict.decision, Hold) else Hold(HoldReason.UNKNOWN)
-        return replace(hold, next_look_at=look_at)
+        # a suspended receiver says when it is tried again
+        return hold if hold.next_look_at else replace(hold, next_look_at=look_at)
 
     def _relook(self, delivery: Delivery) -> Instant:
         settings = self._current.settings

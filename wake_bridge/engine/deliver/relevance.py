@@ -9,7 +9,7 @@ from typing import Final
 
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.heartbeat import Unread, is_our_pulse
-from wake_bridge.domain.names import Identity, WakePolicy
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import IdentityRow, MailState
@@ -134,7 +134,7 @@ def _fate(
 class News:
     """What survives of a delivery, and what the guards are asked about; nothing to tell when `candidates` is empty.
 
-    A nudge has `pulses`, its reasons, which are locked along with what it tells, and `told`: mail that an earlier nudge
+    `due_at` is when its own window closes where it is only a share of a delivery's; 0 where the delivery's counts. A nudge has `pulses`, its reasons, which are locked along with what it tells, and `told`: mail that an earlier nudge
     counted.
     """
 
@@ -142,6 +142,7 @@ class News:
     candidates: tuple[WakeEvent, ...]
     pulses: tuple[WakeEvent, ...] = ()
     told: tuple[WakeEvent, ...] = ()
+    due_at: Instant = EPOCH_START
 
     def unread(self, passed: tuple[WakeEvent, ...]) -> Unread:
         """What a nudge speaks of, of the events that the guards let pass."""

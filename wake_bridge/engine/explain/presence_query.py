@@ -9,6 +9,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import EPOCH_START, Identity, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
+from wake_bridge.domain.receivers import WEBHOOK, Receiver
 from wake_bridge.domain.route_table import decide
 from wake_bridge.domain.routing import Address, Authority, Capabilities, Route, RouteState
 from wake_bridge.engine.presence.watch import Watch
@@ -67,7 +68,14 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
             nowhere.append(
                 RouteState(route, nowhere=Hold(HoldReason.UNREACHABLE, why, found.label, cause=Cause.ONLY_SEEN))
             )
-    return natively or Reach(hold=_why_nowhere(identity, nowhere, routes))
+    posted = [reach_of_receiver(routes, one) for one in routes.receivers_of(identity)]
+    working = next((one for one in posted if one.hold is None), None)
+    return working or natively or next(iter(posted), None) or Reach(hold=_why_nowhere(identity, nowhere, routes))
+
+
+def reach_of_receiver(routes: Routes, receiver: Receiver) -> Reach:
+    """Whether wakes are posted to a receiver now."""
+    return Reach(receiver.shown, receiver.place_key, WEBHOOK, routes.shut_now(receiver))
 
 
 def _why_nowhere(identity: Identity, nowhere: Sequence[RouteState], routes: Routes) -> Hold:
@@ -114,7 +122,9 @@ async def presence_of(
 
     An identity that nothing leads to is `unknown`, and the evidence says why.
     """
-    route_states = RouteStates(identity, routes, watch, current, clock, patient=True)
+    # where a pane is to be seen it says how the agent stands; a receiver says nothing of it
+    receivers = routes.receivers_of(identity) if routes.is_only_posted(identity) else ()
+    route_states = RouteStates(identity, routes, watch, current, clock, patient=True, receivers=receivers)
     if not route_states.all:
         return PresenceReading(_unknown(routes.missing(identity) or Hold(HoldReason.NO_ADAPTER), clock))
     verdict = await route_states.look_until_decided()

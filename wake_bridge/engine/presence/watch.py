@@ -103,6 +103,9 @@ class Watch:
         """Resolve a route's address now; what was known of another place is forgotten."""
         asked_at = self._clock.now()
         found = await self._calls.resolve(self._routes.adapter(route), route.address)
+        if route.capabilities.presence_independent:
+            # there is nothing to be watched
+            return found
         key = _key(route)
         self._schedule.note_resolved(key)
         if isinstance(found, Nowhere):
@@ -119,6 +122,9 @@ class Watch:
 
     async def look(self, route: Route, place: Place) -> Presence:
         """One fresh look, fused with an older one that is at least 1.5 s its senior."""
+        if route.capabilities.presence_independent:
+            seen = await self._calls.observe(self._routes.adapter(route), place, route.address)
+            return fuse(seen, None, self._clock.now(), self._current.settings.fresh_for_ms)
         track = self._tracks.get(_key(route))
         if track is None or track.place.key != place.key:
             track = self._tracks[_key(route)] = TrackedPlace(route, place)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, WakePolicy
+from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import NO_ROUTE, NOTHING_LEFT, RouteVerdict, decide
 from wake_bridge.domain.routing import Observe, Route, RouteState
 from wake_bridge.engine.presence.watch import Watch
@@ -29,8 +30,9 @@ class RouteStates:
     """The state of each route of one identity, for one decision; a route is looked at when its turn comes.
 
     Args:
-        refused: the routes that gave this very wake back a moment ago, by adapter, and why.
+        refused: the routes that gave this very wake back a moment ago, by their keys, and why.
         patient: take the two looks that prove idle here and now.
+        receivers: where this very wake is posted; all there are, where a person asks.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class RouteStates:
         *,
         refused: Mapping[str, Hold] | None = None,
         patient: bool = False,
+        receivers: Sequence[Receiver] = (),
     ) -> None:
         self._identity = identity
         self._routes = routes
@@ -52,7 +55,15 @@ class RouteStates:
         self._patient = patient
         self.authority = routes.authority(identity)
         given_back = refused or {}
-        self.all = [RouteState(route, refused=given_back.get(route.adapter)) for route in routes.of(identity)]
+        self.all = [
+            RouteState(route, nowhere=self._shut(route), refused=given_back.get(route.key))
+            for route in routes.of(identity, receivers)
+        ]
+
+    def _shut(self, route: Route) -> Hold | None:
+        """Why a receiver is left alone; one that is suspended is tried when its time has come."""
+        shut = self._routes.shut(route)
+        return shut if shut is not None and not 0 < shut.next_look_at <= self._clock.now() else None
 
     def verdict(self) -> RouteVerdict:
         """What the table says by what was seen so far; an `Observe` where it needs to see more."""
@@ -92,7 +103,7 @@ class RouteStates:
 
     def at(self, route: Route) -> RouteState:
         """What is known of one route."""
-        return next(one for one in self.all if one.route.adapter == route.adapter)
+        return next(one for one in self.all if one.route.key == route.key)
 
     def _note(self, route: Route, seen: RouteState) -> None:
-        self.all = [seen if one.route.adapter == route.adapter else one for one in self.all]
+        self.all = [seen if one.route.key == route.key else one for one in self.all]

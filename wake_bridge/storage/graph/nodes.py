@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import secrets
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
-from wake_bridge.domain.names import Identity, Trigger, WakePolicy, did_you_mean
+from wake_bridge.domain.instants import parse_instant
+from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did_you_mean
+from wake_bridge.domain.receivers import KEY_STAYS, WEBHOOK_TARGET, shown_url
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.file import REPAIR, GraphFile, GraphWriter, Node, Properties, owner_of
+from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings
@@ -122,6 +127,7 @@ def _newcomer(identity: str, now: str, *, human: bool) -> dict[str, Any]:
 
 
 ID_PREFIX: Final = "WAKE_SUB:"
+_KEY_BYTES: Final = 32
 _SHORTEST: Final = 8
 """Characters that are shown at least."""
 
@@ -145,16 +151,30 @@ class Wish:
     senders: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     in_reply_to: tuple[str, ...] | None = None
+    webhook: str | None = None
+    rotate_key: bool = False
     recover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """What `subscribe` did: a new subscription, or an identical one brought up to date."""
+    """What `subscribe` did: a new subscription, or an identical one brought up to date.
+
+    `signing_key` is the one that was made for it just now, empty where none was: nobody is told it again.
+    """
 
     subscription_id: str
     harness_target: str
     created: bool
+    signing_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """What `update` made of a subscription; `signing_key` is the one that was made for it just now, empty where none was."""
+
+    node: Node
+    signing_key: str = ""
 
 
 def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscribed:
@@ -169,8 +189,10 @@ def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscr
             and node.properties.get("agentIdentity") == identity
             and _route(node.properties) == _route(wanted)
         ):
-            updated = update(graph, node.id, wish, now)
-            return Subscribed(node.id, str(updated.properties["harnessTarget"]), created=False)
+            done = update(graph, node.id, wish, now)
+            target = str(done.node.properties["harnessTarget"])
+            return Subscribed(node.id, target, created=False, signing_key=done.signing_key)
+    key = _make_key(graph, wanted, wish, now)
     subscription_id = f"{ID_PREFIX}{uuid.uuid4()}"
     properties = {
         "name": subscription_id,
@@ -189,21 +211,47 @@ def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscr
     }
     graph.put_node(subscription_id, SUBSCRIPTION_LABEL, properties)
     graph.link(identity, subscription_id, "SUBSCRIBES_TO", {"userId": owner_of(identity)})
-    return Subscribed(subscription_id, str(properties["harnessTarget"]), created=True)
+    return Subscribed(subscription_id, str(properties["harnessTarget"]), created=True, signing_key=key)
 
 
-def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> Node:
+def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> Updated:
     """Change what was asked for and keep the rest.
 
     Raises:
         NotFound: there is no such subscription.
+        OperationFailed: a key is asked for where none may be kept, or is of no use.
     """
     node = require_subscription(graph, subscription_id)
     changed = _changed(node.properties, wish) | {"updatedAt": now}
+    key = _make_key(graph, changed, wish, now)
     if wish.recover:
         changed |= {"status": "active", "harnessTarget": _recovered_target(changed)}
     graph.put_node(node.id, node.label, changed)
-    return Node(node.id, node.label, changed)
+    return Updated(Node(node.id, node.label, changed), key)
+
+
+def _make_key(graph: GraphWriter, changed: Properties, wish: Wish, now: str) -> str:
+    """Put a new signing key into changed properties where one is missing or asked for; answers it, empty for none."""
+    metadata = changed["harnessTargetMetadata"]
+    is_posted = changed.get("harnessTarget") == WEBHOOK_TARGET and "url" in metadata
+    if wish.rotate_key and not is_posted:
+        raise OperationFailed(
+            "only a subscription with a webhook has a key", hint="give it one: `wake-bridge update ID --webhook URL`"
+        )
+    has_key = bool(metadata.get("signingKey"))
+    if not is_posted or (has_key and not wish.rotate_key):
+        return ""
+    if not graph.is_embedded:
+        raise OperationFailed(
+            "this graph is another program's, and keys are kept in a graph of our own only",
+            str(graph.path),
+            hint="let its own services make the subscription; `[graph] serve` has wake-bridge serve it",
+        )
+    if has_key:
+        metadata["formerSigningKey"] = metadata["signingKey"]
+        metadata["formerSigningKeyUntil"] = timestamp_of_instant(Instant((parse_instant(now) or 0) + KEY_STAYS))
+    metadata["signingKey"] = key = f"whsec_{base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode('ascii')}"
+    return key
 
 
 def unsubscribe(graph: GraphWriter, subscription_id: str) -> str:
@@ -257,29 +305,21 @@ def shown_subscription(node: Node) -> dict[str, Any]:
     metadata = properties.get("harnessTargetMetadata")
     if isinstance(metadata, dict):
         properties["harnessTargetMetadata"] = {
-            name: "(withheld)" if _SECRET.search(name) else value for name, value in metadata.items()
+            name: "(withheld)" if _SECRET.search(name) else shown_url(str(value)) if name == "url" else value
+            for name, value in metadata.items()
         }
     return {"subscriptionId": node.id, "status": "active", **properties}
 
 
 def _changed(properties: Properties, wish: Wish) -> Properties:
     filters = dict(_object(properties, "filters"))
-    metadata = dict(_object(properties, "harnessTargetMetadata"))
+    metadata = _changed_metadata(properties, wish)
     lists = {"senderFilter": wish.senders, "taggedConcepts": wish.tags, "inReplyToFilter": wish.in_reply_to}
     for name, values in lists.items():
         if values is not None:
             filters[name] = [value for value in values if value]
     if wish.priority is not None:
         filters["priority"] = wish.priority
-    if wish.adapter is not None:
-        metadata["adapter"] = wish.adapter
-    if wish.pane is not None:
-        metadata["tmuxSession"] = wish.pane
-        # an instance address would win over it
-        metadata.pop("instanceAddress", None)
-        metadata.pop("addressType", None)
-    if wish.window is not None:
-        metadata["coalesceWindow"] = wish.window
     changed = {**properties, "filters": filters, "harnessTargetMetadata": metadata}
     if wish.trigger is not None:
         changed["trigger"] = wish.trigger.value
@@ -288,6 +328,22 @@ def _changed(properties: Properties, wish: Wish) -> Properties:
     if wish.policy is not None:
         changed["wakePolicy"] = wish.policy.value
     return changed
+
+
+def _changed_metadata(properties: Properties, wish: Wish) -> Properties:
+    metadata = dict(_object(properties, "harnessTargetMetadata"))
+    if wish.adapter is not None:
+        metadata["adapter"] = wish.adapter
+    if wish.pane is not None:
+        metadata["tmuxSession"] = wish.pane
+        # an instance address would win over it
+        metadata.pop("instanceAddress", None)
+        metadata.pop("addressType", None)
+    if wish.webhook is not None:
+        metadata["url"] = wish.webhook
+    if wish.window is not None:
+        metadata["coalesceWindow"] = wish.window
+    return metadata
 
 
 def _route(properties: Properties) -> tuple[object, ...]:
@@ -299,7 +355,8 @@ def _route(properties: Properties) -> tuple[object, ...]:
         if value
     )
     address = metadata.get("instanceAddress") or metadata.get("tmuxSession")
-    return (properties.get("trigger"), judged, properties.get("harnessTarget"), metadata.get("adapter"), address)
+    where = (address, metadata.get("url"))
+    return (properties.get("trigger"), judged, properties.get("harnessTarget"), metadata.get("adapter"), *where)
 
 
 def _recovered_target(properties: Properties) -> object:
@@ -307,7 +364,7 @@ def _recovered_target(properties: Properties) -> object:
     target = properties.get("harnessTarget")
     if target != "degraded":
         return target
-    return "a2a-webhook" if "url" in _object(properties, "harnessTargetMetadata") else BRIDGE_TARGET
+    return WEBHOOK_TARGET if "url" in _object(properties, "harnessTargetMetadata") else BRIDGE_TARGET
 
 
 def _object(properties: Properties, name: str) -> Properties:

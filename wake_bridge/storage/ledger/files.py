@@ -58,12 +58,18 @@ def bring_to_version_5(connection: sqlite3.Connection) -> None:
     _run_script(connection, "v5.sql")
 
 
+def bring_to_version_6(connection: sqlite3.Connection) -> None:
+    """To version 6: receivers of webhooks."""
+    _run_script(connection, "v6.sql")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     create_first_schema,
     add_heartbeat_and_notices,
     add_sessions,
     bring_to_version_4,
     bring_to_version_5,
+    bring_to_version_6,
 )
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 

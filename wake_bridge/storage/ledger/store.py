@@ -19,7 +19,7 @@ from wake_bridge.storage.ledger.files import (
 from wake_bridge.storage.ledger.housekeeping import HeartbeatRecord, NoticeRecord, Upkeep
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.switches import StoredSessions, StoredSwitches
+from wake_bridge.storage.ledger.switches import StoredReceivers, StoredSessions, StoredSwitches
 from wake_bridge.storage.ledger.tail import EventRecord, TailRecord
 
 
@@ -35,6 +35,7 @@ class LedgerStore(
     HeartbeatRecord,
     NoticeRecord,
     StoredSessions,
+    StoredReceivers,
     Upkeep,
     Memory,
 ):

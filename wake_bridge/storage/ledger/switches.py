@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from sqlite3 import Row
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.receivers import ReceiverStanding
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import DegradedRoute, Pause
@@ -224,4 +225,55 @@ def _session_of(row: Row) -> Session:
         socket=row["socket"],
         pane=row["pane"],
         seen_at=Instant(row["seen_at"]),
+    )
+
+
+class StoredReceivers(LedgerPart):
+    """Receivers of webhooks that failed and have taken nothing since."""
+
+    def note_receiver(self, standing: ReceiverStanding) -> None:
+        """See `Ledger.note_receiver`."""
+        with self._db.transaction():
+            self._db.change(
+                "INSERT INTO receiver (subscription_id, as_of, failures, suspended_at, tries, next_try_at, degraded_at, why)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET as_of = excluded.as_of,"
+                " failures = excluded.failures, suspended_at = excluded.suspended_at, tries = excluded.tries,"
+                " next_try_at = excluded.next_try_at, degraded_at = excluded.degraded_at, why = excluded.why",
+                (
+                    standing.subscription_id,
+                    standing.as_of,
+                    standing.failures,
+                    standing.suspended_at,
+                    standing.tries,
+                    standing.next_try_at,
+                    standing.degraded_at,
+                    standing.why,
+                ),
+            )
+
+    def forget_receiver(self, subscription_id: str) -> bool:
+        """See `Ledger.forget_receiver`."""
+        with self._db.transaction():
+            return bool(self._db.change("DELETE FROM receiver WHERE subscription_id = ?", (subscription_id,)))
+
+    def receiver_standing(self, subscription_id: str) -> ReceiverStanding | None:
+        """See `Ledger.receiver_standing`."""
+        row = self._db.row("SELECT * FROM receiver WHERE subscription_id = ?", (subscription_id,))
+        return None if row is None else _standing_of(row)
+
+    def receiver_standings(self) -> list[ReceiverStanding]:
+        """See `Ledger.receiver_standings`."""
+        return [_standing_of(row) for row in self._db.rows("SELECT * FROM receiver ORDER BY subscription_id")]
+
+
+def _standing_of(row: Row) -> ReceiverStanding:
+    return ReceiverStanding(
+        subscription_id=row["subscription_id"],
+        as_of=row["as_of"],
+        failures=row["failures"],
+        suspended_at=row["suspended_at"],
+        tries=row["tries"],
+        next_try_at=row["next_try_at"],
+        degraded_at=row["degraded_at"],
+        why=row["why"],
     )

@@ -1,0 +1,213 @@
+"""One POST of one wake: name resolved once, addresses checked, connection pinned, signed by both header sets."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from wake_bridge.domain.names import Instant
+from wake_bridge.domain.receivers import Receiver, Secret
+from wake_bridge_adapters.webhook.addresses import Allowed, IPAddress, NameLookup, require_public
+
+NOT_INSTALLED: Final = "httpx2 and standardwebhooks are not installed: `pip install 'wake-bridge[webhook]'`"
+
+MOST_ANSWERED: Final = 64 * 1024
+"""Bytes of an answer that are read."""
+
+_AGENT: Final = "wake-bridge"
+
+
+class NotSent(Exception):
+    """No byte of the wake has left."""
+
+
+class Unanswered(Exception):
+    """It was sent, or may have been, and no answer came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The receiver's answer; `wish` are the milliseconds that it asked us to wait, None where it did not."""
+
+    status: int
+    wish: int | None
+
+
+class Sender:
+    """Posts wakes, each over a connection of its own.
+
+    Args:
+        allowed: which addresses besides the public ones.
+        timeout: seconds for one POST, from the name to the answer.
+        resolver: looks names up.
+    """
+
+    def __init__(self, allowed: Allowed, timeout: float, resolver: NameLookup | None = None) -> None:
+        self._allowed = allowed
+        self._timeout = timeout
+        self._resolver = resolver or NameLookup()
+        self._trust: ssl.SSLContext | None = None
+
+    async def post(self, receiver: Receiver, body: str, now: Instant) -> Reply:
+        """Post a wake and answer what the receiver said.
+
+        Raises:
+            Forbidden: one of its addresses may not be posted to.
+            Unresolved: its name leads nowhere.
+            NotSent: nothing has left.
+            Unanswered: it may have arrived.
+        """
+        has_begun = False
+
+        async def trace(event: str, _: Mapping[str, Any]) -> None:
+            nonlocal has_begun
+            has_begun = has_begun or event.endswith("send_request_headers.started")
+
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._posted(receiver, body, now, trace)
+        except TimeoutError:
+            told = f"no answer within {self._timeout:g} s"
+            raise (Unanswered(told) if has_begun else NotSent(told)) from None
+
+    async def _posted(self, receiver: Receiver, body: str, now: Instant, trace: Any) -> Reply:
+        url = urlsplit(receiver.url.reveal())
+        host, is_plain = url.hostname or "", url.scheme == "http"
+        port = url.port or (80 if is_plain else 443)
+        await self._prepared()
+        addresses = await self._resolver.addresses_of(host, port)
+        require_public(host, addresses, self._allowed)
+        refused = ""
+        for address in addresses:
+            try:
+                return await self._posted_to(address, receiver, body, now, trace)
+            except NotSent as unreachable:
+                refused = str(unreachable)
+        raise NotSent(refused)
+
+    async def _posted_to(self, address: IPAddress, receiver: Receiver, body: str, now: Instant, trace: Any) -> Reply:
+        import httpx2  # noqa: PLC0415 - an extra: what is not installed must not be missed at the start
+
+        url = httpx2.URL(receiver.url.reveal())
+        pinned = url.copy_with(host=str(address))
+        headers = {
+            **signed(receiver, body, now),
+            "Host": url.netloc.decode("ascii"),
+            "User-Agent": _AGENT,
+            "Accept-Encoding": "identity",
+        }
+        # no connection is kept: another name may lead to the same address
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        try:
+            async with (
+                httpx2.AsyncClient(
+                    verify=await self._trusted(),
+                    trust_env=False,
+                    follow_redirects=False,
+                    timeout=self._timeout,
+                    limits=limits,
+                ) as client,
+                client.stream(
+                    "POST",
+                    pinned,
+                    content=body.encode(),
+                    headers=headers,
+                    extensions={"sni_hostname": url.host, "trace": trace},
+                ) as answer,
+            ):
+                reply = Reply(answer.status_code, _wish(answer.headers.get("retry-after"), now))
+                await _read_some(answer)
+                return reply
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as unreachable:
+            raise NotSent(_said(unreachable, "cannot be connected to")) from unreachable
+        except httpx2.HTTPError as lost:
+            raise Unanswered(_said(lost, "broke off")) from lost
+
+    async def _trusted(self) -> ssl.SSLContext:
+        # reading all authorities takes a third of a second
+        if self._trust is None:
+            self._trust = await asyncio.to_thread(ssl.create_default_context)
+        return self._trust
+
+    async def _prepared(self) -> None:
+        """Have the libraries loaded elsewhere: it takes a second, in which nobody else may be kept waiting."""
+        if self._trust is None:
+            await asyncio.to_thread(_load)
+
+
+def _load() -> None:
+    import_module("httpx2")
+    for chatty in ("httpx2", "httpcore2"):
+        # they log whole URLs, and what may be secret in them
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    import_module("standardwebhooks")
+
+
+async def _read_some(answer: Any) -> None:
+    """Let the receiver finish a short answer; the status is all that counts, also where the rest breaks off."""
+    import httpx2  # noqa: PLC0415 - see above
+
+    read = 0
+    try:
+        async for piece in answer.aiter_raw():
+            read += len(piece)
+            if read >= MOST_ANSWERED:
+                return
+    except httpx2.HTTPError:
+        return
+
+
+def signed(receiver: Receiver, body: str, now: Instant) -> dict[str, str]:
+    """Both header sets; the timestamp is that of this very try."""
+    from standardwebhooks import Webhook  # noqa: PLC0415 - see above
+
+    envelope = json.loads(body)
+    event_id = str(envelope["eventId"])
+    at = datetime.fromtimestamp(now / 1000, UTC)
+    keys = [receiver.key, *([receiver.former_key] if receiver.former_key and now < receiver.former_until else [])]
+    signatures = [Webhook(_decodable(key)).sign(event_id, at, body) for key in keys]
+    neo = hmac.new(receiver.key.reveal().encode(), body.encode(), hashlib.sha256).hexdigest()
+    return {
+        "Content-Type": "application/json",
+        "X-Neo-Wake-Signature": neo,
+        "X-Neo-Wake-Event-Id": event_id,
+        "X-Neo-Wake-Subscription-Id": receiver.subscription_id,
+        "X-Neo-Wake-Schema-Version": str(envelope["schemaVersion"]),
+        "webhook-id": event_id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": " ".join(signatures),
+    }
+
+
+def _decodable(key: Secret) -> str | bytes:
+    """The key as the library takes it; one of another make, which is no base64, by its own bytes."""
+    text = key.reveal()
+    return text if text.startswith("whsec_") else text.encode()
+
+
+def _wish(header: str | None, now: Instant) -> int | None:
+    """`Retry-After`, in milliseconds from now."""
+    if not header:
+        return None
+    if header.strip().isdigit():
+        return int(header[:9]) * 1000
+    try:
+        return max(0, int(parsedate_to_datetime(header).timestamp() * 1000) - now)
+    except (TypeError, ValueError):
+        return None
+
+
+def _said(error: Exception, otherwise: str) -> str:
+    """What went wrong, in the words of who noticed it; no URL is in them."""
+    return " ".join(str(error).split())[:200] or f"it {otherwise}"

@@ -14,7 +14,8 @@ from typing import Final
 
 from wake_bridge.config.file import read_block, remove_block
 from wake_bridge.config.settings import Settings
-from wake_bridge.control.instance_lock import LAST_LOOK_FILE, InstanceLock, holder, liveness
+from wake_bridge.control.instance_lock import InstanceLock, holder, liveness
+from wake_bridge.control.last_look import LAST_LOOK_FILE
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, SourceError, WakeBridgeError
 from wake_bridge.domain.names import Identity

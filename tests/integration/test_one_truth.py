@@ -366,11 +366,11 @@ SET_UPS: Final[Mapping[str, SetUp]] = {
         then(IN_NONE, lined(PresenceState.IDLE, only_seen=True)), "place", GONE, HoldReason.UNREACHABLE, is_seen=True
     ),
     "paused": SetUp(then(IN_WORK, runs("pause", "@ada")), "guard", "until resumed", HoldReason.PAUSED),
-    "all paused": SetUp(then(IN_WORK, runs("pause", "--all")), "guard", "everybody is", HoldReason.PAUSED),
+    "all paused": SetUp(then(IN_WORK, runs("pause", "--all")), "guard", "all identities are paused", HoldReason.PAUSED),
     "both paused": SetUp(
         then(IN_WORK, runs("pause", "--all"), runs("pause", "@ada")),
         "guard",
-        "by itself, and everybody is",
+        "this identity and all others are paused",
         HoldReason.PAUSED,
     ),
     "quiet hours": SetUp(then(IN_WORK, sets("POLICY_QUIET_HOURS", "")), "guard", "until ", HoldReason.QUIET_HOURS),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.control.instance_lock import note_look
+from wake_bridge.control.last_look import note_look
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.setup import SetupAgent

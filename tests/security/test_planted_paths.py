@@ -18,7 +18,8 @@ from wake_bridge.config.file import write_first_config
 from wake_bridge.config.own_profiles import file_of_profile, write_profile
 from wake_bridge.config.settings import Settings
 from wake_bridge.control.graph_lock import GraphLock, graph_key
-from wake_bridge.control.instance_lock import InstanceLock, liveness, note_look
+from wake_bridge.control.instance_lock import InstanceLock, liveness
+from wake_bridge.control.last_look import note_look
 from wake_bridge.control.settings_in_force import settings_of_daemon, write_settings
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, WakeBridgeError
@@ -316,6 +317,7 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "wake_bridge/storage/graph/upstream.py",
         "wake_bridge/control/graph_lock.py",
         "wake_bridge/control/instance_lock.py",
+        "wake_bridge/control/last_look.py",
         "wake_bridge/integrations/service/launch.py",
         "wake_bridge/control/settings_in_force.py",  # unlinked, then exclusively, then a rename
         "wake_bridge/integrations/setup_record.py",  # a name nobody can guess, exclusively, then a rename

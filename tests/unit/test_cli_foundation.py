@@ -155,7 +155,7 @@ def test_an_unexpected_fault_is_told_without_a_traceback_unless_asked_twice(invo
     ("arguments", "what"),
     [
         (("frobnicate",), "error: there is no command 'frobnicate': wake-bridge"),
-        (("probee",), "error: there is no command 'probee'; did you mean probe?: wake-bridge"),
+        (("probee",), "error: there is no command 'probee' (did you mean probe?): wake-bridge"),
         (("probe", "--nope"), "error: no such option '--nope': wake-bridge probe"),
         (("probe", "--fail"), "error: option '--fail' requires an argument: wake-bridge"),
         (("family", "nobody"), "error: no such command 'nobody': wake-bridge family"),

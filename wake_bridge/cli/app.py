@@ -211,7 +211,7 @@ class LazyGroup(click.Group):
         import difflib
 
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = f" (did you mean {near[0]}?)" if near else ""
         raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

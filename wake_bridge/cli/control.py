@@ -49,7 +49,7 @@ def _who(run: CommandContext, identity: str | None, everyone: bool) -> str:
     from wake_bridge.storage.graph.nodes import require_known
 
     if bool(identity) == everyone:
-        raise UsageMistake("no identity is given", hint="an identity such as @neo-gpt, or --all")
+        raise UsageMistake("no identity is given", hint="name an identity such as @neo-gpt, or use --all")
     if everyone:
         return "*"
     require_known(run.settings, Identity(str(identity)))

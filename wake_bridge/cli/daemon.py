@@ -302,7 +302,7 @@ def status(run: CommandContext, is_watched: bool) -> None:
         record = status_record(run.settings, run.config_option)
         run.console.object(record, _words(record))
     if sys.stdout.isatty() and not run.console.as_json:
-        from wake_bridge.control.instance_lock import note_look
+        from wake_bridge.control.last_look import note_look
         from wake_bridge.system.clock import SteadyClock
 
         note_look(run.settings.state_dir, SteadyClock().wall())
@@ -315,7 +315,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         settings: those of the command.
         config_option: the value of `--config`, to compare the file as it is now with what the daemon goes by.
     """
-    from wake_bridge.control.instance_lock import last_look
+    from wake_bridge.control.last_look import last_look
     from wake_bridge.control.serving import DaemonState, serving
     from wake_bridge.control.settings_in_force import in_force
     from wake_bridge.records import hold_record, time_or_none

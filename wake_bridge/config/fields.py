@@ -13,11 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import WakePolicy, is_identity
-
-_CLOCK: Final = r"(?:[01]\d|2[0-3]):[0-5]\d"
-QUIET_HOURS: Final = re.compile(rf"({_CLOCK})-({_CLOCK})")
-
 
 PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
 WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
@@ -99,13 +96,7 @@ class PolicyTable(Table):
     @field_validator("quiet_hours")
     @classmethod
     def _is_a_span(cls, text: str) -> str:
-        if not text:
-            return text
-        span = QUIET_HOURS.fullmatch(text)
-        if span is None:
-            raise ValueError('must be "HH:MM-HH:MM", such as "22:00-07:00"')
-        if span[1] == span[2]:
-            raise ValueError("begins when it ends; leave it empty to have none")
+        QuietHours.parse(text)
         return text
 
 

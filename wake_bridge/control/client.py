@@ -1,6 +1,6 @@
 """The daemon's control socket as a command sees it: one JSON object a line, one answer a line.
 
-Quick to import: every command that changes something pokes the daemon. Its other end is `control_server`.
+Quick to import: every command that changes something pokes the daemon. Its other end is `control.server`.
 """
 
 from __future__ import annotations

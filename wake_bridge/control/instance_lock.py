@@ -1,4 +1,4 @@
-"""When a person last looked: the time of a file in the state directory, moved by an interactive `status`.
+"""The daemon's lock in its state directory, and its signs of life.
 
 The lock, not the file's text, says whether a daemon lives: the kernel drops it with the process, however that ends.
 """
@@ -227,20 +227,3 @@ def read_holder(path: Path) -> Holder:
         return Holder(int(name["pid"]), **told)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Holder()
-
-
-LAST_LOOK_FILE: Final = "last-look"
-
-
-def last_look(state_dir: Path) -> Instant | None:
-    """When somebody last looked; None if nobody has, or it cannot be told."""
-    try:
-        return Instant((state_dir / LAST_LOOK_FILE).stat().st_mtime_ns // 1_000_000)
-    except OSError:
-        return None
-
-
-def note_look(state_dir: Path, now: Instant) -> None:
-    """Remember that somebody looks now. A directory that is not there, or refuses, is no reason not to show anything."""
-    with contextlib.suppress(OSError):
-        touch_own_file(state_dir / LAST_LOOK_FILE, now * 1_000_000)

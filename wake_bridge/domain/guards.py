@@ -26,8 +26,8 @@ LOOK_AGAIN: Final = 30_000
 
 _PAUSES: Final = {
     Cause.PAUSED: "",
-    Cause.ALL_PAUSED: "everybody is",
-    Cause.BOTH_PAUSED: "by itself, and everybody is",
+    Cause.ALL_PAUSED: "all identities are paused",
+    Cause.BOTH_PAUSED: "this identity and all others are paused",
 }
 
 _SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
@@ -100,11 +100,11 @@ class QuietHours:
             return None
         span = _SPAN.fullmatch(text)
         if span is None:
-            raise ValueError(f'quiet hours are written "HH:MM-HH:MM", not {text!r}')
+            raise ValueError('must be "HH:MM-HH:MM", such as "22:00-07:00"')
         from_hour, from_minute, to_hour, to_minute = map(int, span.groups())
         start, end = from_hour * 60 + from_minute, to_hour * 60 + to_minute
         if start == end:
-            raise ValueError(f"quiet hours begin when they end: {text!r}")
+            raise ValueError("begins when it ends; leave it empty to have none")
         return cls(start, end)
 
     def minutes_left(self, local_minutes: int) -> int:

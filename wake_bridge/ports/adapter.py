@@ -1,4 +1,4 @@
-"""The door every harness surface comes through: tmux, osascript, a native channel, a third party's.
+"""The port of every adapter: tmux, osascript, a native channel, a third party's.
 
 Contract: an adapter never decides. `observe` says what is seen; `deliver` does one attempt that is safe at every key
 and says what came of it. Outcomes are values; an exception means the adapter broke its promise.

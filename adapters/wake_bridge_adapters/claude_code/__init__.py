@@ -1,4 +1,4 @@
-"""Claude Code through its own doors: the session record says how it stands, a monitor inside it takes a line."""
+"""Claude Code through its own record and a monitor: the record says how its session stands, the monitor takes a line."""
 
 from wake_bridge_adapters.claude_code.adapter import ClaudeCodeAdapter, ClaudeCodeConfig
 

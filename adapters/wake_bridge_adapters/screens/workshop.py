@@ -1,11 +1,12 @@
-"""An override profile from one screen of which a person says: this agent is idle now (`screens trust`).
+"""The workshop of screens: captured screens are read and judged, and an override profile is learnt from one that a person trusts.
 
-Only the prompt and what stands in an empty composer are learnt. Busy signs, dialogs, shell mode and the signs that idle
-needs are kept: where one of them speaks against the screen, nothing is learnt.
+An override (`screens trust`) learns only the prompt and what stands in an empty composer. Busy signs, dialogs, shell mode
+and the signs that idle needs are kept: where one of them speaks against the screen, nothing is learnt.
 
-Fields: `harness`, `version`, `state` (what was done), `width`, `height`, `text` (`capture-pane -p`), `ansi`
-(`capture-pane -p -e`), `cursor` {x, y, visible}, `flags` (tmux formats by name), `process_tree`, `note`, and `expect`
-(the presence states that are acceptable, the best first; empty when nobody has judged it). Others are ignored.
+A capture file is JSON with the fields `harness`, `version`, `state` (what was done), `width`, `height`, `text`
+(`capture-pane -p`), `ansi` (`capture-pane -p -e`), `cursor` {x, y, visible}, `flags` (tmux formats by name), `process_tree`,
+`note`, and `expect` (the presence states that are acceptable, the best first; empty when nobody has judged it). Others are
+ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One attempt, from wherever earlier ones may have got to."""
+"""Delivers one wake: stages it, submits it, proves it, and resumes what an earlier attempt began."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def test_subscribing_needs_somewhere_to_live(ready: Bridge) -> None:
     """Without `--tmux`, `--harness-target` or a `[targets]` entry `subscribe` is exit 2 with a hint."""
     bare = ready.run("subscribe", "@ada", "--trigger", "SENT_TO_ME")
     assert (bare.exit_code, bare.stdout) == (2, "")
-    assert "hint: add --tmux PANE or --harness-target, or a [targets] entry" in bare.stderr
+    assert "hint: add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry" in bare.stderr
     with ready.config.open("a") as file:
         file.write('\n[targets."@ada"]\npane = "agents:1.0"\n')
     answer = ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME")

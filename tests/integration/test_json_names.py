@@ -15,6 +15,7 @@ from tests import golden
 from wake_bridge.cli.app import COMMANDS, cli
 from wake_bridge.cli.output import NOT_OURS, camel, with_new_names
 from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import is_identity
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
@@ -29,8 +30,9 @@ SENDERS = {"from", "agentIdentity", "login", "who"}
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    made = Sandbox(tmp_path, "wake-bridge-nobody")
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmux: PrivateTmux) -> Sandbox:
+    tmux.new_pane(["cat"])
+    made = Sandbox(tmp_path, tmux.socket_name)
     made.configure()
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)

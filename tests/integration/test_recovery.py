@@ -102,7 +102,7 @@ def test_events_of_a_commit_that_was_reported_as_failed_are_delivered_all_the_sa
 
 def test_an_event_that_nobody_told_of_is_gathered_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """README, the promise: a poke that was lost, of a command or of the tail, only delays."""
-    monkeypatch.setattr(deliver_module, "NAP", 0.1)
+    monkeypatch.setattr(deliver_module, "LONGEST_SLEEP", 0.1)
 
     async def scenario(ledger: LedgerStore) -> int:
         no_gate: Any = None

@@ -39,6 +39,8 @@ WAITED_FOR: Final = {
     ("journal", "at"): "limits count by it; `rebase` notes up to which line it is not to be believed",
     ("heartbeat", "nudged_at"): "`rebase`: at most now",
     ("heartbeat", "cooldown"): "a length; counts from `nudged_at`",
+    ("receiver", "next_try_at"): "`rebase`: at most 1 min away",
+    ("receiver", "suspended_at"): "`rebase`: at most now; after three days of it the receiver is degraded",
     ("remembered_pane", "seen_at"): "`rebase`: at most now; compared with the start of an agent",
 }
 """What is waited for, or compared with now to decide whether somebody is woken: table and column, and what keeps it right."""
@@ -58,6 +60,7 @@ NOT_WAITED_FOR: Final = {
     ("session", "seen_at"),
     ("remembered_pane", "since"),
     ("former_agent", "until"),
+    ("receiver", "degraded_at"),
 }
 """Told, or forgotten with the retention: a wrong one wakes nobody and keeps nobody waiting."""
 

@@ -300,7 +300,9 @@ def _global_options() -> list[click.Parameter]:
         click.Option(
             ["--json"], is_flag=True, expose_value=False, callback=set_json, help="Print JSON on stdout, nothing else."
         ),
-        click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=set_verbosity, help="Say more."),
+        click.Option(
+            ["-v", "--verbose"], count=True, expose_value=False, callback=set_verbosity, help="Show more detail."
+        ),
     ]
 
 

@@ -286,7 +286,7 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any) -> None:
     """Subscribe an identity to mail, tasks or rights, and name the pane where it is woken.
 
-    An active subscription that is alike is updated instead of created twice. An identity has one pane: the one that its
+    An active subscription with the same trigger and filters is updated instead of created twice. An identity has one pane: the one that its
     newest subscription names, unless `bind` or [targets] says otherwise. To correct a subscription, use `update`.
     """
     wish = _wish(**flags)

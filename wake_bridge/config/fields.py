@@ -251,7 +251,7 @@ class TargetTable(Table):
         description="true: through a native channel a wake may be added to a turn that runs, instead of waiting",
     )
     may_start_thread: bool = Field(
-        default=False, description="true: and a conversation that no program has open may be gone on with"
+        default=False, description="true: wake-bridge may resume a conversation that no program has open"
     )
     window: Window | None = Field(None, examples=[30], description="to collect before a wake")
     policy: Policy | None = Field(None, examples=["immediate"], description="silent | next_turn | immediate")

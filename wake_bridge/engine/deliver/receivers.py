@@ -115,8 +115,10 @@ class Receivers:
         return self._ledger.renew(delivery, Instant(hold.next_look_at + self._current.settings.lease_ms), hold, now)
 
     def _free(self, route: Route | None, delivery: Delivery, hold: Hold) -> Delivery:
-        is_idempotent = route is None or route.capabilities.idempotent
-        return self._ledger.release(delivery, hold, self._clock.now(), is_attempt=False, idempotent=is_idempotent)
+        now = self._clock.now()
+        return self._ledger.release(
+            delivery, hold, now, is_attempt=False, idempotent=route is None or route.capabilities.idempotent
+        )
 
     def _until_next_try(self, hold: Hold) -> Hold:
         # a degraded one is tried by nobody: somebody's word ends it

@@ -207,6 +207,11 @@ class Upkeep(LedgerPart):
             self._db.change(
                 "UPDATE remembered_pane SET since = MIN(since, :now), seen_at = :now WHERE seen_at > :now", moment
             )
+            self._db.change(
+                "UPDATE receiver SET next_try_at = MIN(next_try_at, :farthest), suspended_at = MIN(suspended_at, :now),"
+                " degraded_at = MIN(degraded_at, :now)",
+                moment,
+            )
             self._count_wakes_as_of(now)
 
     def _count_wakes_as_of(self, now: Instant) -> None:

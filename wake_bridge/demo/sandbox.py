@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -24,6 +25,9 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import psutil
 
 from wake_bridge.demo import HUNG
+
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""Two threads that tell at once must not start a reaper each."""
 
 
 def end_process_with_us(pid: int) -> None:
@@ -38,10 +42,11 @@ def end_tmux_with_us(socket: Path) -> None:
 
 
 def _tell(line: str) -> None:
-    pipe = _reaper().stdin
-    assert pipe is not None  # noqa: S101
-    pipe.write(f"{line}\n".encode())
-    pipe.flush()
+    with _ONE_AT_A_TIME:
+        pipe = _reaper().stdin
+        assert pipe is not None  # noqa: S101
+        pipe.write(f"{line}\n".encode())
+        pipe.flush()
 
 
 @functools.cache

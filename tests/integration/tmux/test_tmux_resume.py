@@ -358,16 +358,19 @@ def test_a_scrollback_that_cannot_be_read_proves_nothing(
 
 @pytest.mark.parametrize("progress", [Progress.MAYBE_STAGED, Progress.STAGED, Progress.MAYBE_SUBMITTED])
 def test_another_agent_in_the_same_pane_is_not_the_one_that_was_typed_at(scene: Scene, progress: Progress) -> None:
-    """The fence holds the agent's process; behind a broken one nothing can be known."""
+    """The fence holds the agent's process; behind a broken one nothing can be known, also where our text stands there."""
     agent = scene.resident()
     wake = scene.wake()
     fence = scene.place(agent.id).fence
     assert fence is not None
+    cut_off(scene, agent, wake, Step.INTENT_SUBMIT)
+    assert agent.composer() == wake.text
 
     outcome = scene.go_on(agent.id, replace(wake, fence=replace(fence, agent_started="0")), progress)
 
-    assert isinstance(outcome, Unknown)
-    assert agent.is_untouched()
+    assert isinstance(outcome, Unknown), outcome
+    assert agent.composer() == wake.text
+    assert agent.enters() == 0
 
 
 def test_a_fresh_attempt_behind_a_broken_fence_is_refused(scene: Scene) -> None:

@@ -231,7 +231,7 @@ READ_ONLY_MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && ex
 
 
 def test_where_nothing_may_be_written_mail_is_read_and_commands_that_read_answer(playground: Playground) -> None:
-    """`inbox` and `read` printed the mail and ended with 1, and `--consume` left it unread."""
+    """With a read-only state directory `inbox` and `read` print the mail, mark it read, warn, and end with 0."""
     isolated = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"])]
     if shutil.which("unshare") is None:
         if os.environ.get("CI"):

@@ -59,7 +59,7 @@ def submitted(ledger: LedgerStore, new_id: NewId, *events: WakeEvent, at: Instan
 def test_a_long_past_is_forgotten_in_steps_and_the_file_shrinks(
     ledger: LedgerStore, new_id: NewId, tmp_path: Path
 ) -> None:
-    """200,000 rows that were deleted at once delayed the first wake by 20 s, and the file kept its size."""
+    """Retention deletes in small steps, so that no wake waits for it, and the file shrinks."""
     body = "x" * 1000
     for row in range(1, 301):
         event = replace(sample_event(row), detail=MessageDetail(f"MESSAGE:{row}", body, "@me", "a thread"))

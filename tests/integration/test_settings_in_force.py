@@ -95,7 +95,7 @@ def test_a_command_goes_to_the_daemon_of_its_graph(sandbox: Sandbox, tmp_path: P
 
 
 def test_a_pause_of_all_stops_the_daemon_that_runs(sandbox: Sandbox, tmp_path: Path) -> None:
-    """It exited 0, and the agent was woken."""
+    """A command acts on the daemon of its graph, also after `daemon.state_dir` was edited."""
     with a_daemon(sandbox) as daemon:
         edited(sandbox, f'daemon.state_dir = "{tmp_path / "elsewhere"}"')
         invoke(sandbox, "pause", "--all")

@@ -230,7 +230,7 @@ class Berlin(tzinfo):
 def test_quiet_hours_end_by_the_clock_on_the_wall(
     tmp_path: Path, evening: datetime, woken_at: datetime, restarted: bool
 ) -> None:
-    """They ended on an instant that was fixed in the evening: an hour late in spring."""
+    """Quiet hours end by the local clock of the morning, also in the night in which it is set."""
 
     async def story(office: Office) -> None:
         configured(office, quiet_hours=QuietHours.parse("22:00-07:00"))

@@ -30,7 +30,7 @@ from wake_bridge.ports.adapter import (
 from wake_bridge_adapters.webhook.addresses import Allowed, Forbidden, Unresolved, literal, require_public
 from wake_bridge_adapters.webhook.post import NOT_INSTALLED, NotSent, Sender, Unanswered
 
-_PAPER: Final = TargetLimits(takes_envelopes=True)
+_LIMITS: Final = TargetLimits(takes_envelopes=True)
 _SUCCESS: Final = range(200, 300)
 
 
@@ -87,7 +87,7 @@ class WebhookAdapter:
             self._require_allowed(receiver.url.reveal())
         except Forbidden as refused:
             return Nowhere(HoldReason.UNREACHABLE, str(refused), receiver.shown, Cause.RECEIVER_FORBIDDEN)
-        return Place(receiver.place_key, receiver.shown, paper=_PAPER)
+        return Place(receiver.place_key, receiver.shown, paper=_LIMITS)
 
     def _require_allowed(self, url: str) -> None:
         from urllib.parse import urlsplit  # noqa: PLC0415

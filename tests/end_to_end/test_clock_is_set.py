@@ -108,10 +108,10 @@ def test_wakes_go_on_while_the_clock_is_set_and_after_a_restart(playground: Play
     clock.set_by(86_400)
     daemon.waits_for_log("clock_set")
     sandbox.send("@a", "a day ahead")
-    agent.fake.waits_for("submit", timeout=60)
+    agent.fake.waits_for("submit")
     daemon.stop()
     clock.set_by(0)
     sandbox.daemon()
     sandbox.send("@a", "after it was set back")
-    agent.fake.waits_for("submit", 2, timeout=60)
+    agent.fake.waits_for("submit", 2)
     assert len(agent.fake.submits()) == 2

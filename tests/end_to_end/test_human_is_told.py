@@ -37,7 +37,7 @@ def test_a_dialog_that_waits_is_told_once_by_the_command_also_after_a_kill_and_t
     agent.fake.shows("approval")
     daemon = sandbox.daemon()
     sandbox.send("@agent", f"$(touch {trap}) `touch {trap}` '; touch {trap}; ' \"; touch {trap}; --help")
-    (told,) = sandbox.waits_for(lambda: _told(record), 30, "a notice")
+    (told,) = sandbox.waits_for(lambda: _told(record), what="a notice")
     assert told["title"] == "wake-bridge: @agent cannot be woken (waitingOnApproval)"
     assert f"answer the dialog in {agent.label}" in told["body"]
     held = sandbox.waits_for_delivery(target="@agent", hold_reason="waitingOnApproval")
@@ -55,7 +55,7 @@ def test_a_dialog_that_waits_is_told_once_by_the_command_also_after_a_kill_and_t
     other = world.enlisted("other")
     other.fake.shows("approval")
     sandbox.send("@other", "hello")
-    sandbox.waits_for(lambda: len(_told(record)) == 2, 30, "the other's notice")
+    sandbox.waits_for(lambda: len(_told(record)) == 2, what="the other's notice")
     assert [one["identity"] for one in _told(record)] == ["@agent", "@other"]
 
     agent.fake.shows("idle")
@@ -78,7 +78,7 @@ def test_without_a_command_the_person_sees_a_line_in_the_terminal_they_used(worl
         person.waits_until_shown()
         sandbox.daemon()
         sandbox.send("@agent", "hello")
-        sandbox.waits_for(lambda: "@agent cannot be woken" in person.shown(), 30, "the line in the terminal")
+        sandbox.waits_for(lambda: "@agent cannot be woken" in person.shown(), what="the line in the terminal")
     assert world.bystander_bytes() == b""
 
 

@@ -63,14 +63,26 @@ def _loop(world: Playground, limits: str, *, stops_after: int, is_heard_by_a_per
         found = [one for one in sandbox.deliveries() if one["hold_reason"] == "loop"]
         return found[0] if found else None
 
+    def submits() -> int:
+        return sum(len(agent.fake.submits()) for agent in pair)
+
+    def woken_past(count: int) -> bool:
+        return submits() > count
+
+    def stands_or_woken_past(count: int) -> bool:
+        return stands() is not None or woken_past(count)
+
     def stopped() -> None:
-        loop.holds.append(sandbox.waits_for(stands, 15 + 6 * stops_after, "the loop brake"))
-        loop.submits.append(sum(len(agent.fake.submits()) for agent in pair))
+        # each wake may be as slow as the machine; only one that does not come at all hangs
+        for count in range(submits(), submits() + stops_after + 1):
+            sandbox.waits_for(partial(stands_or_woken_past, count), what="a wake or the loop brake")
+        loop.holds.append(sandbox.waits_for(stands, what="the loop brake"))
+        loop.submits.append(submits())
 
     def goes_on(remedy: Callable[[str], object]) -> None:
         before = loop.submits[-1]
         remedy(loop.holds[-1]["target"])
-        sandbox.waits_for(lambda: sum(len(agent.fake.submits()) for agent in pair) > before, what="the next wake")
+        sandbox.waits_for(partial(woken_past, before), what="the next wake")
         stopped()
 
     stopped()
@@ -114,13 +126,13 @@ def _burst(world: Playground) -> Burst:
             sent += [core.do("send", "@herald", "@crowd", f"message {len(sent) + at}") for at in range(BURST // 40)]
             if begun < STORM:
                 sandbox.waits_for(partial(woken_past, begun))
-    held = sandbox.waits_for_delivery(60, hold_reason="storm")
+    held = sandbox.waits_for_delivery(hold_reason="storm")
     sandbox.waits_for(lambda: sandbox.ask("status")["lag"] == 0)
     in_events = [event["subject_key"] for one in sandbox.deliveries() for event in one["events"]]
     submitted_at = [record["at"] / 1000 for record in agent.fake.events("submit")]
     sandbox.configure(f"limits.storm = 1000\nlimits.storm_period = {STORM_PERIOD}\n")
     daemon.reload()
-    sandbox.waits_for(lambda: all(one["settledAt"] for one in sandbox.deliveries()), 30, "the rest")
+    sandbox.waits_for(lambda: all(one["settledAt"] for one in sandbox.deliveries()), what="the rest")
     told = [
         event["subject_key"] for one in sandbox.deliveries() if one["outcome"] == "submitted" for event in one["events"]
     ]

@@ -131,7 +131,7 @@ def test_a_daemon_in_the_foreground_tells_where_its_log_goes(sandbox: Sandbox) -
         [*sandbox.command, "run"], stdin=subprocess.DEVNULL, stdout=end, stderr=end, env=sandbox.environment
     )
     try:
-        sandbox.waits_for(lambda: sandbox.ask("status")["since"] and b"caught_up" in os.read(terminal, 65536), 60)
+        sandbox.waits_for(lambda: sandbox.ask("status")["since"] and b"caught_up" in os.read(terminal, 65536))
         said = f"the daemon that runs (pid {daemon.pid}) logs to its terminal, {os.ttyname(end)}"
         assert said in sandbox.run("logs", expect=8).stderr
         log_file(sandbox).write_text(line("old"))

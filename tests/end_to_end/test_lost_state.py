@@ -40,8 +40,8 @@ def arrived(agent: AgentPane, subject: str) -> int:
 def wakes(box: Sandbox, agent: AgentPane, subject: str) -> None:
     """A message arrives."""
     box.send("@neo", subject)
-    box.waits_for(lambda: arrived(agent, subject), 30, f"{subject!r} to arrive")
-    box.waits_for(lambda: all(one["state"] == "DELIVERED" for one in box.deliveries()), 30, "it to settle")
+    box.waits_for(lambda: arrived(agent, subject), what=f"{subject!r} to arrive")
+    box.waits_for(lambda: all(one["state"] == "DELIVERED" for one in box.deliveries()), what="it to settle")
 
 
 def is_whole(box: Sandbox) -> dict[str, Any] | None:
@@ -102,7 +102,7 @@ def test_while_it_cannot_be_put_back_nothing_is_typed_and_every_command_says_so(
     with suppress(FileNotFoundError):
         box.state_dir.chmod(0o700)
     box.waits_for(lambda: is_whole(box), what="the state directory to be whole")
-    box.waits_for(lambda: arrived(agent, "meanwhile"), 30, "it to arrive")
+    box.waits_for(lambda: arrived(agent, "meanwhile"), what="it to arrive")
     assert [arrived(agent, one) for one in ("before", "meanwhile")] == [1, 1]
 
 
@@ -146,7 +146,7 @@ def test_another_ledger_in_its_place_is_neither_replaced_nor_believed(playground
 
     for part in box.state_dir.glob("state.sqlite*"):
         part.unlink()
-    box.waits_for(lambda: arrived(agent, "meanwhile"), 30, "it to arrive")
+    box.waits_for(lambda: arrived(agent, "meanwhile"), what="it to arrive")
     assert [arrived(agent, one) for one in ("before", "meanwhile")] == [1, 1]
 
 
@@ -196,7 +196,7 @@ def test_a_full_disk_is_called_so_everywhere_and_wakes_go_on_when_there_is_room(
     assert arrived(agent, "while it is full") == 0
 
     small_disk.unlink()
-    box.waits_for(lambda: arrived(agent, "while it is full"), 60, "it to arrive")
+    box.waits_for(lambda: arrived(agent, "while it is full"), what="it to arrive")
     box.waits_for(lambda: box.ask("status")["state_trouble"] is None, what="the trouble to be over")
     assert [arrived(agent, one) for one in ("before", "while it is full")] == [1, 1]
     assert daemon.entries("adapter_broke_promise") == []

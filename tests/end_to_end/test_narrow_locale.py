@@ -48,7 +48,7 @@ def test_doctor_and_the_word_to_the_human_outlive_a_place_of_another_alphabet(
     agent.fake.shows("approval")
     box.daemon()
     box.send("@agent", FAR)
-    told = box.waits_for(lambda: record.read_bytes() if record.exists() else b"", 60, "a notice")
+    told = box.waits_for(lambda: record.read_bytes() if record.exists() else b"", what="a notice")
     assert FAR in told.decode()
     checks = {one["check"]: one for one in box.lines("doctor", expect=None)}
     assert checks["locale"]["ok"] is False

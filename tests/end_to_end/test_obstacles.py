@@ -177,7 +177,7 @@ def _first(world: Playground, is_so: Callable[[dict[str, Any]], bool]) -> dict[s
         return {one["target"][1:]: one for one in world.sandbox.deliveries() if is_so(one)}
 
     try:
-        return world.sandbox.waits_for(lambda: found if len(found := so_far()) == len(OBSTACLES) else None, 15)
+        return world.sandbox.waits_for(lambda: found if len(found := so_far()) == len(OBSTACLES) else None)
     except TimeoutError:
         return so_far()
 

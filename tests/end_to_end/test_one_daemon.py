@@ -72,7 +72,7 @@ class Contest:
 
     def waits_for(self, subject: str) -> None:
         """Until the agent was told of it."""
-        self.world.sandbox.waits_for(lambda: self.arrived(subject), 30, f"{subject!r} to arrive")
+        self.world.sandbox.waits_for(lambda: self.arrived(subject), what=f"{subject!r} to arrive")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_of_daemons_that_start_in_one_instant_one_serves_the_graph(contest: Cont
     """Other HOME, one without XDG_RUNTIME_DIR, one as a service; exit 5 names the one that serves it."""
     for turn in range(ROUNDS):
         racers = [contest.starting(one) for one in contest.environments()]
-        left = contest.world.sandbox.waits_for(partial(only_one_left, racers), 60, "one daemon")
+        left = contest.world.sandbox.waits_for(partial(only_one_left, racers), what="one daemon")
         for loser in racers:
             if loser is not left:
                 assert loser.process.returncode == 5, loser.log()
@@ -118,7 +118,7 @@ def test_without_the_lock_the_fence_inside_tmux_alone_keeps_every_wake_single(co
         held = [one for one in daemons if any(e.get("reason") == "other_driver" for e in refusals_of(one))]
         return len(held) == len(daemons) - 1
 
-    box.waits_for(others_hold, 30, "the others to hold")
+    box.waits_for(others_hold, what="the others to hold")
     assert [one.process.poll() for one in daemons] == [None] * len(daemons)
     assert [contest.arrived(one) for one in contest.subjects] == [1] * ROUNDS
     assert contest.agent.fake.bytes_received().count(b"\r") == ROUNDS

@@ -254,11 +254,11 @@ def _course(room: Room) -> dict[str, Seen]:
         for number in range(row.mails):
             room.core.send("@me", f"@{name}", f"mail {number}")
             if number + 1 < row.mails:
-                room.agent(name).fake.waits_for("submit", timeout=60)
+                room.agent(name).fake.waits_for("submit")
     seen = {name: Seen() for name in ROWS}
     # each is looked at in every round
     with suppress(TimeoutError):
-        sandbox.waits_for(lambda: sum(_held(room, name, seen[name]) for name in ROWS) == len(ROWS), 40, "every hold")
+        sandbox.waits_for(lambda: sum(_held(room, name, seen[name]) for name in ROWS) == len(ROWS), what="every hold")
     waiting = [name for name in ROWS if seen[name].hold is not None]
     for name in waiting:
         ROWS[name].take(room, room.agent(name), seen[name].remedy)

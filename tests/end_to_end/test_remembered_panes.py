@@ -39,8 +39,8 @@ def is_woken(world: Playground, name: str, *, by: AgentPane | None = None) -> bo
     agent = by or world.agents[name]
     before = {one: len(other.fake.submits()) for one, other in world.agents.items()}
     world.sandbox.send(f"@{name}", f"mail for {name}")
-    agent.fake.waits_for("submit", before[agent.name] + 1, 30)
-    world.sandbox.waits_for(lambda: all(one["settledAt"] for one in world.sandbox.deliveries()), 30, "an end")
+    agent.fake.waits_for("submit", before[agent.name] + 1)
+    world.sandbox.waits_for(lambda: all(one["settledAt"] for one in world.sandbox.deliveries()), what="an end")
     after = {one: len(other.fake.submits()) for one, other in world.agents.items()}
     return after == {**before, agent.name: before[agent.name] + 1}
 
@@ -53,13 +53,13 @@ def held(world: Playground, name: str, reason: str = "") -> dict[str, Any]:
         known = (one for one in theirs if one["hold_reason"] not in {None, "unknown", "window"})
         return next((one for one in known if reason in {"", one["hold_reason"]}), None)
 
-    return world.sandbox.waits_for(look, 30, f"a hold of {name}")
+    return world.sandbox.waits_for(look, what=f"a hold of {name}")
 
 
 def arrives(world: Playground, name: str, agent: AgentPane, before: int = 0) -> None:
     """What was held is taken by that agent."""
-    agent.fake.waits_for("submit", before + 1, 30)
-    world.sandbox.waits_for(lambda: all(one["settledAt"] for one in world.sandbox.deliveries()), 30, f"mail of {name}")
+    agent.fake.waits_for("submit", before + 1)
+    world.sandbox.waits_for(lambda: all(one["settledAt"] for one in world.sandbox.deliveries()), what=f"mail of {name}")
 
 
 def leaves_to_its_shell(world: Playground, agent: AgentPane) -> None:
@@ -104,7 +104,7 @@ def test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up(wor
 def is_woken_while_another_waits(world: Playground, b: AgentPane) -> bool:
     before = len(b.fake.submits())
     world.sandbox.send("@b", "for b")
-    b.fake.waits_for("submit", before + 1, 30)
+    b.fake.waits_for("submit", before + 1)
     return "for b" in b.fake.submits()[-1]
 
 
@@ -171,12 +171,12 @@ def test_what_is_told_of_a_text_in_a_pane_that_is_gone_helps_when_it_is_taken_li
     if "b" in world.agents:
         assert is_woken(world, "b")
     world.sandbox.send("@a", "for a alone")
-    world.sandbox.waits_for(lambda: held(world, "a")["hold_reason"] == "staged", 30)
+    world.sandbox.waits_for(lambda: held(world, "a")["hold_reason"] == "staged")
     # a daemon that looked in between would see the pane close, and know that it was not sent
     daemon.stop()
     world.tmux.run("kill-pane", "-t", a.id)
     daemon = world.sandbox.daemon()
-    hold = world.sandbox.waits_for(lambda: _staged_elsewhere(held(world, "a"), case), 30, case)
+    hold = world.sandbox.waits_for(lambda: _staged_elsewhere(held(world, "a"), case), what=case)
 
     new = beside(world, world.agents["b"], "new") if "b" in world.agents else world.agent("new", session="new")
     if by_targets:
@@ -346,7 +346,7 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
     lasting.moves_in()
     for name in ("a", "b", "lasting"):
         world.sandbox.send(f"@{name}", f"for {name}")
-    lasting.fake.waits_for("submit", 2, 30)
+    lasting.fake.waits_for("submit", 2)
     holds = [held(world, name) for name in "ab"]
 
     assert {one["hold_reason"] for one in holds} == {"moved"}
@@ -356,7 +356,7 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
     assert new_a.fake.bytes_received() == new_b.fake.bytes_received() == b""
     assert len(a.fake.submits()) == len(b.fake.submits()) == 1
     world.sandbox.daemons[0].waits_for_log("notice_given")
-    world.sandbox.waits_for(told.exists, 60, "the notice")
+    world.sandbox.waits_for(told.exists, what="the notice")
     assert told.read_text() == "wake-bridge: 2 agents cannot be woken (moved)\n"
 
 

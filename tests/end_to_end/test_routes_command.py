@@ -43,7 +43,7 @@ class House:
             told.append(self.routes())
             return bool(told[-1]["decision"]["row"] == row)
 
-        self.world.sandbox.waits_for(look, 30, f"the row {row}")
+        self.world.sandbox.waits_for(look, what=f"the row {row}")
         return told[-1]
 
 
@@ -76,7 +76,7 @@ def test_native_first_then_the_pane_then_natively_again(house: House) -> None:
     house.pane.fake.shows("idle")
     house.decides("screen-idle")
     sandbox.send(DUO, "in the pane")
-    house.pane.fake.waits_for("submit", timeout=30)
+    house.pane.fake.waits_for("submit")
     second = sandbox.waits_for_delivery(outcome="submitted", adapter="tmux")
 
     house.server.starts()

@@ -42,7 +42,7 @@ def test_what_is_shown_late_has_arrived_and_every_command_says_so(world: Playgro
 
     (text,) = agent.fake.submits()
     agent.fake.control(say=text)
-    seen = sandbox.waits_for(lambda: next((one for one in sandbox.deliveries() if one["proof"] == 2), None), timeout=60)
+    seen = sandbox.waits_for(lambda: next((one for one in sandbox.deliveries() if one["proof"] == 2), None))
 
     assert {**seen, "proof": 0} == unknown
     for command in (

@@ -49,7 +49,7 @@ class Agent:
         line = shlex.join([sys.executable, str(self.room / "agent.py"), str(self.room)])
         environment = [f"{key}={value}" for key, value in world.sandbox.environment.items()]
         world.tmux.new_pane(["env", *environment, "bash", "-c", f"exec -a claude {line}"], session=name)
-        world.sandbox.waits_for((self.room / "up").exists, 60, "the agent")
+        world.sandbox.waits_for((self.room / "up").exists, what="the agent")
         self._asked = 0
 
     def runs(self, *arguments: str, before: str = "") -> tuple[int, str, str]:
@@ -59,7 +59,7 @@ class Agent:
         part = asked.with_suffix(".new")
         part.write_text(f"{before} {shlex.join([*self._world.sandbox.command, *arguments])}")
         part.rename(asked)
-        told = self._world.sandbox.waits_for(asked.with_suffix(".told").exists, 60, "an answer")
+        told = self._world.sandbox.waits_for(asked.with_suffix(".told").exists, what="an answer")
         assert told
         code, out, err = json.loads(asked.with_suffix(".told").read_text())
         return code, out, err

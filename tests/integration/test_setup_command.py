@@ -103,7 +103,7 @@ def test_panes_asks_a_daemon_that_runs_which_has_looked_already(world: Playgroun
     def found() -> dict[str, tuple[str, int]]:
         return {one["pane"]: (one["state"], one["looks"]) for one in world.sandbox.lines("panes")}
 
-    world.sandbox.waits_for(lambda: found()["agents:api.0"] == ("idle", 2), 60, "two looks of the daemon's")
+    world.sandbox.waits_for(lambda: found()["agents:api.0"] == ("idle", 2), what="two looks of the daemon's")
     assert found()["agents:new.0"] == ("unknown", 1)
     assert "idle (two looks) " in world.sandbox.run("panes").stdout
 
@@ -240,12 +240,12 @@ def wakes_its_own(world: Playground, identity: str, agent: AgentPane) -> bool:
     """Whether a wake for the identity is submitted in that agent and in no other one."""
     before = {name: len(one.fake.submits()) for name, one in world.agents.items()}
     world.sandbox.run("wake", identity, "hello")
-    agent.fake.waits_for("submit", before[agent.name] + 1, 30)
+    agent.fake.waits_for("submit", before[agent.name] + 1)
 
     def is_over() -> bool:
         return all(one["settledAt"] for one in world.sandbox.deliveries() if one["target"] == identity)
 
-    world.sandbox.waits_for(is_over, 30, "an end")
+    world.sandbox.waits_for(is_over, what="an end")
     after = {name: len(one.fake.submits()) for name, one in world.agents.items()}
     return after == {**before, agent.name: before[agent.name] + 1}
 
@@ -504,7 +504,7 @@ def test_a_daemon_that_runs_takes_the_targets_over_at_once(world: Playground) ->
 
     daemon.waits_for_log("config_reloaded")
     world.sandbox.run("wake", "@fake", "hello")
-    delivered = world.sandbox.waits_for_delivery(30, state="DELIVERED", target="@fake")
+    delivered = world.sandbox.waits_for_delivery(state="DELIVERED", target="@fake")
     assert [delivered["id"] in text for text in agent.fake.submits()] == [True]
 
 

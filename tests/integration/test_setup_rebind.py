@@ -35,8 +35,8 @@ def settled(world: Playground, *targets: str) -> None:
     daemon = world.sandbox.daemon()
     for one in "ab":
         world.sandbox.send(f"@{one}", "before")
-        world.agents[one].fake.waits_for("submit", 1, 60)
-    world.sandbox.waits_for(lambda: all(one["settledAt"] for one in world.sandbox.deliveries()), 30)
+        world.agents[one].fake.waits_for("submit", 1)
+    world.sandbox.waits_for(lambda: all(one["settledAt"] for one in world.sandbox.deliveries()))
     daemon.stop()
 
 
@@ -76,8 +76,8 @@ def test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end(world:
     world.tmux.run("send-keys", "-t", str(pane.pane_id), "Enter")
     world.tmux.waits_until(pane, lambda look: "@b lives in work:0.0 from now on" in look.text, 60, "what was done")
 
-    second.fake.waits_for("submit", 1, 60)
-    first.fake.waits_for("submit", 1, 60)
+    second.fake.waits_for("submit", 1)
+    first.fake.waits_for("submit", 1)
     assert ["for a" in text for text in second.fake.submits()] == [True]
     assert ["for b" in text for text in first.fake.submits()] == [True]
 

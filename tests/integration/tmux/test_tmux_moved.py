@@ -289,7 +289,7 @@ def test_an_agent_that_is_suspended_keeps_its_pane_though_the_name_means_a_new_o
     shell, target = int(scene.tmux.look(pane).flags["pane_pid"]), str(pane.pane_id)
     scene.tmux.run("send-keys", "-t", target, "-l", f" {' '.join(leader.fake.command())}")
     scene.tmux.run("send-keys", "-t", target, "Enter")
-    leader.fake.waits_for("started", 2, 20)
+    leader.fake.waits_for("started", 2)
     agent = replace(leader, pane=pane)
     address = remembers(scene, "agents", agent)
 

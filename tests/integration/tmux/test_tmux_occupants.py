@@ -47,7 +47,7 @@ class _Terminal:
         """Run a line that starts the harness, and wait until it is up."""
         starts = len(self.fake.events("started"))
         self.types(line)
-        self.fake.waits_for("started", starts + 1, 20)
+        self.fake.waits_for("started", starts + 1)
         self.fake.control(20)
 
     @property

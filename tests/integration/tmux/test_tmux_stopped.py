@@ -36,7 +36,7 @@ def test_a_harness_that_its_shell_had_stopped_is_trusted_only_if_it_keeps_bracke
 
     tmux.run("send-keys", "-t", target, "-l", f" {shlex.join(fake.command())}")
     tmux.run("send-keys", "-t", target, "Enter")
-    fake.waits_for("started", 1, 20)
+    fake.waits_for("started", 1)
     first = occupant()
     assert isinstance(first, PaneAgent)
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from tests.torture.machine import waited_for_processor
+from tests.torture.machine import bare_start, waited_for_processor
 from tests.torture.oracle import RESULTS as RESULTS_OF_MAIL
 from tests.torture.oracle import comes_true, committed, reckon, waits_until_at_rest
 from tests.torture.pen import Pen, Plan
@@ -24,7 +24,8 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing import stuck_tail
 from wake_bridge.testing.service_manager import NotifyListener
 
-READY_WITHIN: Final = 1.0
+READY_WITHIN: Final = 20
+"""Bare starts of Python: a second on a machine where one takes 50 ms."""
 STOPS_WITHIN: Final = 5.0
 RESTARTS_WITHIN: Final = 30.0
 WATCHDOG: Final = 3.0
@@ -32,7 +33,8 @@ WATCHDOG: Final = 3.0
 
 ABOUT_CYCLES: Final = (
     "Started as by a service manager, told to end at a random moment up to 4 s later, with messages on their way to two"
-    " agents. READY must come within a second (without the time that it waited for a processor that had other work), SIGTERM must end it within 5 s with exit code"
+    " agents. READY must come within 20 bare starts of Python (1 s where one takes 50 ms; without the time that it waited for a"
+    " processor that had other work), SIGTERM must end it within 5 s with exit code"
     " 0, and what stands in a composer afterwards must be what the ledger calls staged. In the end everything arrives once."
 )
 ABOUT_WATCHDOG: Final = (
@@ -80,13 +82,17 @@ def cycle(directory: Path, tmux: PrivateTmux, *, count: int, seed: int) -> Table
 def run_cycle(rig: Rig, lives: float, starts: list[float], stops: list[float]) -> list[str]:
     """One start and one stop; what was wrong."""
     wrongs = []
+    unit = bare_start()
     with NotifyListener() as manager:
         started = time.monotonic()
         daemon = rig.plain.daemon_under_way(environment=manager.environment)
         starts.append(manager.waits_for("READY=1", timeout=90) - started)
         waited = waited_for_processor(daemon.pid)
-        if starts[-1] - waited > READY_WITHIN:
-            wrongs.append(f"ready after {starts[-1]:.2f} s, {waited:.2f} s of which it waited for a processor")
+        if starts[-1] - waited > READY_WITHIN * unit:
+            wrongs.append(
+                f"ready after {starts[-1]:.2f} s, {waited:.2f} s of which it waited for a processor; "
+                f"a bare start takes {unit:.3f} s"
+            )
         time.sleep(lives)
         asked = time.monotonic()
         code = daemon.stop(60)

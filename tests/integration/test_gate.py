@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Progress, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Progress, Proof, Step
 from wake_bridge.domain.errors import DiskFull
 from wake_bridge.domain.guards import Limits
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, Trigger, WakePolicy
+from wake_bridge.domain.presence import Evidence, Observation, PresenceState
+from wake_bridge.domain.receivers import RECEIVER_TARGETS, Receiver, ReceiverAnswer
+from wake_bridge.domain.routing import Address, Capabilities
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
@@ -26,8 +29,12 @@ from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,
+    Delivered,
     Failed,
+    HarnessAdapter,
     Journal,
+    NotTaken,
+    Nowhere,
     Place,
     Refused,
     TargetLimits,
@@ -57,6 +64,24 @@ class ScriptedAdapter(MemoryAdapter):
         return await super().deliver(place, address, wake, journal)
 
 
+class Door(ScriptedAdapter):
+    """Sends to the receiver that a subscription names, whatever presence says, and again as it was until it is taken."""
+
+    name = "door"
+    capabilities = Capabilities(
+        composer_independent=True, idempotent=True, watchable=False, presence_independent=True, per_subscription=True
+    )
+
+    async def resolve(self, address: Address) -> Place | Nowhere:
+        if address.receiver is None:
+            return Nowhere(HoldReason.UNREACHABLE, "no subscription names a receiver")
+        return Place(address.receiver.place_key, address.receiver.shown)
+
+    async def observe(self, place: Place, address: Address) -> Observation:
+        del address
+        return Observation(Instant(0), (Evidence("receiver-decides", PresenceState.UNKNOWN),), where=place.label)
+
+
 class Rig:
     """A gate on real files, with one agent named `one` whom `@agent` and `@twin` share."""
 
@@ -74,8 +99,10 @@ class Rig:
                 targets={AGENT: target, Identity("@twin"): target}, limits=Limits(refractory=0), max_attempts=2
             )
         )
-        adapters = {"memory": self.adapter}
-        self.routes = Routes(adapters, self.current, lambda _: (), lambda _: None)
+        self.subscriptions: list[Subscription] = []
+        self.door = Door(MemoryConfig(), context)
+        adapters: dict[str, HarnessAdapter] = {"memory": self.adapter, "door": self.door}
+        self.routes = Routes(adapters, self.current, lambda _: self.subscriptions, lambda _: None)
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
         self.recovery = RouteRecovery(
             self.ledger, self.routes, self.watch, self.current, self.clock, restored=lambda _: None
@@ -432,4 +459,33 @@ def test_a_moment_that_is_not_proven_safe_holds(rig: Rig, state: PresenceState, 
     assert held.hold is not None
     assert held.hold.reason is reason
     assert held.hold.next_look_at > Instant(0)
+    assert rig.agent.keys == 0
+
+
+def test_whatever_declares_that_it_serves_receivers_is_sent_to_first_and_again_as_it_was(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine goes by what the adapter declares (`Capabilities.per_subscription`, `idempotent`), never by its name."""
+    monkeypatch.setitem(RECEIVER_TARGETS, "a-door", "door")
+    receiver = Receiver("WAKE_SUB:1", adapter="door")
+    rig.subscriptions.append(Subscription("WAKE_SUB:1", AGENT, Trigger.SENT_TO_ME, receiver=receiver))
+    rig.agent.state = PresenceState.ACTIVE
+    sent: list[str] = []
+
+    async def takes_the_second(place: Place, wake: Wake, journal: Journal) -> AttemptOutcome:
+        assert place.key == receiver.place_key
+        await journal(Step.INTENT_SUBMIT, {})
+        sent.append(wake.text)
+        if len(sent) == 1:
+            return NotTaken(ReceiverAnswer.TRANSIENT, "no answer, and it may have arrived")
+        return Delivered(Proof.SUBMITTED)
+
+    rig.door.script = takes_the_second
+    lost = rig.takes(rig.arrives())
+    assert (lost.state, lost.adapter, len(sent)) == (DeliveryState.LOCKED, "door", 1)
+
+    taken = rig.takes(lost)
+
+    assert (taken.state, taken.outcome) == (DeliveryState.DELIVERED, Outcome.SUBMITTED)
+    assert sent == [taken.digest, taken.digest]
     assert rig.agent.keys == 0

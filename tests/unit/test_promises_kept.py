@@ -46,6 +46,21 @@ def test_only_a_route_that_says_it_is_idempotent_gives_a_wake_back_that_may_have
     assert given == {"route is None or route.capabilities.idempotent"}
 
 
+def test_the_engine_and_the_route_table_know_no_adapter_of_receivers_by_its_name() -> None:
+    """They read what it declares, so that the next one needs no word in them."""
+    asking = [path for path in SOURCES if "engine" in path.parts or path.stem.startswith("route")]
+    named = [
+        f"{path.name}:{node.lineno}"
+        for path in asking
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Constant) and node.value == "webhook")
+        or (isinstance(node, ast.ImportFrom) and any(one.name.startswith("WEBHOOK") for one in node.names))
+    ]
+
+    assert len(asking) > 20
+    assert named == []
+
+
 def test_the_product_speaks_of_itself_alone() -> None:
     """No machine path and no registry host in what is shipped."""
     forbidden = re.compile("/" + "work/|/" + r"root/|pypi\.|pythonhosted|registry\.npmjs")

@@ -184,7 +184,7 @@ def test_status_and_target_say_whether_it_wakes(
             "it names no url: `wake-bridge update WAKE_SUB:1 --webhook URL`",
         ),
         (POSTED, {"embedded": True}, ""),
-        (POSTED, {"embedded": True, "no_webhooks": "webhooks need an extra"}, "webhooks need an extra"),
+        (POSTED, {"embedded": True, "unusable": {"webhook": "webhooks need an extra"}}, "webhooks need an extra"),
         (POSTED, {"embedded": False, "serve": ["a2a-webhook"]}, ""),
         (POSTED, {"embedded": False}, "the graph's own server serves a2a-webhook, not wake-bridge"),
         (
@@ -219,7 +219,7 @@ def test_one_rule_says_whether_a_subscription_can_wake(
         embedded=circumstances["embedded"],
         serve=circumstances.get("serve", ()),
         has_target=lambda _: circumstances.get("has_target", False),
-        no_webhooks=circumstances.get("no_webhooks", ""),
+        unusable=circumstances.get("unusable", {}),
     )
     book.put(subscription)
     assert (book.active_routes, who in book.identities()) == (int(not why), not why)

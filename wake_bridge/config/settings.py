@@ -249,10 +249,16 @@ def matching_rules(settings: Settings, known_adapters: Collection[str] | None = 
         default_window=config.coalesce.window,
         catch_up=config.policy.catch_up * SECOND,
         user_scope=config.graph.user_scope,
-        no_webhooks=why_no_webhooks(settings),
+        unusable=unusable_adapters(settings),
         serve=frozenset(config.graph.serve),
         known_adapters=None if known_adapters is None else frozenset(known_adapters),
     )
+
+
+def unusable_adapters(settings: Settings) -> dict[str, str]:
+    """The adapters of receivers that cannot send here, each with why in one clause."""
+    why = why_no_webhooks(settings)
+    return {WEBHOOK: why} if why else {}
 
 
 def why_no_webhooks(settings: Settings) -> str:
@@ -309,7 +315,9 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         relook_max_ms=_milliseconds(config.presence.relook.max),
         notice_after_ms=_milliseconds(config.human.notice_after),
         heartbeat_cooldown_ms=_milliseconds(config.heartbeat.cooldown),
-        posts_per_minute=int(config.adapters.get(WEBHOOK, {}).get("per_minute", EngineSettings().posts_per_minute)),
+        sent_per_minute={
+            name: int(table["per_minute"]) for name, table in config.adapters.items() if "per_minute" in table
+        },
     )
 
 

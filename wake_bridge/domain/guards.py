@@ -14,7 +14,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
-from wake_bridge.domain.receivers import WEBHOOK
+from wake_bridge.domain.receivers import is_receiver
 from wake_bridge.domain.text import harmless
 
 _MINUTES_A_DAY: Final = 1440
@@ -61,17 +61,12 @@ class PastWake:
     def counts_for(self, identity: Identity, pane_key: str) -> bool:
         """Whether it counts against the limits of a wake of that identity there: one agent on all its routes, one pane.
 
-        What was handed over within a turn that ran anyway names no place, and counts against nobody's. A receiver of
-        webhooks is a target of its own.
+        What was handed over within a turn that ran anyway names no place, and counts against nobody's. A receiver is a
+        target of its own.
         """
         if is_receiver(self.pane_key) or is_receiver(pane_key):
             return self.pane_key == pane_key
         return bool(self.pane_key) and (self.identity == identity or self.pane_key == pane_key)
-
-
-def is_receiver(pane_key: str) -> bool:
-    """Whether a place is a receiver of webhooks."""
-    return pane_key.startswith(f"{WEBHOOK}:")
 
 
 def limits_of_receiver(limits: Limits, per_minute: int) -> Limits:

@@ -65,7 +65,7 @@ class MatchingRules:
     user_scope: bool = False
     serve: frozenset[str] = frozenset()
     known_adapters: frozenset[str] | None = None
-    no_webhooks: str = ""
+    unusable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

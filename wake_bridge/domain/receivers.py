@@ -1,4 +1,4 @@
-"""Receivers of webhooks: where one is, how it stands, and when it is tried again (docs/webhook.md)."""
+"""Receivers that subscriptions name: where one is, how it stands, and when it is tried again (docs/webhook.md)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Instant
 
 WEBHOOK: Final = "webhook"
-"""The name of the adapter that sends them, and the beginning of the places it leads to."""
+"""The name of the adapter that posts to a URL."""
 
 WEBHOOK_TARGET: Final = "a2a-webhook"
-"""The harnessTarget of a subscription with a receiver."""
+"""The harnessTarget of a subscription with a URL."""
+
+RECEIVER_TARGETS: Final = {WEBHOOK_TARGET: WEBHOOK}
+"""The harnessTargets whose subscriptions name a receiver of their own, each with the adapter that sends to it."""
 
 KEY_STAYS: Final = 24 * 3_600_000
 """Milliseconds for which a key that was replaced still signs beside the new one."""
@@ -59,35 +62,43 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Where a subscription's wakes are posted, and the key that signs them.
+    """Where a subscription's own wakes are sent: by which adapter, to which URL, and the key that signs them.
 
-    `former_key` still signs beside `key` until `former_until`. `as_of` is when the subscription was changed last, as it
+    Only some adapters need a URL and a key. `former_key` still signs beside `key` until `former_until`. `as_of` is when the subscription was changed last, as it
     says itself: how the receiver stood before that counts no more.
     """
 
     subscription_id: str
-    url: Secret
-    key: Secret
+    url: Secret = field(default_factory=lambda: Secret(""))
+    key: Secret = field(default_factory=lambda: Secret(""))
     former_key: Secret = field(default_factory=lambda: Secret(""))
     former_until: Instant = EPOCH_START
     as_of: str = ""
+    adapter: str = WEBHOOK
 
     @property
     def place_key(self) -> str:
         """Names it for locks and limits."""
-        return f"{WEBHOOK}:{self.subscription_id}"
+        return f"{self.adapter}:{self.subscription_id}"
 
     @property
     def shown(self) -> str:
         """The URL as a person may read it: without what may be secret in it, name, password and query."""
-        return shown_url(self.url.reveal())
+        return shown_url(self.url.reveal()) if self.url else self.place_key
 
     @property
     def problem(self) -> str:
         """What somebody must change before anything can be sent there; empty when nothing."""
+        if not self.url:
+            return ""
         if why := why_no_url(self.url.reveal()):
             return why
         return "" if self.key else "it has no signingKey: `wake-bridge update ID --rotate-key` makes one"
+
+
+def is_receiver(place_key: str) -> bool:
+    """Whether a place is a receiver that a subscription names."""
+    return place_key.partition(":")[0] in RECEIVER_TARGETS.values()
 
 
 def why_no_url(url: str) -> str:

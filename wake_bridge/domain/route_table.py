@@ -172,8 +172,8 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     RouteRule(
         TablePart.ROUTE,
         "receiver",
-        "a receiver of webhooks that is not suspended: it decides about presence itself",
-        "post it there, whatever presence says",
+        "a receiver that is not suspended: it decides about presence itself",
+        "send it there, whatever presence says",
         conditions.is_receiver,
         lambda _, one: Start(one.route),
     ),

@@ -18,7 +18,9 @@ class Capabilities:
 
     What is not `watchable` is looked at only while a wake waits for it: a look disturbs, or costs.
     `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does. `presence_independent`: what
-    it reaches is a program that decides about presence itself, and is sent wakes whatever it does.
+    it reaches is a program that decides about presence itself, and is sent wakes whatever it does. `per_subscription`: it
+    reaches nobody but the receiver that a subscription names (`Address.receiver`). `idempotent`: what it sent may be sent
+    again as it was, also where it may have arrived; `per_subscription` too, it is, until the receiver takes it.
 
     Deprecated: nothing decides by `guard` and `ack_kind`. They are accepted, and told by `routes`, for one more release.
     """
@@ -32,6 +34,7 @@ class Capabilities:
     watchable: bool = True
     last_resort: bool = False
     presence_independent: bool = False
+    per_subscription: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
@@ -18,7 +19,7 @@ class SubscriptionBook:
         serve: further harnessTargets to serve on a foreign graph.
         has_target: whether a `[targets]` entry says where an identity lives.
         is_placed: whether the adapter of a subscription that can wake, or another channel, is there to do it.
-        no_webhooks: why none can be sent here; empty where they can.
+        unusable: the adapters of receivers that cannot send here, each with why.
     """
 
     def __init__(
@@ -28,9 +29,9 @@ class SubscriptionBook:
         serve: Collection[str] = (),
         has_target: Callable[[Identity], bool] = lambda _: False,
         is_placed: Callable[[Subscription], bool] = lambda _: True,
-        no_webhooks: str = "",
+        unusable: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._no_webhooks = no_webhooks
+        self._unusable = unusable
         self._has_target = has_target
         self._is_placed = is_placed
         self._embedded = embedded
@@ -81,7 +82,7 @@ class SubscriptionBook:
             embedded=self._embedded,
             serve=self._serve,
             has_target=has_target,
-            no_webhooks=self._no_webhooks,
+            unusable=self._unusable,
         )
 
     def nothing_serves(self, identity: Identity) -> Hold | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import LONGEST_WINDOW, text_of, texts_of, window_from
 from wake_bridge.domain.names import EPOCH_START, Identity, Priority, Trigger, WakePolicy, is_identity
-from wake_bridge.domain.receivers import WEBHOOK_TARGET, Receiver, Secret
+from wake_bridge.domain.receivers import RECEIVER_TARGETS, WEBHOOK_TARGET, Receiver, Secret
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
 HEARTBEAT_TARGETS: Final = frozenset({"disabled", "none", "degraded"})
@@ -139,12 +140,12 @@ def why_unwoken(
     embedded: bool,
     serve: Collection[str] = (),
     has_target: bool = False,
-    no_webhooks: str = "",
+    unusable: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """What somebody must change before this subscription can wake anyone; empty when nothing, as far as it says itself.
 
-    `has_target` says that a `[targets]` entry tells where its identity lives, and by which adapter; `no_webhooks` why none
-    can be sent here, empty where they can.
+    `has_target` says that a `[targets]` entry tells where its identity lives, and by which adapter; `unusable` are the
+    adapters of receivers that cannot send here, each with why.
     """
     if not subscription.is_active or subscription.status == "degraded":
         return f"its status is {subscription.status}: `wake-bridge update {subscription.id} --recover`"
@@ -157,7 +158,8 @@ def why_unwoken(
     if has_target:
         return ""
     if subscription.receiver is not None:
-        return subscription.receiver.problem.replace(" ID ", f" {subscription.id} ") or no_webhooks
+        problem = subscription.receiver.problem.replace(" ID ", f" {subscription.id} ")
+        return problem or unusable.get(subscription.receiver.adapter, "")
     if subscription.harness_target == WEBHOOK_TARGET and WEBHOOK_TARGET not in serve:
         return f"it names no url: `wake-bridge update {subscription.id} --webhook URL`"
     if subscription.harness_target not in {BRIDGE_TARGET, *serve}:
@@ -271,6 +273,7 @@ def _receiver(
         former_key=Secret(text_of(metadata.get("formerSigningKey"))),
         former_until=parse_instant(metadata.get("formerSigningKeyUntil")) or EPOCH_START,
         as_of=text_of(properties.get("updatedAt")) or text_of(properties.get("createdAt")),
+        adapter=RECEIVER_TARGETS[harness_target],
     )
 
 

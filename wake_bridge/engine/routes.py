@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import replace
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
-from wake_bridge.domain.receivers import WEBHOOK, Receiver, ReceiverStanding
+from wake_bridge.domain.receivers import Receiver, ReceiverStanding, is_receiver
 from wake_bridge.domain.routing import (
     Address,
     Authority,
@@ -78,7 +78,8 @@ class Routes:
         self._natives = [
             name
             for name in sorted(adapters)
-            if adapters[name].capabilities.composer_independent and not adapters[name].capabilities.presence_independent
+            if (can := adapters[name].capabilities).composer_independent
+            and not (can.presence_independent or can.per_subscription)
         ]
         self._carried = {name: one for name, one in adapters.items() if isinstance(one, Carried)}
         for adapter in self._carried.values():
@@ -97,19 +98,40 @@ class Routes:
         return [*posted, *self._ways_in(identity)]
 
     def to(self, identity: Identity, receiver: Receiver | None) -> Route | None:
-        """The route to a receiver; None where there is none, or nothing can be posted here."""
-        if receiver is None or WEBHOOK not in self._adapters:
+        """The route to a receiver; None where there is none, or no adapter that sends to it."""
+        if receiver is None or not self._sends_to(receiver):
             return None
         address = replace(self.address(identity), receiver=receiver)
-        return Route(WEBHOOK, address, self._adapters[WEBHOOK].capabilities)
+        return Route(receiver.adapter, address, self._adapters[receiver.adapter].capabilities)
+
+    def locked_for(self, delivery: Delivery) -> Route | None:
+        """The route that a delivery was locked for; None where it is there no longer."""
+        if not is_receiver(delivery.pane_key):
+            return self.by(delivery.identity, delivery.adapter)
+        theirs = self.receivers_of(delivery.identity)
+        return self.to(delivery.identity, next((one for one in theirs if one.place_key == delivery.pane_key), None))
+
+    def is_sent_again(self, delivery: Delivery) -> bool:
+        """Whether a LOCKED delivery is sent to its receiver again as it was, because the adapter says that it may be.
+
+        Of an adapter that is there no longer nobody can ask: it sent to a receiver, and nothing else is to be done.
+        """
+        adapter = self._adapters.get(delivery.adapter)
+        if adapter is None:
+            return is_receiver(delivery.pane_key)
+        return adapter.capabilities.per_subscription and adapter.capabilities.idempotent
 
     def receivers_of(self, identity: Identity) -> list[Receiver]:
         """The receivers of an identity's subscriptions, the newest first."""
         theirs = sorted(
             self._subscriptions_of(identity), key=lambda one: one.updated_at or one.created_at, reverse=True
         )
-        posted = [one.receiver for one in theirs if one.receiver is not None and not one.is_heartbeat_only]
-        return posted if WEBHOOK in self._adapters else []
+        receivers = [one.receiver for one in theirs if one.receiver is not None and not one.is_heartbeat_only]
+        return [one for one in receivers if self._sends_to(one)]
+
+    def _sends_to(self, receiver: Receiver) -> bool:
+        adapter = self._adapters.get(receiver.adapter)
+        return adapter is not None and adapter.capabilities.per_subscription
 
     def receiver_of(self, event: WakeEvent) -> Receiver | None:
         """Where an event is posted: the receiver of the first of its subscriptions that has one."""

@@ -11,6 +11,9 @@ from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.subscriptions import DEFAULT_ADAPTER
 
+SENT_PER_MINUTE: Final = 60
+"""Wakes that one receiver is sent within a minute, where its adapter's table says nothing else."""
+
 LOOKED_FOR: Final = 600_000
 """Milliseconds for which a wake of unknown outcome is looked for where its news is not to be announced once more."""
 
@@ -35,7 +38,8 @@ class TargetSettings:
 class EngineSettings:
     """Everything the engine decides by. The file has seconds; here `_ms` are milliseconds.
 
-    `targets_written` is when `targets` were written down.
+    `targets_written` is when `targets` were written down. `sent_per_minute` are the wakes that one receiver is sent within a
+    minute by an adapter, where its table says so; 0 is no limit.
     """
 
     targets: Mapping[Identity, TargetSettings] = field(default_factory=dict)
@@ -54,7 +58,7 @@ class EngineSettings:
     heartbeat_cooldown_ms: int = 300_000
     notice_after_ms: int = 900_000
     default_adapter: str = DEFAULT_ADAPTER
-    posts_per_minute: int = 60
+    sent_per_minute: Mapping[str, int] = field(default_factory=dict)
 
 
 class Current:

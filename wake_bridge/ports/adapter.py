@@ -141,7 +141,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """A receiver did not take the wake; for routes that are `presence_independent` and `idempotent`.
+    """A receiver did not take the wake; for routes that are `per_subscription` and `idempotent`.
 
     The very same text is sent again by the schedule of docs/webhook.md. Whether it may have arrived all the same, the
     journal tells. `wish` are the milliseconds that the receiver asked us to wait, None where it did not.

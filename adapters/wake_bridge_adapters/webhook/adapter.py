@@ -60,6 +60,7 @@ class WebhookAdapter:
         idempotent=True,
         watchable=False,
         presence_independent=True,
+        per_subscription=True,
     )
     Config: ClassVar[type[BaseModel]] = WebhookConfig
     label: ClassVar[str] = ""

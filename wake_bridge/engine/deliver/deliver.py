@@ -13,8 +13,8 @@ import structlog
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.receivers import is_receiver
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.deliver.receivers import is_posted
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -39,7 +39,7 @@ LONGEST_SLEEP: Final = 15.0
 
 def _lane_of(delivery: Delivery) -> str:
     """The identity's, or the receiver's of an emission that is sent again: it is a target of its own."""
-    is_again = is_posted(delivery) and delivery.state is DeliveryState.LOCKED
+    is_again = is_receiver(delivery.pane_key) and delivery.state is DeliveryState.LOCKED
     return delivery.pane_key if is_again else delivery.identity
 
 

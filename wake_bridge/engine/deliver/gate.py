@@ -28,7 +28,6 @@ from wake_bridge.domain.guards import (
     OtherDriver,
     WakeCandidate,
     before_lock,
-    is_receiver,
     limits_of_receiver,
 )
 from wake_bridge.domain.heartbeat import compose_nudge
@@ -39,7 +38,7 @@ from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import AttemptRunner
 from wake_bridge.engine.deliver.envelopes import envelope_of
 from wake_bridge.engine.deliver.lease_recovery import LeaseRecovery
-from wake_bridge.engine.deliver.receivers import Emissions, is_posted
+from wake_bridge.engine.deliver.receivers import Emissions
 from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
@@ -48,7 +47,7 @@ from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.routing.route_states import RouteStates
-from wake_bridge.engine.settings import Current
+from wake_bridge.engine.settings import SENT_PER_MINUTE, Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -131,7 +130,7 @@ class Gate:
 
     async def _go_on(self, delivery: Delivery) -> Delivery:
         """A LOCKED one: an emission is sent again as it was, everything else goes on from its journal."""
-        if not is_posted(delivery):
+        if not self._routes.is_sent_again(delivery):
             return await self._lease_recovery.take(delivery)
         try:
             ready = await self._emissions.ready(delivery)
@@ -217,7 +216,7 @@ class Gate:
                 continue
             # identities that share a pane take turns, so that its limits are counted right
             async with self._pane_lock(place.key):
-                guarded = self._judge(delivery, news, place)
+                guarded = self._judge(delivery, news, place, route)
                 if not isinstance(guarded, Go):
                     return None, self._stopped(delivery, guarded)
                 is_judged = True
@@ -235,7 +234,7 @@ class Gate:
                     after = await self._attempt_at(decision, delivery, place, events, news)
                     return None if is_last else route, after
         if not is_judged:
-            guarded = self._judge(delivery, news, None)
+            guarded = self._judge(delivery, news)
             if not isinstance(guarded, Go):
                 return None, self._stopped(delivery, guarded)
         return None, self._with_look(verdict, route_states, delivery)
@@ -257,7 +256,9 @@ class Gate:
     def _pane_lock(self, key: str) -> asyncio.Lock:
         return self._pane_locks.setdefault(key, asyncio.Lock())
 
-    def _judge(self, delivery: Delivery, news: News, place: Place | None) -> GuardVerdict:
+    def _judge(
+        self, delivery: Delivery, news: News, place: Place | None = None, route: Route | None = None
+    ) -> GuardVerdict:
         now = self._clock.now()
         row = news.judged.identities.get(delivery.identity)
         return before_lock(
@@ -269,18 +270,18 @@ class Gate:
                 where=place.label if place is not None else "",
                 lifted_at=self._ledger.limits_lifted_at(delivery.identity),
             ),
-            self._limits_at(place),
+            self._limits_on(route),
             self._ledger.past_wakes(Instant(now - DAY)),
             self._switches.of(delivery.identity, row.participation if row else "active"),
             now,
             self._switches.local_minutes(),
         )
 
-    def _limits_at(self, place: Place | None) -> Limits:
+    def _limits_on(self, route: Route | None) -> Limits:
         settings = self._current.settings
-        if place is None or not is_receiver(place.key):
+        if route is None or not route.capabilities.per_subscription:
             return settings.limits
-        return limits_of_receiver(settings.limits, settings.posts_per_minute)
+        return limits_of_receiver(settings.limits, settings.sent_per_minute.get(route.adapter, SENT_PER_MINUTE))
 
     async def _attempt_at(
         self, how: Start | Steer | Inject, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News

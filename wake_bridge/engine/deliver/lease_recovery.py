@@ -80,7 +80,7 @@ class LeaseRecovery:
         if off is not None and progress in TEXT_STANDS:
             return self._stay(delivery, replace(off, where=delivery.where))
         # where another adapter might find no trace of it and send it again
-        route = self._routes.by(delivery.identity, delivery.adapter)
+        route = self._routes.locked_for(delivery)
         if route is None:
             why = f"begun by {delivery.adapter}, and no adapter can look for it"
             gone = Nowhere(HoldReason.NO_ADAPTER, why, cause=Cause.BEGUN_BY_ANOTHER)

@@ -12,7 +12,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, progress_of
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.names import Instant
-from wake_bridge.domain.receivers import WEBHOOK, ReceiverAnswer, ReceiverStanding, after_failure
+from wake_bridge.domain.receivers import ReceiverAnswer, ReceiverStanding, after_failure
 from wake_bridge.domain.routing import Inject, Route, Start, Steer
 from wake_bridge.engine.deliver.relevance import news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
@@ -24,11 +24,6 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import NotTaken, Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
-
-
-def is_posted(delivery: Delivery) -> bool:
-    """Whether it was locked for a receiver."""
-    return delivery.adapter == WEBHOOK
 
 
 class Receivers:
@@ -172,7 +167,7 @@ class Emissions:
             return self._ledger.settle(
                 delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY, Proof.NONE, {}, now
             )
-        route = self._route_of(delivery)
+        route = self._routes.locked_for(delivery)
         if route is None:
             gone = Hold(HoldReason.NO_ADAPTER, "its subscription has no receiver any more", delivery.where)
             return self._receivers.free(None, delivery, gone)
@@ -200,11 +195,6 @@ class Emissions:
             return None
         # who looks at everything at once must not hurry a receiver
         return replace(delivery.hold, next_look_at=standing.next_try_at)
-
-    def _route_of(self, delivery: Delivery) -> Route | None:
-        receivers = self._routes.receivers_of(delivery.identity)
-        meant = next((one for one in receivers if one.place_key == delivery.pane_key), None)
-        return self._routes.to(delivery.identity, meant)
 
     async def _another_serves(self, route: Route) -> bool:
         """Whether the next route would take it this very moment."""

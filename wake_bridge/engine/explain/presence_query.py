@@ -9,7 +9,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import EPOCH_START, Identity, WakePolicy
 from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, PresenceState
-from wake_bridge.domain.receivers import WEBHOOK, Receiver
+from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import decide
 from wake_bridge.domain.routing import Address, Authority, Capabilities, Route, RouteState
 from wake_bridge.engine.presence.watch import Watch
@@ -75,7 +75,7 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
 
 def reach_of_receiver(routes: Routes, receiver: Receiver) -> Reach:
     """Whether wakes are posted to a receiver now."""
-    return Reach(receiver.shown, receiver.place_key, WEBHOOK, routes.shut_now(receiver))
+    return Reach(receiver.shown, receiver.place_key, receiver.adapter, routes.shut_now(receiver))
 
 
 def _why_nowhere(identity: Identity, nowhere: Sequence[RouteState], routes: Routes) -> Hold:

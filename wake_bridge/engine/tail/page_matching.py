@@ -82,7 +82,7 @@ class PageMatcher:
             serve=rules.serve,
             has_target=lambda who: who in self._rules().targets,
             is_placed=lambda one: is_placed(one, self._rules()),
-            no_webhooks=rules.no_webhooks,
+            unusable=rules.unusable,
         )
         self.identities = dict(contents.identities)
         for subscription_id, properties in contents.subscriptions:

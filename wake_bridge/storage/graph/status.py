@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from wake_bridge.config.settings import Settings, enabled_adapters, matching_rules, why_no_webhooks
+from wake_bridge.config.settings import Settings, enabled_adapters, matching_rules, unusable_adapters
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.matching import MatchingRules, is_placed
@@ -62,7 +62,7 @@ def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:
         serve=settings.config.graph.serve,
         has_target=lambda who: who in targets,
         is_placed=lambda one: is_placed(one, rules()),
-        no_webhooks=why_no_webhooks(settings),
+        unusable=unusable_adapters(settings),
     )
     for node in graph.nodes(SUBSCRIPTION_LABEL):
         book.put(parse_subscription(node.id, node.properties))

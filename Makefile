@@ -57,7 +57,7 @@ fmt: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)        ## the list of modules in docs/architecture.md, every key in config.example.toml and docs/settings.md, the picture of the demo
+docs: $(STAMP)        ## what the pages have from the program: modules, keys, names of the contract, holds, the picture of the demo
 	$(BIN)/python -m tests.pages
 
 package: $(STAMP)     ## the sdist, and the wheel built from it

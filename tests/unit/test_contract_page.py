@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tests.pages.names import with_names
 from wake_bridge.cli.app import cli
 from wake_bridge.control.client import SOCKET_NAME
 from wake_bridge.control.instance_lock import LOCK_NAME, SIGN_OF_LIFE
@@ -34,13 +35,19 @@ def names_in(text: str) -> list[str]:
 
 def test_the_hold_reasons_are_those_of_the_code() -> None:
     """A hold reason is a name that others rely on."""
-    assert names_in(section("Hold reasons").partition("<!-- end")[0]) == [one.value for one in HoldReason]
+    said = section("Hold reasons").partition("-->")[2].partition("<!-- end")[0]
+    assert names_in(said) == [one.value for one in HoldReason]
 
 
 def test_the_log_events_are_those_of_the_code() -> None:
     """Whoever watches the log can rely on the list."""
-    said = section("Log events").partition("<!-- log events -->")[2]
-    assert sorted(names_in(said)) == sorted(EVENTS)
+    said = section("Log events").partition("-->")[2].partition("<!-- end")[0]
+    assert names_in(said) == sorted(EVENTS)
+
+
+def test_the_lists_of_names_are_those_that_make_docs_writes() -> None:
+    """Nobody keeps them by hand."""
+    assert with_names(PAGE) == PAGE, "stale: run `make docs`"
 
 
 def test_the_journal_steps_are_those_of_the_code() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from wake_bridge.domain.causes import TABLE
+from tests.pages.names import with_holds
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
@@ -42,15 +42,6 @@ def test_every_test_the_page_names_exists() -> None:
     assert untabled == []
 
 
-def table_of_holds() -> str:
-    """The table of causes as the page shows it."""
-    lines = ["| reason | cause | what is told | a person is told of it unasked |", "|---|---|---|---|"]
-    for cause, row in TABLE.items():
-        told = row.with_reason.replace("{", "").replace("}", "")
-        lines.append(f"| `{row.reason}` | `{cause}` | {told} | {row.tell} |")
-    return "\n".join(lines)
-
-
 def test_the_page_shows_the_table_by_which_holds_are_told() -> None:
     """What `why`, `status`, `deliveries`, `presence` and notices say of a hold is one table, and the page has it."""
-    assert table_of_holds() in PAGE, f"docs/faults.md has another table than the code:\n{table_of_holds()}"
+    assert with_holds(PAGE) == PAGE, "stale: run `make docs`"

@@ -108,6 +108,13 @@ def test_every_command_of_the_table_is_shown_by_help(invoke: Callable[..., Resul
             assert place.summary[:40] in text
 
 
+def test_help_begins_with_what_is_needed_on_the_first_day() -> None:
+    """A newcomer reads from the top: find the agents, set them up, run, see how it stands."""
+    first = next(iter(COMMANDS.values()))
+    assert {"panes", "setup", "subscribe", "run", "status", "why", "doctor"} <= set(first)
+    assert all(len(commands) <= 8 for commands in COMMANDS.values())
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -328,7 +335,7 @@ def test_commands_options_and_identities_are_completed(tmp_path: Path) -> None:
         assert done.stderr == ""
         return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
-    assert completed("wake-bridge", "un") == ["unsubscribe", "unbind", "uninstall"]
+    assert completed("wake-bridge", "un") == ["unbind", "unsubscribe", "uninstall"]
     assert "--explain" in completed("wake-bridge", "routes", "--")
     assert completed("wake-bridge", "inbox", "@") == []
     for arguments in (["init"], ["agent", "add", "@reviewer"]):

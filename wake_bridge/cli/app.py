@@ -120,30 +120,27 @@ class CommandPlace(NamedTuple):
 
 
 COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
-    "Graph": {
+    "First day": {
+        "panes": CommandPlace("panes", "panes", "List tmux panes and the agents in them."),
         "setup": CommandPlace("setup", "setup", "Find your agents and set each one up to be woken.", needs_file=True),
-        "init": CommandPlace("graph", "init", "Create the configuration and the embedded graph.", needs_file=True),
-        "agent": CommandPlace("graph", "agent", "Add and list identities."),
         "subscribe": CommandPlace(
             "graph", "subscribe", "Subscribe an identity to mail, tasks or rights.", needs_file=True
         ),
-        "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
-        "update": CommandPlace("graph", "update", "Change a subscription."),
-        "list": CommandPlace(
-            "graph", "list_subscriptions", "List subscriptions and whether each can be delivered now."
-        ),
+        "run": CommandPlace("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
+        "status": CommandPlace("daemon", "status", "Show whether the daemon runs and what waits."),
+        "why": CommandPlace("why", "why", "Explain what happened to a message, a task or a log row."),
+        "doctor": CommandPlace("diagnose", "doctor", "Check everything that wakes depend on."),
+        "demo": CommandPlace("demo", "demo", "Play one wake from start to end in a private tmux server."),
     },
     "Mail": {
         "send": CommandPlace("mail", "send", "Send a message or a task."),
         "wake": CommandPlace("mail", "wake", "Wake one identity at once with a message from you."),
-        "task": CommandPlace("mail", "task", "Move a task to another state."),
-        "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),
         "inbox": CommandPlace("mail", "inbox", "Show unread mail."),
         "read": CommandPlace("mail", "read", "Show messages and mark them read."),
+        "task": CommandPlace("mail", "task", "Move a task to another state."),
+        "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),
     },
-    "Daemon": {
-        "run": CommandPlace("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
-        "status": CommandPlace("daemon", "status", "Show whether the daemon runs and what waits."),
+    "Wakes": {
         "deliveries": CommandPlace("deliveries", "deliveries", "List deliveries; show or retry one."),
         "pause": CommandPlace("control", "pause", "Pause wakes for one identity or for all."),
         "resume": CommandPlace("control", "resume", "Resume wakes and lift spent limits."),
@@ -151,32 +148,40 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "bind": CommandPlace("control", "bind", "Pin an identity to a tmux pane."),
         "unbind": CommandPlace("control", "unbind", "Unpin an identity from its pane."),
         "resync": CommandPlace("control", "resync", "Replay past log rows through one subscription."),
+    },
+    "Identities and subscriptions": {
+        "init": CommandPlace("graph", "init", "Create the configuration and the embedded graph.", needs_file=True),
+        "agent": CommandPlace("graph", "agent", "Add and list identities."),
+        "list": CommandPlace(
+            "graph", "list_subscriptions", "List subscriptions and whether each can be delivered now."
+        ),
+        "update": CommandPlace("graph", "update", "Change a subscription."),
+        "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
+    },
+    "Installation": {
+        "service": CommandPlace(
+            "service", "service", "Start the daemon at login with systemd or launchd.", needs_file=True
+        ),
         "hook": CommandPlace("hook", "hook", "Install and serve the hooks of a harness.", needs_file=True),
         "claude": CommandPlace(
             "claude", "claude", "Install the plugin that wakes Claude Code natively.", needs_file=True
         ),
-        "service": CommandPlace(
-            "service", "service", "Start the daemon at login with systemd or launchd.", needs_file=True
-        ),
+        "config": CommandPlace("diagnose", "config", "Check the configuration.", needs_file=True),
+        "completion": CommandPlace("diagnose", "completion", "Print the shell completion script."),
         "uninstall": CommandPlace(
             "setup", "uninstall", "Remove everything that wake-bridge installed.", needs_file=True
         ),
     },
     "Diagnosis": {
-        "panes": CommandPlace("panes", "panes", "List tmux panes and the agents in them."),
-        "why": CommandPlace("why", "why", "Explain what happened to a message, a task or a log row."),
+        "logs": CommandPlace("logs", "logs", "Show the daemon's log, or the full story of one wake."),
         "routes": CommandPlace("presence", "routes", "Show the routes to an agent and the one that applies now."),
         "presence": CommandPlace("presence", "presence", "Show the state of an identity's agent, with evidence."),
         "screens": CommandPlace("presence", "screens", "Capture, classify and learn agent screens."),
-        "push-capable": CommandPlace("presence", "push_capable", "List identities that other heartbeats should skip."),
         "adapters": CommandPlace("diagnose", "adapters", "List the installed adapters."),
-        "config": CommandPlace("diagnose", "config", "Check the configuration.", needs_file=True),
-        "logs": CommandPlace("logs", "logs", "Show the daemon's log, or the full story of one wake."),
-        "completion": CommandPlace("diagnose", "completion", "Print the shell completion script."),
-        "doctor": CommandPlace("diagnose", "doctor", "Check everything that wakes depend on."),
-        "demo": CommandPlace("demo", "demo", "Play one wake from start to end in a private tmux server."),
+        "push-capable": CommandPlace("presence", "push_capable", "List identities that other heartbeats should skip."),
     },
 }
+"""By section of `--help`, in its order: what a newcomer needs first stands first."""
 
 
 def _place(name: str) -> CommandPlace | None:

@@ -18,6 +18,10 @@ FILE: Final = ROOT / "docs/demo.svg"
 WIDTH: Final = 100
 PATIENCE: Final = 120.0
 
+_SUBSCRIPTION: Final = "573ff73e-31f3-4571-8e67-20cd02736614"
+_WAKE: Final = "01M8J73QXEYB691W6FWZV0D4KQ"
+"""The ids in the picture; those of a run are others each time."""
+
 _FORMAT: Final = """\
 <svg xmlns="http://www.w3.org/2000/svg" class="rich-terminal" viewBox="0 0 {width} {height}">
 <style>
@@ -61,10 +65,18 @@ def _played() -> str:
 
 
 def _shortened(printed: str) -> str:
-    """One row for many blank ones of a pane, and no ids that differ from run to run where they say nothing."""
+    """One row for many blank ones of a pane, and nothing that differs from run to run: no times, and ids of our own."""
     rows = re.sub(r"(?:^   │ *\n){2,}", "   │\n", printed.strip(), flags=re.MULTILINE)
     rows = re.sub(r" +→ MESSAGE:\S+", "", rows)
-    return re.sub(r"^   \d{4}-\d\d-\d\dT(\S+)Z ", r"   \1 ", rows, flags=re.MULTILINE)
+    rows = re.sub(r"(?<=WAKE_SUB:)[0-9a-f-]+", _SUBSCRIPTION, rows)
+    # the pane may end in the middle of the wake's id
+    rows = re.sub(r"(?<=Wake: )(\w+)(\n   │   )?(\w*)", _wake, rows)
+    return re.sub(r"^   \d{4}-\d\d-\d\dT\S+Z  ", "   ", rows, flags=re.MULTILINE)
+
+
+def _wake(found: re.Match[str]) -> str:
+    head, fold, _ = found.groups()
+    return f"{_WAKE[: len(head)]}{fold}{_WAKE[len(head) :]}" if fold else _WAKE
 
 
 def _style_of(line: str) -> str:

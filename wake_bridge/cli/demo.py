@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from wake_bridge.demo.tmux_server import PrivateTmux
 
 SUBJECT: Final = "Review request: the cursor fix"
+ANSWER: Final = "Noted."
+"""What the fake agent says to a wake."""
+
 PATIENCE: Final = 40.0
 """Seconds within which the wake must have arrived."""
 
@@ -72,11 +75,15 @@ class _Demo:
         self._title(f"1  before: the agent {self._harness} is idle in its pane")
         self._show(self._tmux.look(pane).text)
         self._sandbox.daemon()
+        # after two looks that agree nothing holds the wake
+        self._sandbox.run("presence", identity, expect=None)
 
         self._title("2  a message is committed to the graph")
         message = self._sandbox.send(identity, SUBJECT, "--body", "Please look at it today.")
         self._console.say(f'   wake-bridge send {identity} --from @me --subject "{SUBJECT}"   → {message}')
         delivery = self._wait_for_end()
+        if self._fake is not None and delivery["outcome"]:
+            self._tmux.waits_until(pane, lambda look: ANSWER in look.text, PATIENCE, "the agent's answer")
 
         self._title("3  after: wake-bridge woke the agent")
         self._show(self._tmux.look(pane).text)

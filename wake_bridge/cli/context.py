@@ -40,7 +40,7 @@ class CommandContext:
         self.verbosity = 0
         self.console = Console()
         self.invoker: Invoker | None = None
-        """Who runs it, once somebody has asked (`wake_bridge.cli.owner`)."""
+        """Who runs it, once somebody has asked (`wake_bridge.offline.owner`)."""
 
     @cached_property
     def settings(self) -> Settings:

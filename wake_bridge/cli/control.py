@@ -138,8 +138,8 @@ def ack(run: CommandContext, delivery_id: str) -> None:
     A delivery that still waits ends without being sent.
     """
     from wake_bridge.cli.deliveries import find
-    from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
+    from wake_bridge.offline.owner import may_touch
     from wake_bridge.records import delivery_record
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
@@ -240,9 +240,9 @@ def unbind(run: CommandContext, identity: str) -> None:
 @pass_run
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Replay past log rows through one subscription, with its filters as they are now. What matches wakes again."""
-    from wake_bridge.cli.owner import may_touch
     from wake_bridge.domain.names import LogId
     from wake_bridge.offline.actions import replay
+    from wake_bridge.offline.owner import may_touch
     from wake_bridge.storage.graph.nodes import owner_of_subscription, require_subscription
 
     with run.open_graph() as graph:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.cli.owner import invoker, may_touch
 from wake_bridge.config.file import write_first_config
 from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules, why_no_webhooks
 from wake_bridge.control.instance_lock import InstanceLock
@@ -20,6 +19,7 @@ from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
 from wake_bridge.domain.receivers import WEBHOOK, WEBHOOK_TARGET, why_no_url
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, DEFAULT_ADAPTER, Subscription
+from wake_bridge.offline.owner import invoker, may_touch
 from wake_bridge.storage.graph import nodes
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.forecast import Circumstances, judge_subscriptions

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
-from wake_bridge.cli.owner import may_touch, speaker
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, OperationFailed, UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
+from wake_bridge.offline.owner import may_touch, speaker
 from wake_bridge.storage.graph.file import REPAIR, GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.mailbox import (
     Draft,

@@ -137,27 +137,12 @@ def ack(run: CommandContext, delivery_id: str) -> None:
 
     A delivery that still waits ends without being sent.
     """
-    from wake_bridge.cli.deliveries import find
-    from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
-    from wake_bridge.offline.owner import may_touch
-    from wake_bridge.records import delivery_record
-    from wake_bridge.storage.ledger import LedgerStore
-    from wake_bridge.system.clock import SteadyClock
+    from wake_bridge.offline.mail import acknowledge
 
-    ledger = LedgerStore.open(run.places.state_dir)
-    delivery = find(ledger, delivery_id)
-    may_touch(run, "ack", delivery.identity)
-    by, now = {"by": "ack"}, SteadyClock().now()
-    waits = delivery.state in {DeliveryState.PENDING, DeliveryState.DISPATCHED}
-    if waits:
-        after = ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, by, now)
-    else:
-        after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, by, now)
-    record = delivery_record(after, ledger.events_of(after.id))
-    ledger.close()
-    run.poke_daemon()
-    ended = f": it was not delivered yet, and {after.identity} is not woken for it any more" if waits else ""
-    run.console.object(record, f"{after.id} is acknowledged{ended}")
+    done = acknowledge(run, delivery_id)
+    after = done.delivery
+    ended = f": it was not delivered yet, and {after.identity} is not woken for it any more" if done.waited else ""
+    run.console.object(done.record, f"{after.id} is acknowledged{ended}")
 
 
 @click.command()
@@ -240,18 +225,11 @@ def unbind(run: CommandContext, identity: str) -> None:
 @pass_run
 def resync(run: CommandContext, subscription_id: str, since: int) -> None:
     """Replay past log rows through one subscription, with its filters as they are now. What matches wakes again."""
-    from wake_bridge.domain.names import LogId
-    from wake_bridge.offline.actions import replay
-    from wake_bridge.offline.owner import may_touch
-    from wake_bridge.storage.graph.nodes import owner_of_subscription, require_subscription
+    from wake_bridge.offline.subscriptions import resync as replay
 
-    with run.open_graph() as graph:
-        subscription = require_subscription(graph, subscription_id)
-        may_touch(run, "resync", owner_of_subscription(subscription))
-    again = replay(run.settings, subscription.id, LogId(since))
-    run.poke_daemon()
+    subscription_id, again = replay(run, subscription_id, since)
     record: dict[str, Any] = {
-        "subscriptionId": subscription.id,
+        "subscriptionId": subscription_id,
         "eventsReplayed": len(again.events),
         "lastLogId": again.last_log_id,
     }

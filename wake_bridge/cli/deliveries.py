@@ -11,7 +11,6 @@ from wake_bridge.domain.delivery import DeliveryState
 
 if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Delivery
-    from wake_bridge.storage.ledger import LedgerStore
 
 HELD = "held"
 """Not a state of its own: whatever waits with a reason."""
@@ -68,11 +67,12 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
 @pass_run
 def show(run: CommandContext, delivery_id: str) -> None:
     """Show one delivery with its digest and its journal."""
+    from wake_bridge.offline.mail import find_delivery
     from wake_bridge.records import delivery_record, journal_record
     from wake_bridge.storage.ledger import LedgerStore
 
     ledger = LedgerStore.open(run.places.state_dir, read_only=True)
-    delivery = find(ledger, delivery_id)
+    delivery = find_delivery(ledger, delivery_id)
     record = delivery_record(delivery, ledger.events_of(delivery.id))
     record["journal"] = [journal_record(entry) for entry in ledger.journal_of(delivery.id)]
     ledger.close()
@@ -85,28 +85,19 @@ def show(run: CommandContext, delivery_id: str) -> None:
 @pass_run
 def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
     """Announce the events of a failed delivery again. If it may have arrived, `--i-looked` is required."""
+    from wake_bridge.offline.mail import find_delivery
     from wake_bridge.records import delivery_record
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
     from wake_bridge.system.ulids import new_ulid
 
     ledger = LedgerStore.open(run.places.state_dir)
-    delivery = find(ledger, delivery_id)
+    delivery = find_delivery(ledger, delivery_id)
     again = ledger.retry(delivery.id, new_ulid, SteadyClock().now(), looked=i_looked)
     record = delivery_record(again, ledger.events_of(again.id))
     ledger.close()
     run.poke_daemon()
     run.console.object(record, f"{again.id} takes the events of {delivery.id}")
-
-
-def find(ledger: LedgerStore, delivery_id: str) -> Delivery:
-    """The delivery meant by an id or its beginning. Raises `NotFound`."""
-    from wake_bridge.domain.errors import NotFound
-
-    delivery = ledger.delivery(delivery_id)
-    if delivery is None:
-        raise NotFound("no such delivery", delivery_id, hint="`wake-bridge deliveries` lists them")
-    return delivery
 
 
 def _standing(delivery: Delivery) -> str:

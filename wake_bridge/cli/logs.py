@@ -110,13 +110,13 @@ def _log_file(settings: Settings) -> Path:
 
 def _story(run: CommandContext, delivery_id: str, span: Span) -> Iterator[Entry | None]:
     """One delivery's journal and its log lines, in the order of time; followed, both go on."""
-    from wake_bridge.cli.deliveries import find
     from wake_bridge.domain.errors import NotFound
+    from wake_bridge.offline.mail import find_delivery
     from wake_bridge.storage.ledger import LedgerStore
 
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
     try:
-        delivery = find(ledger, delivery_id)
+        delivery = find_delivery(ledger, delivery_id)
         journal = _journal(ledger, delivery)
         logged: Iterator[Entry | None] = iter(())
         try:

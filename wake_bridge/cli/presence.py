@@ -163,8 +163,10 @@ _REASONS = {
 def presence(run: CommandContext, identity: str, explain: bool) -> None:
     """Show the state of an identity's agent, with the evidence for it."""
     from wake_bridge.domain.delivery import HoldReason
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.offline.inspection import presence_now
 
-    record = _presence(run, identity)
+    record = presence_now(run.settings, Identity(identity))
     # of one that has moved only the pane is known where its name leads, which is another one's
     leads = "; its name leads to" if record["holdReason"] == HoldReason.MOVED else " in"
     where = f"{leads} {record['where']}" if record["where"] else ""
@@ -211,28 +213,6 @@ def _waiting(run: CommandContext, identity: str) -> list[str]:
         else f"{one['id']} is due {one['dueAt'] or 'now'}{held}"
         for one in records
     ]
-
-
-def _presence(run: CommandContext, identity: str) -> dict[str, Any]:
-    """From the daemon, which has watched; without it two looks of our own."""
-    import asyncio
-
-    from wake_bridge.control.client import ask
-    from wake_bridge.domain.errors import NotRunning
-    from wake_bridge.domain.names import Identity
-    from wake_bridge.engine.explain.presence_query import presence_of
-    from wake_bridge.offline.inspection import Inspection
-    from wake_bridge.records import presence_record
-    from wake_bridge.storage.graph.nodes import require_known
-
-    who = Identity(identity)
-    require_known(run.settings, who)
-    try:
-        return dict(ask(run.settings.state_dir, "presence", identity=identity, timeout=30))
-    except NotRunning:
-        view = Inspection(run.settings)
-        view.require(who)
-        return presence_record(who, asyncio.run(presence_of(who, view.routes, view.watch, view.current, view.clock)))
 
 
 @click.group()

@@ -9,11 +9,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from wake_bridge.config.settings import Settings, engine_settings
+from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import lived_until, liveness
-from wake_bridge.control.serving import DaemonState, daemon_state, reach_by_daemon
+from wake_bridge.control.serving import LOOKS_TAKE, DaemonState, daemon_state, reach_by_daemon
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
-from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
+from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
 from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
 from wake_bridge.domain.receivers import Receiver
@@ -21,7 +22,7 @@ from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.explain.presence_query import Reach, reach_of
+from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
@@ -34,9 +35,9 @@ from wake_bridge.ports.adapter import (
     Place,
     ScreenWorkshop,
 )
-from wake_bridge.records import routes_record
+from wake_bridge.records import presence_record, routes_record
 from wake_bridge.storage.graph.file import GraphFile
-from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
+from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
 from wake_bridge.storage.graph.status import book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -218,6 +219,24 @@ class Inspection:
         near = get_close_matches(name, names, n=3)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise NotFound(found.detail, hint=f"{meant}`wake-bridge panes` lists them; start the agent there first")
+
+
+def presence_now(settings: Settings, identity: Identity) -> dict[str, Any]:
+    """How an identity's agent stands: from the daemon, which has watched; without it by two looks of our own.
+
+    Raises:
+        NotFound: neither graph nor configuration knows the identity.
+        OperationFailed: the daemon did not answer.
+        LedgerError: the ledger cannot be read.
+    """
+    require_known(settings, identity)
+    try:
+        return dict(ask(settings.state_dir, "presence", identity=identity, timeout=LOOKS_TAKE))
+    except NotRunning:
+        view = Inspection(settings)
+        view.require(identity)
+        seen = asyncio.run(presence_of(identity, view.routes, view.watch, view.current, view.clock))
+        return presence_record(identity, seen)
 
 
 def unreachable(settings: Settings, identities: Sequence[Identity]) -> dict[Identity, Hold]:

@@ -1,21 +1,21 @@
-"""Whose a command's things must be: asked here by every command that an agent may only use for itself."""
+"""Whose the things must be: asked here by every act that an agent may only do for itself."""
 
 from __future__ import annotations
 
 import os
 from contextlib import closing
 
-from wake_bridge.cli.context import CommandContext
 from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import RULES, Invoker, require_own
+from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.file import GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.nodes import ensure_identity, find_identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above
 
 
-def may_touch(run: CommandContext, command: str, identity: str, graph: GraphFile | None = None) -> bool:
+def may_touch(run: Workplace, command: str, identity: str, graph: GraphFile | None = None) -> bool:
     """Whether the identity is the invoker's own, or only opened to it by a permission.
 
     Args:
@@ -34,9 +34,7 @@ def may_touch(run: CommandContext, command: str, identity: str, graph: GraphFile
     return require_own(invoker(run), command, Identity(identity), has_permission)
 
 
-def speaker(
-    run: CommandContext, command: str, graph: GraphWriter, identity: str, now: str, *, human: bool = False
-) -> Node:
+def speaker(run: Workplace, command: str, graph: GraphWriter, identity: str, now: str, *, human: bool = False) -> Node:
     """The node in whose name a command acts; made if it is not there, but for a person alone.
 
     Raises:
@@ -53,16 +51,16 @@ def speaker(
     return ensure_identity(graph, identity, now, human=human)
 
 
-def invoker(run: CommandContext) -> Invoker:
+def invoker(run: Workplace) -> Invoker:
     """Who runs the command: told once, and as cheaply as it can be."""
     if run.invoker is None:
         run.invoker = _found(run)
     return run.invoker
 
 
-def _found(run: CommandContext) -> Invoker:
+def _found(run: Workplace) -> Invoker:
     above = processes_above(os.getpid())
-    ancestry = Ancestry(above, names_of_harnesses(run.places.own_screens), os.environ, lambda who: _is_known(run, who))
+    ancestry = Ancestry(above, names_of_harnesses(run.places.own_screens), os.environ, lambda who: is_known(run, who))
     homes = _written_down(run)
     found = ancestry.invoker(homes)
     if found.is_person or found.identities or not ancestry.is_in_a_pane:
@@ -70,7 +68,7 @@ def _found(run: CommandContext) -> Invoker:
     return ancestry.invoker(_looked_up(run, homes))
 
 
-def _is_known(run: CommandContext, identity: str) -> bool:
+def is_known(run: Workplace, identity: str) -> bool:
     """Whether the graph knows the identity; what is started for another graph claims nobody of this one."""
     try:
         with run.open_mail(foreign=False, marking=False) as graph:
@@ -79,7 +77,7 @@ def _is_known(run: CommandContext, identity: str) -> bool:
         return False
 
 
-def _written_down(run: CommandContext) -> Homes:
+def _written_down(run: Workplace) -> Homes:
     try:
         with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
             remembered = [(one.identity, one.fence) for one in ledger.claims() if one.fence and one.until is None]
@@ -89,7 +87,7 @@ def _written_down(run: CommandContext) -> Homes:
         return Homes()
 
 
-def _looked_up(run: CommandContext, homes: Homes) -> Homes:
+def _looked_up(run: Workplace, homes: Homes) -> Homes:
     """The same, and where tmux says that everybody's agent is now: what no daemon has seen yet."""
     import asyncio
 

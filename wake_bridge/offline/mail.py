@@ -1,0 +1,327 @@
+"""Mail, tasks and wakes as commands and tools take them: one rule for both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, NotFound, OperationFailed
+from wake_bridge.domain.events import Message
+from wake_bridge.domain.messages import Unusable, message_from
+from wake_bridge.domain.names import BROADCAST, Identity, Instant, WakePolicy
+from wake_bridge.offline.owner import may_touch, speaker
+from wake_bridge.offline.workplace import Workplace
+from wake_bridge.storage.graph import mailbox
+from wake_bridge.storage.graph.file import GraphFile, GraphWriter, Node
+from wake_bridge.storage.graph.mailbox import Draft, Mail, TaskMove, UnreadableMail
+from wake_bridge.storage.graph.nodes import require_identity
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import timestamp_now
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.delivery import Delivery, Hold
+    from wake_bridge.domain.events import WakeEvent
+    from wake_bridge.storage.graph.forecast import Forecast
+
+FLOORS: Final = {
+    "now": frozenset({WakePolicy.IMMEDIATE}),
+    "next": frozenset({WakePolicy.IMMEDIATE, WakePolicy.NEXT_TURN}),
+    "later": frozenset(WakePolicy),
+}
+"""How insistent a message must be to be shown."""
+
+MOST_AT_ONCE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message as it is shown: itself, and what programs are told of it."""
+
+    message: Message
+    record: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Shown:
+    """What was shown of a mailbox, to be written down once it has left this process.
+
+    `is_own`: by its owner, or by somebody who may read it and takes nothing from its owner. `aside` cannot be read; `more`
+    are further ones that were not shown.
+    """
+
+    identity: Identity
+    is_own: bool
+    mails: list[Mail] = field(default_factory=list)
+    aside: list[UnreadableMail] = field(default_factory=list)
+    more: int = 0
+
+    def message_ids(self) -> list[str]:
+        """All that its reader has heard of."""
+        return [one.message.id for one in self.mails] + [one.message_id for one in self.aside]
+
+
+def show_unread(
+    work: Workplace,
+    graph: GraphFile,
+    identity: str,
+    show: Callable[[Letter], None],
+    *,
+    floor: str,
+    limit: int,
+    with_body: bool,
+    consume: bool,
+) -> Shown:
+    """Show unread mail, oldest first; what is shown is written down by `write_down`.
+
+    Args:
+        work: the act.
+        graph: the graph, open as `Workplace.open_mail` opens it.
+        identity: whose mailbox.
+        show: is handed each letter as soon as it is read.
+        floor: a key of `FLOORS`.
+        limit: show at most so many.
+        with_body: whether letters have their text.
+        consume: whether they are to be marked read.
+
+    Raises:
+        NotFound: there is no such identity.
+        RefusedForSafety: it is another's.
+    """
+    require_identity(graph, identity)
+    is_own = may_touch(work, "inbox --consume" if consume else "inbox", identity, graph)
+    judge, shown = _Judge(work, graph, identity), Shown(Identity(identity), is_own)
+    for one in mailbox.mailbox_of(graph, identity):
+        if isinstance(one, UnreadableMail):
+            shown.aside += [one] if len(shown.aside) < MOST_AT_ONCE else []
+            continue
+        policy = judge.policy(one)
+        if policy not in FLOORS[floor]:
+            continue
+        if len(shown.mails) < limit:
+            show(_letter(one, policy, with_body=with_body))
+            shown.mails.append(one.without_text())
+        else:
+            shown.more += 1
+    return shown
+
+
+def show_messages(
+    work: Workplace,
+    graph: GraphFile,
+    identity: str,
+    message_ids: Iterable[str],
+    show: Callable[[Letter], None],
+    *,
+    keep: bool,
+) -> Shown:
+    """Show messages with their text, read or not; what is shown is written down by `write_down`.
+
+    Args:
+        work: the act.
+        graph: the graph, open as `Workplace.open_mail` opens it.
+        identity: whose mailbox.
+        message_ids: which.
+        show: is handed each letter.
+        keep: whether they stay unread.
+
+    Raises:
+        NotFound: there is no such identity or message, or it is not addressed to the identity.
+        RefusedForSafety: it is another's.
+    """
+    require_identity(graph, identity)
+    is_own = may_touch(work, "read --keep" if keep else "read", identity, graph)
+    mails = [mailbox.require_mail(graph, identity, one) for one in dict.fromkeys(message_ids)]
+    judge = _Judge(work, graph, identity)
+    for one in mails:
+        show(_letter(one, judge.policy(one), with_body=True))
+    return Shown(Identity(identity), is_own, mails)
+
+
+def write_down(work: Workplace, graph: GraphFile, shown: Shown) -> None:
+    """What was shown, and has left this process, needs no wake; where the graph is open for writing it is read."""
+    message_ids = shown.message_ids() if shown.is_own else []
+    if message_ids:
+        try:
+            with closing(LedgerStore.open(work.settings.state_dir)) as ledger:
+                ledger.announce(shown.identity, message_ids, "inbox", _now())
+        except LedgerUnwritable as refusal:
+            work.warn(f"note: a wake may announce it again, because nothing could be written down: {refusal}")
+    if isinstance(graph, GraphWriter):
+        mailbox.mark_read(graph, shown.mails, timestamp_now())
+
+
+def unread_count(graph: GraphFile, identity: str) -> int:
+    """How much unread mail an identity has, whatever its policy."""
+    return sum(isinstance(one, Mail) for one in mailbox.mailbox_of(graph, identity))
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """A message that was sent, and what will come of it, a sentence for each recipient."""
+
+    message_id: str
+    outcomes: Sequence[str]
+
+
+def send(work: Workplace, draft: Draft, *, foreign: bool, human: bool = False) -> SentMessage:
+    """Send a message.
+
+    Args:
+        work: the act.
+        draft: the message.
+        foreign: whether another program's graph may be written.
+        human: whether a person sends it with `wake`.
+
+    Raises:
+        NotFound: recipient, sender, or the message it answers does not exist.
+        RefusedForSafety: the sender is another, or the graph another program's.
+    """
+    now = timestamp_now()
+    with work.open_graph_to_write(foreign=foreign) as graph:
+        if draft.recipient != BROADCAST:
+            require_identity(graph, draft.recipient)
+        speaker(work, "wake" if human else "send", graph, draft.sender, now, human=human)
+        message_id = mailbox.send(graph, draft, now)
+        outcomes = _expected_outcomes(work, graph, mailbox.require_message(graph, message_id), draft)
+    work.poke_daemon()
+    from wake_bridge.control.serving import DaemonState, daemon_state
+
+    told = {
+        DaemonState.STARTING: "the daemon is starting: it reads this as soon as it runs",
+        DaemonState.NOT_RUNNING: "the daemon is not running: no wakes until you start it (`wake-bridge run`)",
+        DaemonState.CANNOT_TELL: "cannot tell whether the daemon runs: `wake-bridge doctor` shows why",
+    }
+    words = told.get(daemon_state(work.settings.state_dir))
+    return SentMessage(message_id, [*outcomes, *([words] if words else [])])
+
+
+def move_task(work: Workplace, task_id: str, state: str, actor: str, *, foreign: bool) -> TaskMove:
+    """Move a task to another state in an identity's name.
+
+    Raises:
+        NotFound: there is no such message, it is no task, or there is no such identity.
+        OperationFailed: the identity has no right to this move, or somebody moved the task first.
+        RefusedForSafety: the identity is another, or the graph another program's.
+    """
+    now = timestamp_now()
+    with work.open_graph_to_write(foreign=foreign) as graph:
+        mailbox.require_message(graph, task_id)
+        speaker(work, "task", graph, actor, now)
+        move = mailbox.move_task(graph, task_id, state, actor, now)
+    work.poke_daemon()
+    return move
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """A wake that was acknowledged, as programs are told of it; `waited`: it was not sent yet, and is not any more."""
+
+    delivery: Delivery
+    record: Mapping[str, Any]
+    waited: bool
+
+
+def acknowledge(work: Workplace, delivery_id: str) -> Acknowledged:
+    """Say that a wake was seen and understood; one that still waits ends without being sent.
+
+    Args:
+        work: the act.
+        delivery_id: the id that the wake names, or the beginning of it.
+
+    Raises:
+        NotFound: there is no such delivery.
+        RefusedForSafety: it is another's.
+        LedgerError: the ledger cannot be written.
+    """
+    from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
+    from wake_bridge.records import delivery_record
+    from wake_bridge.system.clock import SteadyClock
+
+    with closing(LedgerStore.open(work.places.state_dir)) as ledger:
+        delivery = find_delivery(ledger, delivery_id)
+        may_touch(work, "ack", delivery.identity)
+        by, now = {"by": "ack"}, SteadyClock().now()
+        waited = delivery.state in {DeliveryState.PENDING, DeliveryState.DISPATCHED}
+        if waited:
+            after = ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, by, now)
+        else:
+            after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, by, now)
+        record = delivery_record(after, ledger.events_of(after.id))
+    work.poke_daemon()
+    return Acknowledged(after, record, waited)
+
+
+def find_delivery(ledger: LedgerStore, delivery_id: str) -> Delivery:
+    """The delivery meant by an id or its beginning. Raises `NotFound`."""
+    delivery = ledger.delivery(delivery_id)
+    if delivery is None:
+        raise NotFound("no such delivery", delivery_id, hint="`wake-bridge deliveries` lists them")
+    return delivery
+
+
+def _expected_outcomes(work: Workplace, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
+    recipients = mailbox.audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
+    from wake_bridge.storage.graph.forecast import Forecast
+
+    @cache
+    def unreached() -> Mapping[Identity, Hold]:
+        # a look takes longer than what the daemon needs to begin
+        work.poke_daemon()
+        return work.unreached([Identity(one) for one in recipients[:MOST_AT_ONCE]])
+
+    def holds(identity: Identity, events: Sequence[WakeEvent]) -> Iterator[Hold]:
+        from wake_bridge.offline.history import holds_of
+
+        guards: Sequence[Hold] = ()
+        # the message is sent, whatever the ledger says
+        with suppress(LedgerError):
+            guards = holds_of(work.settings, identity, events)
+        yield from guards
+        if identity in unreached():
+            yield unreached()[identity]
+
+    forecast = Forecast(graph, work.settings, _now(), holds)
+    return [forecast.expected_outcome(message, Identity(recipient)) for recipient in recipients] or ["no recipient"]
+
+
+class _Judge:
+    """How insistent the wake of a message is. Most looks into an inbox find nothing, and need no setting to say so."""
+
+    def __init__(self, work: Workplace, graph: GraphFile, identity: str) -> None:
+        self._work, self._graph, self._identity = work, graph, Identity(identity)
+        self._forecast: Forecast | None = None
+
+    def policy(self, mail: Mail) -> WakePolicy:
+        if self._forecast is None:
+            from wake_bridge.storage.graph.forecast import Forecast
+
+            self._forecast = Forecast(self._graph, self._work.settings, _now())
+        return self._forecast.policy(mail.message, self._identity)
+
+
+def _letter(mail: Mail, policy: WakePolicy, *, with_body: bool) -> Letter:
+    message = message_from(mail.message.id, mail.message.properties)
+    if isinstance(message, Unusable):
+        raise OperationFailed(message.why, mail.message.id)
+    properties = mail.message.properties
+    record = {
+        "messageId": message.id,
+        "from": message.sender,
+        "subject": message.subject,
+        **({"body": message.body} if with_body else {}),
+        "priority": message.priority.value,
+        "policy": policy.value,
+        "tags": list(message.tags),
+        "inReplyTo": message.in_reply_to,
+        "task": properties.get("task"),
+        "sentAt": properties.get("sentAt"),
+    }
+    return Letter(message, record)
+
+
+def _now() -> Instant:
+    return Instant(int(time.time() * 1000))

@@ -1,0 +1,292 @@
+"""Subscriptions as commands and tools make, change, list and replay them: one rule for both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from wake_bridge.config.settings import installed_adapters, why_no_webhooks
+from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake
+from wake_bridge.domain.names import Identity, LogId, Trigger
+from wake_bridge.domain.receivers import WEBHOOK, WEBHOOK_TARGET, why_no_url
+from wake_bridge.domain.subscriptions import BRIDGE_TARGET, DEFAULT_ADAPTER, Subscription
+from wake_bridge.offline.owner import invoker, may_touch
+from wake_bridge.offline.workplace import Workplace
+from wake_bridge.storage.graph import nodes
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.forecast import Circumstances, judge_subscriptions
+from wake_bridge.storage.graph.nodes import Subscribed, Updated, Wish, require_identity
+from wake_bridge.storage.graph.status import book_of
+from wake_bridge.system.clock import timestamp_now
+
+if TYPE_CHECKING:
+    from wake_bridge.engine.explain.presence_query import Reach
+    from wake_bridge.engine.tail.resync import ResyncResult
+    from wake_bridge.offline.inspection import Inspection
+
+HARNESS_TARGETS: Final = ("mcp-notifications", WEBHOOK_TARGET, BRIDGE_TARGET, "disabled", "none")
+PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeOutcome:
+    """What `subscribe` wrote, and why nothing of it wakes the identity now; empty where it does."""
+
+    done: Subscribed
+    why_unwoken: str
+
+
+def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> SubscribeOutcome:
+    """Subscribe an identity.
+
+    Args:
+        work: the act.
+        identity: who is woken.
+        wish: with a trigger.
+        foreign: whether another program's graph may be written.
+
+    Raises:
+        UsageMistake: nothing says where the identity lives.
+        NotFound: there is no such identity or pane.
+        OperationFailed: it names a webhook, and nothing can be posted.
+        RefusedForSafety: the graph is another program's.
+    """
+    _require_webhooks(work, wish)
+    if wish.harness_target is None and wish.pane is None and Identity(identity) not in work.settings.config.targets:
+        raise UsageMistake(
+            f"nothing says where {identity} lives",
+            "subscribe",
+            hint="add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry to the configuration",
+        )
+    wish = replace(wish, harness_target=wish.harness_target or BRIDGE_TARGET)
+    _require_pane(work, wish)
+    with work.open_graph_to_write(foreign=foreign) as graph:
+        require_identity(graph, identity)
+        done = nodes.subscribe(graph, identity, wish, timestamp_now())
+        book = book_of(graph, work.settings)
+        made = book.get(done.subscription_id)
+        why = book.why_unwoken(made) if made is not None else ""
+    work.poke_daemon()
+    return SubscribeOutcome(done, why)
+
+
+def served_somehow(work: Workplace, identity: str, wish: Wish) -> Wish:
+    """The wish, served by what reaches the identity: wake-bridge where it has a pane or a conversation, else nothing.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    from wake_bridge.offline.inspection import Inspection
+
+    address = Inspection(work.settings).routes.address(Identity(identity))
+    lives = bool(address.name or address.binding or address.remembered or address.sessions)
+    return replace(wish, harness_target=BRIDGE_TARGET if lives else "disabled")
+
+
+def update(work: Workplace, subscription_id: str, wish: Wish, *, foreign: bool) -> Updated:
+    """Change what the wish says of a subscription, and keep the rest.
+
+    Raises:
+        NotFound: there is no such subscription or pane.
+        OperationFailed: it names a webhook and nothing can be posted, or a key where none may be kept.
+        RefusedForSafety: it is another's, or the graph is another program's.
+    """
+    _require_webhooks(work, wish)
+    _require_pane(work, wish)
+    with work.open_graph_to_write(foreign=foreign) as graph:
+        _require_own(work, "update", graph, subscription_id)
+        done = nodes.update(graph, subscription_id, wish, timestamp_now())
+    work.poke_daemon()
+    return done
+
+
+def unsubscribe(work: Workplace, subscription_id: str, *, foreign: bool) -> str:
+    """Remove a subscription; answers its whole id.
+
+    Raises:
+        NotFound: there is no such subscription.
+        RefusedForSafety: it is another's, or the graph is another program's.
+    """
+    with work.open_graph_to_write(foreign=foreign) as graph:
+        _require_own(work, "unsubscribe", graph, subscription_id)
+        removed = nodes.unsubscribe(graph, subscription_id)
+    work.poke_daemon()
+    return removed
+
+
+def resync(work: Workplace, subscription_id: str, since: int) -> tuple[str, ResyncResult]:
+    """Replay log rows after `since` through a subscription; answers its whole id and what matched.
+
+    Raises:
+        UsageMistake: the log ends before `since`.
+        NotFound: there is no such subscription.
+        RefusedForSafety: it is another's.
+    """
+    from wake_bridge.offline.actions import replay
+
+    with work.open_graph() as graph:
+        subscription = _require_own(work, "resync", graph, subscription_id)
+    again = replay(work.settings, subscription, LogId(since))
+    work.poke_daemon()
+    return subscription, again
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionListing:
+    """Subscriptions as programs are told of them.
+
+    `all_ids` are those of all there are, which tell how far one may be shortened; `view` is what was looked through.
+    """
+
+    shown: list[dict[str, Any]]
+    all_ids: list[str]
+    view: Inspection
+
+
+def listed(work: Workplace, identity: str | None) -> SubscriptionListing:
+    """The subscriptions of an identity, or of everybody whom the caller may be, and whether each can be delivered now.
+
+    Raises:
+        NotFound: there is no such identity.
+        RefusedForSafety: it is another.
+    """
+    with work.open_graph() as graph:
+        if identity is not None:
+            require_identity(graph, identity)
+            may_touch(work, "list", identity)
+        homes = _Homes(work, identity)
+        verdicts = judge_subscriptions(graph, Circumstances(work.settings, installed_adapters(), homes.why_unreachable))
+    shown = [
+        {
+            **one,
+            "pane": homes.where(one["subscriptionId"], one["agentIdentity"]) or None,
+            "note": "; ".join(filter(None, (one["note"], homes.overruled(one["subscriptionId"])))),
+            "windowHits": homes.window_hits(one["subscriptionId"]),
+        }
+        for one in verdicts
+        if identity in {None, one["agentIdentity"]} and invoker(work).may_be(one["agentIdentity"])
+    ]
+    return SubscriptionListing(shown, [one["subscriptionId"] for one in verdicts], homes.view)
+
+
+class _Homes:
+    """Where each identity can be woken now; asked once, for all that are shown."""
+
+    def __init__(self, work: Workplace, whose: str | None) -> None:
+        from wake_bridge.offline.inspection import Inspection
+
+        self.view = Inspection(work.settings)
+        asked = [Identity(whose)] if whose is not None else self.view.identities()
+        self._known = asyncio.run(self.view.reach(asked))
+        self._subscriptions = {one.id: one for who in self.view.identities() for one in self.view.subscribed(who)}
+
+    def of(self, identity: Identity) -> Reach:
+        """Where the identity is, or why nowhere."""
+        if identity not in self._known:
+            self._known |= asyncio.run(self.view.reach([identity]))
+        return self._known[identity]
+
+    def where(self, subscription_id: str, identity: Identity) -> str:
+        """Where the subscription itself wakes: its receiver, else the place of its identity."""
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is not None and subscription.receiver is not None:
+            return subscription.receiver.shown
+        return self.of(identity).where
+
+    def window_hits(self, subscription_id: str) -> int:
+        """How many of its events joined a wake that another one had begun."""
+        return self.view.window_hits.get(subscription_id, 0)
+
+    def why_unreachable(self, subscription: Subscription) -> str:
+        """A `ResolveTarget`."""
+        if subscription.receiver is not None:
+            # one that is suspended is tried again by itself
+            return self.view.why_not_posted(subscription.receiver)
+        hold = self.of(subscription.identity).hold
+        if hold is None:
+            return ""
+        speaker = self.view.speaker(subscription.identity)
+        is_anothers = speaker is not None and speaker.pane != subscription.pane
+        culprit = f"{speaker.id} says where it lives: " if speaker and is_anothers else ""
+        return f"{culprit}{hold.detail}: {hold.remedy(subscription.identity)}"
+
+    def overruled(self, subscription_id: str) -> str:
+        """Why its identity is not in the pane that this very subscription names; empty for one that names none."""
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is None:
+            return ""
+        spoke = self.view.routes.speaks_for(subscription.identity)
+        is_meant = spoke is not None and spoke.pane == subscription.pane
+        return self.of(subscription.identity).overruled if is_meant else ""
+
+
+def _require_webhooks(work: Workplace, wish: Wish) -> None:
+    """Refuse a receiver where nothing can be posted: it would only wait."""
+    if wish.webhook is not None and (why := why_no_webhooks(work.settings)):
+        raise OperationFailed(why, "--webhook")
+
+
+def _require_pane(work: Workplace, wish: Wish) -> None:
+    """Refuse a pane that tmux does not know: the newest name wins, and a misspelled one would overrule the good one.
+
+    Where tmux does not answer at all nobody can tell, and it is written.
+    """
+    from wake_bridge.offline.inspection import Inspection
+
+    if wish.pane is None:
+        return
+    with contextlib.suppress(LedgerError, OperationFailed):
+        place = asyncio.run(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
+        session = wish.pane.removeprefix("=").partition(":")[0]
+        if place is not None and "." in session and place.label.startswith(f"{session.replace('.', '_')}:"):
+            work.warn(f"note: tmux calls it {place.label}: no session's name has a dot in it")
+
+
+def _require_own(work: Workplace, command: str, graph: GraphFile, subscription_id: str) -> str:
+    """The whole id. Raises `RefusedForSafety` where an agent names another's subscription."""
+    meant = nodes.require_subscription(graph, subscription_id)
+    may_touch(work, command, nodes.owner_of_subscription(meant))
+    return meant.id
+
+
+def wish_of(
+    *, pane: str | None, adapter: str | None, harness_target: str | None, webhook: str | None, **flags: Any
+) -> Wish:
+    """The flags as a wish; `--tmux` means our own daemon and the tmux adapter, `--webhook` a receiver.
+
+    Raises:
+        UsageMistake: flags contradict each other.
+    """
+    if pane is not None:
+        if not pane.strip() or not pane.isprintable():
+            raise UsageMistake(
+                "a tmux target must be a name without control characters",
+                "--tmux",
+                hint="`tmux list-panes -a` lists them",
+            )
+        if adapter not in {None, DEFAULT_ADAPTER} or harness_target not in {None, BRIDGE_TARGET}:
+            raise UsageMistake(
+                "--tmux is delivered by bridge-daemon with the tmux adapter", "--tmux", hint="leave the other flag out"
+            )
+        if webhook is not None:
+            raise UsageMistake(
+                "a subscription leads to a pane or to a webhook",
+                "--tmux",
+                hint="subscribe twice: the webhook comes first",
+            )
+        adapter, harness_target = DEFAULT_ADAPTER, BRIDGE_TARGET
+    if webhook is not None:
+        if why := why_no_url(webhook):
+            raise UsageMistake(why, "--webhook", hint="write it as https://host/path")
+        if harness_target not in {None, WEBHOOK_TARGET} or adapter not in {None, WEBHOOK}:
+            raise UsageMistake(f"--webhook is served by {WEBHOOK_TARGET}", "--webhook", hint="leave the other flag out")
+        adapter, harness_target = None, WEBHOOK_TARGET
+    return Wish(
+        pane=pane,
+        adapter=adapter,
+        harness_target=harness_target,
+        webhook=webhook,
+        **{n: v for n, v in flags.items() if v != ()},
+    )

@@ -1,0 +1,158 @@
+"""Where an act on graph and ledger takes place: settings, places and who acts, each found when it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wake_bridge.config.locations import Locations
+    from wake_bridge.config.settings import Settings
+    from wake_bridge.domain.delivery import Hold
+    from wake_bridge.domain.names import Identity
+    from wake_bridge.domain.ownership import Invoker
+    from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+
+
+class Workplace:
+    """What one act of a command or of a tool is given. Remarks beside its answer go to `warn`.
+
+    Args:
+        config_option: the value of `--config`, if given.
+    """
+
+    def __init__(self, config_option: str | None = None) -> None:
+        self.config_option = config_option
+        self.needs_file = False
+        """Whether the act ends where the configuration has a mistake; for commands the table of commands says so."""
+        self.invoker: Invoker | None = None
+        """Who acts, once somebody has asked (`wake_bridge.offline.owner`)."""
+        self._told_of: Path | None = None
+
+    def warn(self, text: str) -> None:
+        """Say something beside the answer."""
+        raise NotImplementedError
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force, with the state directory of the daemon that serves the graph.
+
+        Raises:
+            ConfigurationInvalid: with every mistake.
+            OperationFailed: a daemon serves the graph, and does not say where it keeps its state.
+        """
+        return self.where_the_daemon_is(self.configured)
+
+    @cached_property
+    def configured(self) -> Settings:
+        """What the configuration says; by what the daemon goes on where it cannot be used, unless the file is needed.
+
+        Raises:
+            ConfigurationInvalid: with every mistake.
+        """
+        from wake_bridge.config.settings import load_settings
+        from wake_bridge.domain.errors import ConfigurationInvalid
+
+        try:
+            return load_settings(self.config_option, os.environ)
+        except ConfigurationInvalid as mistake:
+            from wake_bridge.control.settings_in_force import last_good_settings
+
+            good = None if self.needs_file else last_good_settings(self.config_option, os.environ)
+            if good is None:
+                raise
+            self.warn(
+                f"note: {mistake.what}: {mistake.where}: the daemon goes on by its last good settings, and so does this"
+                " command (`wake-bridge config check`)"
+            )
+            return good
+
+    @cached_property
+    def places(self) -> Locations:
+        """Where graph and state lie; the whole configuration is judged only where that is needed to tell.
+
+        Raises:
+            ConfigurationInvalid: with every mistake.
+            OperationFailed: as for `settings`.
+        """
+        from wake_bridge.config.locations import Locations, find_locations
+
+        known = find_locations(self.config_option, os.environ)
+        if known is None:
+            settings = self.settings
+            return Locations(settings.graph_path, settings.state_dir, settings.own_screens)
+        return known._replace(state_dir=self._state_dir_in_use(known.graph_path, known.state_dir))
+
+    def where_the_daemon_is(self, settings: Settings) -> Settings:
+        """The settings, with the state directory of the daemon that serves the graph. Raises `OperationFailed`."""
+        state_dir = self._state_dir_in_use(settings.graph_path, settings.state_dir)
+        return settings if state_dir == settings.state_dir else replace(settings, state_dir=state_dir)
+
+    def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
+        """See `control.serving`; said once where it is not the configured one."""
+        from wake_bridge.control.serving import graph_served_instead, state_dir_in_use
+
+        found = state_dir_in_use(graph, configured)
+        if self._told_of is not None:
+            return found
+        self._told_of = found
+        if found != configured:
+            self.warn(
+                f"note: the daemon of this graph keeps its state in {found}, not in {configured}: this command goes there"
+            )
+        elif (served := graph_served_instead(found, graph)) is not None:
+            self.warn(
+                f"note: the daemon that runs serves {served}, not {graph}, which this command goes to: what is written here"
+                " wakes nobody until the daemon is started again"
+            )
+        return found
+
+    def open_graph(self) -> GraphFile:
+        """The graph, to look at; a context manager. Raises `SourceError`s."""
+        from wake_bridge.storage.graph.file import GraphFile
+
+        return GraphFile(self.settings.graph_path)
+
+    def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
+        """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
+        from wake_bridge.storage.graph.file import GraphWriter
+
+        return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
+
+    def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
+        """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
+        from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+
+        path = self.places.graph_path
+        return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
+
+    def unreached(self, identities: Sequence[Identity]) -> Mapping[Identity, Hold]:
+        """Why those of them who cannot be reached now cannot; never fails: whom nobody can tell of is not among them."""
+        from wake_bridge.control.serving import PATIENCE, hold_told, reach_by_daemon
+
+        told = reach_by_daemon(self.settings.state_dir, identities, timeout=PATIENCE)
+        holds = {one: hold_told(told[one]["hold"]) for one in identities if one in told and told[one]["hold"]}
+        rest = [one for one in identities if one not in told]
+        if not rest:
+            return holds
+        # without the daemon a look of our own is needed, which takes longer than all the rest of a command
+        from wake_bridge.domain.errors import WakeBridgeError
+        from wake_bridge.offline.inspection import unreachable
+
+        try:
+            return holds | unreachable(self.settings, rest)
+        except WakeBridgeError:
+            return holds
+
+    def poke_daemon(self, moved: str = "") -> None:
+        """Tell the daemon, if one runs, that something changed, and which identity has moved; never fails."""
+        from wake_bridge.control.instance_lock import daemon_is_running
+
+        if daemon_is_running(self.places.state_dir):
+            from wake_bridge.control.client import poke
+
+            poke(self.places.state_dir, moved)

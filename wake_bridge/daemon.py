@@ -34,11 +34,12 @@ from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import DAY, SECOND, Instant
 from wake_bridge.engine.supervise import Supervisor
+from wake_bridge.integrations.adapters import checked_settings, reload_adapters
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
-from wake_bridge.wiring import checked_settings, reload_adapters, wire
+from wake_bridge.wiring import wire
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""

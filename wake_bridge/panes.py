@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from wake_bridge.config.file import changed_lines, read_block
 from wake_bridge.config.settings import Settings
-from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import reload_command
-from wake_bridge.domain.causes import Cause, cause_written
-from wake_bridge.domain.errors import NotRunning, OperationFailed, WakeBridgeError
+from wake_bridge.domain.causes import cause_written
+from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
 from wake_bridge.domain.names import Identity
-from wake_bridge.domain.presence import PresenceState, fuse
-from wake_bridge.domain.routing import Address, Route
+from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.routing import Route
+from wake_bridge.engine.explain.pane_reports import Glance, PaneReports, pane_reports
 from wake_bridge.engine.explain.presence_query import is_suggested
 from wake_bridge.offline.inspection import Inspection
-from wake_bridge.ports.adapter import HarnessAdapter, NameJudge, PaneLister, Place, Sight
+from wake_bridge.ports.adapter import NameJudge, PaneLister, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,120 +91,27 @@ def steps(fragile: Sequence[Fragile]) -> str:
     return ", then ".join([*commands, *dict.fromkeys(one.then for one in fragile)])
 
 
-PATIENCE: Final = 3.0
-"""Seconds that a daemon has to tell what it sees."""
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """How an agent stands, what decided it, and how many looks agree on it."""
-
-    state: PresenceState
-    why: str
-    looks: int = 1
-    cause: Cause = Cause.OTHER
-
-
-@dataclass(frozen=True, slots=True)
-class PaneReport:
-    """One pane. Where no agent is, or none was looked at, its state is unknown."""
-
-    adapter: str
-    sight: Sight
-    identities: tuple[Identity, ...]
-    seen: Glance
-
-
-@dataclass(frozen=True, slots=True)
-class PaneReports:
-    """All panes, and the servers that did not answer with the reason."""
-
-    panes: Sequence[PaneReport]
-    silent: Sequence[tuple[str, str]]
-
-
-async def report_panes(settings: Settings, *, looks: bool = True) -> PaneReports:
-    """List every pane. What the daemon watches it is asked for; at the others one look is taken, which proves no idleness.
+async def report_panes(
+    settings: Settings, told: Iterable[Mapping[str, Any]] = (), *, looks: bool = True
+) -> PaneReports:
+    """Look at every pane from here, where the daemon does not see what this command sees.
 
     Args:
         settings: those in force.
+        told: what the daemon has told of panes nevertheless, as records.
         looks: whether it matters how the agents stand.
 
     Raises:
         OperationFailed: no adapter can list panes.
     """
-    # it is asked meanwhile: setting up the view here takes as long as its answer
-    asked = asyncio.get_running_loop().run_in_executor(None, _watched, settings) if looks else None
     view = Inspection(settings)
-    listers = {name: one for name, one in view.loaded.adapters.items() if isinstance(one, PaneLister)}
-    if not listers:
+    adapters = view.loaded.adapters
+    if not any(isinstance(one, PaneLister) for one in adapters.values()):
         raise OperationFailed("no adapter can list panes", hint="`wake-bridge adapters` lists them")
-    reports: list[PaneReport] = []
-    silent: list[tuple[str, str]] = []
-    dwellers = await _dwellers(view)
-    for name, lister in listers.items():
-        sights = await lister.list_panes()
-        silent += sights.silent
-        seen = await asked if asked else {}
-        agents = [one for one in sights.seen if one.harness and (name, one.place.key) not in seen]
-        seen |= await _look_at_all(view, name, agents if looks else [])
-        for sight in sights.seen:
-            key = sight.place.key
-            nothing = Glance(PresenceState.UNKNOWN, sight.who)
-            glance = seen.get((name, key), nothing) if sight.harness else nothing
-            reports.append(PaneReport(name, sight, dwellers.get(key, ()), glance))
-    return PaneReports(reports, silent)
-
-
-def _watched(settings: Settings) -> dict[tuple[str, str], Glance]:
-    """What a daemon that runs has seen, by adapter and the place's key."""
-    with suppress(NotRunning, OperationFailed):
-        told = ask(settings.state_dir, "panes", timeout=PATIENCE)["panes"]
-        return {(one["adapter"], one["key"]): _glance(one) for one in told}
-    return {}
+    reach = await view.reach(sorted({*view.identities(), *view.bound()}))
+    known = {(one["adapter"], one["key"]): _glance(one) for one in told}
+    return await pane_reports(adapters, reach, known, view.current.settings.fresh_for_ms, looks=looks)
 
 
 def _glance(one: Mapping[str, Any]) -> Glance:
     return Glance(PresenceState(one["state"]), one["why"], one["looks"], cause_written(one.get("cause")))
-
-
-async def _dwellers(view: Inspection) -> Mapping[str, tuple[Identity, ...]]:
-    """Who would be woken in which place, by its key, as things stand."""
-    found: dict[str, tuple[Identity, ...]] = {}
-    for identity, reach in (await view.reach(sorted({*view.identities(), *view.bound()}))).items():
-        if reach.key:
-            found[reach.key] = (*found.get(reach.key, ()), identity)
-    return found
-
-
-async def _look_at_all(view: Inspection, name: str, sights: Sequence[Sight]) -> dict[tuple[str, str], Glance]:
-    """What one look at each says."""
-    adapter: HarnessAdapter = view.loaded.adapters[name]
-    seen = await asyncio.gather(*(adapter.observe(one.place, Address(Identity(""))) for one in sights))
-    found = [fuse(one, None, one.at, view.current.settings.fresh_for_ms) for one in seen]
-    return {
-        (name, sight.place.key): Glance(one.state, one.detail, cause=one.cause)
-        for sight, one in zip(sights, found, strict=True)
-    }
-
-
-def pane_record(report: PaneReport) -> dict[str, Any]:
-    """A pane as `panes --json` prints it."""
-    sight = report.sight
-    return {
-        "pane": sight.name or None,
-        "label": sight.place.label,
-        "id": sight.pane_id,
-        "adapter": report.adapter,
-        "server": sight.server,
-        "harness": sight.harness or None,
-        "version": sight.version or None,
-        "cwd": str(sight.directory),
-        "state": report.seen.state.value,
-        "looks": report.seen.looks,
-        "why": report.seen.why,
-        "agentIdentity": report.identities[0] if report.identities else None,
-        "agentIdentities": list(report.identities),
-        "doubts": list(sight.doubts),
-        "lasting": list(sight.lasting),
-    }

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Evidence, Presence, PresenceState
+from wake_bridge.domain.presence import Evidence, PresenceState
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.route_table import TABLE, RouteVerdict
 from wake_bridge.domain.routing import Authority, Inject, RouteState, Start, Steer, hold_because_of
@@ -18,6 +17,7 @@ from wake_bridge.engine.explain.overview import IdentityOverview
 from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
+    from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.engine.explain.presence_query import PresenceReading, Reach
 
 
@@ -185,19 +185,33 @@ def presence_record(identity: Identity, seen: PresenceReading) -> dict[str, Any]
     }
 
 
-def pane_presence_record(adapter: str, key: str, presence: Presence) -> dict[str, Any]:
-    """What the daemon tells `panes` of one place. Idle, or moving, takes two looks to know."""
-    is_of_two = presence.state is PresenceState.IDLE or (
-        presence.wants_second_look and presence.cause is not Cause.ONE_LOOK
-    )
+def pane_record(report: PaneReport) -> dict[str, Any]:
+    """A pane as `panes --json` prints it, and the daemon tells it: with `key` and `cause` besides."""
+    sight = report.sight
     return {
-        "adapter": adapter,
-        "key": key,
-        "state": presence.state,
-        "why": presence.detail,
-        "cause": presence.cause,
-        "looks": 2 if is_of_two else 1,
+        "pane": sight.name or None,
+        "label": sight.place.label,
+        "id": sight.pane_id,
+        "adapter": report.adapter,
+        "server": sight.server,
+        "harness": sight.harness or None,
+        "version": sight.version or None,
+        "cwd": str(sight.directory),
+        "state": report.seen.state,
+        "looks": report.seen.looks,
+        "why": report.seen.why,
+        "agentIdentity": report.identities[0] if report.identities else None,
+        "agentIdentities": list(report.identities),
+        "doubts": list(sight.doubts),
+        "lasting": list(sight.lasting),
+        "key": sight.place.key,
+        "cause": report.seen.cause,
     }
+
+
+def panes_record(reports: PaneReports) -> dict[str, Any]:
+    """All panes, and the servers that did not answer."""
+    return {"panes": [pane_record(one) for one in reports.panes], "silent": reports.silent}
 
 
 def _pieces_of(route_state: RouteState) -> list[dict[str, Any]]:

@@ -24,10 +24,11 @@ from wake_bridge.domain.setup import (
     plan,
 )
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.engine.explain.pane_reports import PaneReport
 from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import remember
 from wake_bridge.offline.inspection import Inspection
-from wake_bridge.panes import Fragile, PaneReport, fragile_names, report_panes
+from wake_bridge.panes import Fragile, fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
 from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, subscribe

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +10,9 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from wake_bridge.config.settings import (
-    Settings,
-    engine_settings,
-    load_settings,
-    matching_rules,
-    validate_adapter_tables,
-)
-from wake_bridge.control.graph_lock import GraphName
+from wake_bridge.config.settings import Settings, engine_settings, matching_rules
 from wake_bridge.control.instance_lock import lived_until
-from wake_bridge.domain.errors import ConfigurationInvalid, LedgerError, SourceUnavailable
+from wake_bridge.domain.errors import LedgerError, SourceUnavailable
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
@@ -42,9 +34,9 @@ from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.sessions.session_identity import SessionIdentity
 from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.tail import Tail
-from wake_bridge.integrations.adapters import CatalogueEntry, load_catalogue
+from wake_bridge.integrations.adapters import LoadedAdapters, make_adapters
 from wake_bridge.integrations.human import WordToTheHuman
-from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter, Notifier, Reloadable, SessionServed
+from wake_bridge.ports.adapter import Notifier, SessionServed
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.signal import signal_for
 from wake_bridge.storage.graph.source import is_busy
@@ -66,59 +58,6 @@ class Latest(Generic[Value]):
     def get(self) -> Value:
         """The value in force."""
         return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedAdapters:
-    """The adapters that are installed, enabled and could be made; and what became of the others."""
-
-    adapters: Mapping[str, HarnessAdapter]
-    catalogue: tuple[CatalogueEntry, ...]
-
-
-def checked_settings(config_option: str | None) -> Settings:
-    """The settings, adapters' tables included. Raises `ConfigurationInvalid` with every mistake."""
-    models = {entry.name: entry.kind.Config for entry in load_catalogue() if entry.kind is not None}
-    return load_settings(config_option, os.environ, adapter_models=models)
-
-
-def make_adapters(settings: Settings, clock: SteadyClock) -> LoadedAdapters:
-    """Every adapter that is installed and enabled, made from its own table."""
-    catalogue = tuple(load_catalogue())
-    kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
-    configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
-    context = _adapter_context(settings, clock)
-    made = {
-        name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
-    }
-    return LoadedAdapters(made, catalogue)
-
-
-def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
-    return AdapterContext(
-        timeout=settings.config.delivery.adapter_timeout,
-        typing_quiet=settings.config.presence.typing_quiet,
-        screens_directory=str(settings.screens_directory or ""),
-        environment=os.environ,
-        clock=clock,
-        graph=GraphName(settings.graph_path),
-    )
-
-
-def reload_adapters(loaded: LoadedAdapters, old: Settings, new: Settings, clock: SteadyClock) -> None:
-    """Have the adapters that can go on by the new settings: profiles, time-outs, what counts as typing.
-
-    Raises:
-        ConfigurationInvalid: one refuses; all go on by the old ones.
-    """
-    reloadable = [adapter for adapter in loaded.adapters.values() if isinstance(adapter, Reloadable)]
-    for number, adapter in enumerate(reloadable):
-        try:
-            adapter.adopt(_adapter_context(new, clock))
-        except ConfigurationInvalid:
-            for changed in reloadable[:number]:
-                changed.adopt(_adapter_context(old, clock))
-            raise
 
 
 @dataclass(frozen=True, slots=True)

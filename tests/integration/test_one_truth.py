@@ -221,7 +221,7 @@ def imagined(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) ->
     for one in (Screens.panes, Screens.nowhere, Lines.open_lines):
         one.clear()
     Screens.panes["work"] = ImaginedAgent(PresenceState.ACTIVE)
-    monkeypatch.setattr("wake_bridge.wiring.load_catalogue", lambda: catalogue(Screens))
+    monkeypatch.setattr("wake_bridge.integrations.adapters.load_catalogue", lambda: catalogue(Screens))
     # looking through all that is installed would take most of the time
     installed = tuple(one.name for one in catalogue(Screens))
     monkeypatch.setattr("wake_bridge.config.settings.installed_adapters", lambda: installed)
@@ -440,7 +440,7 @@ def in_tmux(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch, tmu
     tmux.new_pane(["sleep", "600"], session="work")
     tmux.run("rename-window", "-t", "work:", "agent")
     tmux.run("new-window", "-d", "-t", "work:", "-n", "other", "cat")
-    monkeypatch.setattr("wake_bridge.wiring.load_catalogue", lambda: catalogue(TmuxAdapter))
+    monkeypatch.setattr("wake_bridge.integrations.adapters.load_catalogue", lambda: catalogue(TmuxAdapter))
     return House(shutil.copytree(template, tmp_path / "home"), tmux.socket_name)
 
 

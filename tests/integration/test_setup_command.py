@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.cli.panes import silences_of
+from wake_bridge.cli.panes import _is_all, silences_of
 from wake_bridge.config.file import read_block, remove_block
+from wake_bridge.control.serving import surroundings
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.integrations.agent_files import apply, claude_plugin, hook_settings, remove
 from wake_bridge.integrations.agent_files.claude_plugin import plan_plugin
@@ -106,6 +107,26 @@ def test_panes_asks_a_daemon_that_runs_which_has_looked_already(world: Playgroun
     world.sandbox.waits_for(lambda: found()["agents:api.0"] == ("idle", 2), what="two looks of the daemon's")
     assert found()["agents:new.0"] == ("unknown", 1)
     assert "idle (two looks) " in world.sandbox.run("panes").stdout
+    # what the daemon does not see is looked at from here
+    elsewhere = world.sandbox.run("panes", environment={"TMUX_TMPDIR": str(world.sandbox.home)})
+    assert "no tmux server of yours is running" in elsewhere.stdout
+
+
+def test_the_daemons_panes_are_taken_where_it_sees_every_server_that_the_command_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that was started elsewhere, or that a server did not answer, or that sees not the one we are in, does not."""
+    told = {"panes": [{"server": "/tmp/usual"}], "silent": [], "alike": True}
+    monkeypatch.delenv("TMUX", raising=False)
+    assert _is_all(told)
+    assert not any(map(_is_all, ({}, told | {"alike": False}, told | {"panes": []}, told | {"silent": [["a", "b"]]})))
+    # of a daemon of the last release
+    assert not _is_all({"panes": [{"adapter": "tmux", "key": "k", "state": "idle", "why": "", "looks": 2}]})
+    monkeypatch.setenv("TMUX", "/tmp/another,1,0")
+    assert not _is_all(told)
+    here = {"TMUX_TMPDIR": "/tmp", "WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME": "x"}
+    assert surroundings(here) == surroundings(here | {"HOME": "/root", "TMUX": "/tmp/usual,1,0"})
+    assert surroundings(here) != surroundings({"TMUX_TMPDIR": "/tmp"})
 
 
 def test_panes_says_why_it_sees_none(world: Playground, tmp_path: Path) -> None:

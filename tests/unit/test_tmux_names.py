@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import ExitStack, chdir, closing
+from pathlib import Path
+
 import pytest
 from wake_bridge_adapters.tmux.command import Separators
 from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_named
-from wake_bridge_adapters.tmux.sightings import claim_commands
+from wake_bridge_adapters.tmux.sightings import claim_commands, own_sockets
 
 
 def pane(session: str, window: int, index: int, pane_id: str, *, window_name: str = "", identity: str = "") -> Pane:
@@ -125,3 +130,17 @@ def test_a_session_is_found_by_the_name_that_it_was_to_have(target: str, found: 
     others = [pane("my_app", 0, 0, "%7", window_name="main"), pane("bill_0", 0, 0, "%8")]
     panes = [*PANES, *others]
     assert [one.pane_id for one in panes_named(panes, target)] == found
+
+
+def test_of_the_sockets_in_the_directory_only_those_are_asked_where_somebody_listens(tmp_path: Path) -> None:
+    """What ended servers left behind would cost a start of tmux each."""
+    directory = tmp_path / f"tmux-{os.getuid()}"
+    directory.mkdir()
+    with ExitStack() as listening, chdir(directory):
+        for name in ("default", "left", "lives"):
+            server = listening.enter_context(closing(socket.socket(socket.AF_UNIX)))
+            server.bind(name)
+            if name == "lives":
+                server.listen()
+        found = own_sockets(str(directory / "default"), {"TMUX_TMPDIR": str(tmp_path)})
+    assert found == [str(directory / "lives")]

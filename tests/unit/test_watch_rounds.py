@@ -15,6 +15,7 @@ from wake_bridge.domain.errors import SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
+from wake_bridge.engine.explain.pane_reports import Glance
 from wake_bridge.engine.presence import watch
 from wake_bridge.engine.presence.graph_presence import GraphPresence
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
@@ -30,7 +31,6 @@ from wake_bridge.engine.presence.watch import (
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
-from wake_bridge.records import pane_presence_record
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 
 if TYPE_CHECKING:
@@ -253,8 +253,12 @@ def test_all_watched_places_of_some_adapters_are_looked_at_afresh() -> None:
     place = scene.watch.place_of(ADA)
     assert place is not None
     assert key == ("memory", place.key)
-    told = [pane_presence_record(*key, one) for one in (first, proven, busy)]
-    assert [(one["state"], one["looks"]) for one in told] == [("unknown", 1), ("idle", 2), ("active", 1)]
+    told = [Glance.of(one) for one in (first, proven, busy)]
+    assert [(one.state, one.looks) for one in told] == [
+        (PresenceState.UNKNOWN, 1),
+        (PresenceState.IDLE, 2),
+        (PresenceState.ACTIVE, 1),
+    ]
     assert asyncio.run(scene.watch.look_at_all({"another"})) == {}
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from wake_bridge.control.client import SOCKET_NAME
+from wake_bridge.system.files import default_state_directory
 
 SLOW = {
     "wake_bridge_adapters",
@@ -37,13 +47,14 @@ SOMETHING_TO_DO = {
     "send @agent --from @me --subject x": SLOW | {"wake_bridge.wiring"},
     "status": SLOW | {"wake_bridge.wiring"},
     "pause @agent": SLOW | {"wake_bridge.wiring"},
+    "panes": {"apscheduler", "libtmux", "rich", "structlog", "watchfiles", "wake_bridge.wiring"},
 }
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A HOME with an embedded graph and one agent without mail."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMUX_TMPDIR": str(tmp_path)}
     for command in (["init"], ["agent", "add", "@agent"]):
         subprocess.run(
             [sys.executable, "-m", "wake_bridge", *command], env=environment, check=True, capture_output=True
@@ -73,3 +84,40 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
 def test_a_quick_command_imports_nothing_slow(command: str, environment: dict[str, str]) -> None:
     """Agents call these at every turn; what they do not need is not imported."""
     assert loaded_by(command, environment) & SOMETHING_TO_DO[command] == set()
+
+
+def test_where_a_daemon_runs_panes_imports_no_more_than_it_takes_to_ask(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon has looked already: neither adapters nor the engine are needed, nor the whole configuration."""
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", environment["HOME"])
+    state_dir = default_state_directory()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    pane: dict[str, Any] = {
+        "pane": "work:api.0",
+        "server": "/tmp/usual",
+        "harness": "codex",
+        "version": None,
+        "state": "idle",
+        "looks": 2,
+    }
+    pane |= {"why": "", "agentIdentities": ["@agent"], "cwd": "/", "doubts": [], "lasting": [], "cause": "other"}
+    answer = {"panes": [pane], "silent": [], "alike": True}
+    with closing(socket.socket(socket.AF_UNIX)) as listener, contextlib.chdir(state_dir):
+        listener.bind(SOCKET_NAME)
+        listener.listen()
+        threading.Thread(target=_answers, args=[listener, answer], daemon=True).start()
+        loaded = loaded_by("panes", environment)
+
+    assert not loaded & (SLOW | JUDGING | {"sqlite3", "wake_bridge.engine", "wake_bridge.ports", "wake_bridge.panes"})
+
+
+def _answers(listener: socket.socket, answer: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            caller, _ = listener.accept()
+            with caller, caller.makefile("rb") as question:
+                question.readline()
+                caller.sendall(json.dumps(answer).encode() + b"\n")

@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wake_bridge.control.server import Answer, Handler
+from wake_bridge.control.serving import surroundings
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.engine.explain.overview import overview
+from wake_bridge.engine.explain.pane_reports import Glance, pane_reports
 from wake_bridge.engine.explain.presence_query import presence_of, reach_of
 from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (
     overview_record,
-    pane_presence_record,
+    panes_record,
     presence_record,
     reach_record,
     routes_record,
@@ -115,11 +117,14 @@ class Queries:
         rows = overview(parts.ledger, everybody, parts.watch.sighted, limits, now)
         return {"agents": [overview_record(row) for row in rows]}
 
-    async def _panes(self, _: Mapping[str, Any]) -> Answer:
-        parts = self._parts
-        listers = {name for name, one in parts.loaded.adapters.items() if isinstance(one, PaneLister)}
-        seen = await parts.watch.look_at_all(listers)
-        return {"panes": [pane_presence_record(adapter, key, presence) for (adapter, key), presence in seen.items()]}
+    async def _panes(self, request: Mapping[str, Any]) -> Answer:
+        parts, adapters = self._parts, self._parts.loaded.adapters
+        listers = {name for name, one in adapters.items() if isinstance(one, PaneLister)}
+        known = {key: Glance.of(seen) for key, seen in (await parts.watch.look_at_all(listers)).items()}
+        everybody = {*parts.tail.reachable_identities(), *parts.current.settings.targets, *parts.ledger.bindings()}
+        reach = {one: await reach_of(one, parts.routes, parts.watch) for one in everybody}
+        reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
+        return panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
 
     async def _sessions(self, _: Mapping[str, Any]) -> Answer:
         now = self._parts.clock.now()

@@ -70,8 +70,8 @@ def config() -> None:
 def check(run: CommandContext) -> None:
     """Check the configuration, the adapters' tables and the screen profiles. All mistakes are shown at once."""
     from wake_bridge.domain.errors import ConfigurationInvalid
+    from wake_bridge.integrations.adapters import checked_settings, make_adapters
     from wake_bridge.system.clock import SteadyClock
-    from wake_bridge.wiring import checked_settings, make_adapters
 
     try:
         settings = checked_settings(run.config_option)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Coroutine, Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -14,14 +17,11 @@ from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.presence import PresenceState
 
-if TYPE_CHECKING:
-    from wake_bridge.panes import PaneReport
-    from wake_bridge.ports.adapter import Sight
-
 SOON: Final = 1.0
 """Seconds that nobody needs to be told anything."""
 
-Found = TypeVar("Found")
+_BESIDES: Final = frozenset({"key", "cause"})
+"""What the table needs to know, and `panes --json` does not print."""
 
 
 @click.command()
@@ -30,63 +30,84 @@ def panes(run: CommandContext) -> None:
     """List the panes of your tmux servers: agent, state, identity, and the name to pin it by.
 
     Nothing is typed and no agent's program is started. `idle` means that two looks agree; the daemon has them for the agents
-    that it wakes. `idle?` means one look.
+    that it wakes. `idle?` means one look. Where a daemon runs, it is asked what it sees.
     """
-    from wake_bridge.panes import pane_record, report_panes
-
-    found = patiently(run, report_panes(run.settings))
-    for silence in silences_of(found.silent):
+    with patiently(run):
+        found = _all_panes(run)
+    for silence in silences_of(found["silent"]):
         run.console.warn(silence)
     if run.console.as_json:
-        for one in found.panes:
-            run.console.line(pane_record(one))
+        for one in found["panes"]:
+            run.console.line({name: value for name, value in one.items() if name not in _BESIDES})
         return
-    if not found.panes:
-        nothing = "no pane can be seen" if found.silent else "no tmux server of yours is running"
+    if not found["panes"]:
+        nothing = "no pane can be seen" if found["silent"] else "no tmux server of yours is running"
         run.console.say(f"{nothing}: start the agents in tmux, then look again; `wake-bridge doctor` looks at tmux too")
         return
-    has_others = len({one.sight.server for one in found.panes}) > 1
+    has_others = len({one["server"] for one in found["panes"]}) > 1
     headings = ["pane", "agent", "state", "identity", "directory", *(["server"] if has_others else [])]
-    run.console.table(headings, [_row(one)[: len(headings)] for one in found.panes])
-    for doubt, names in doubts_of(one.sight for one in found.panes if one.sight.harness).items():
+    run.console.table(headings, [_row(one)[: len(headings)] for one in found["panes"]])
+    agents = [one for one in found["panes"] if one["harness"]]
+    for doubt, names in _doubts_of(agents).items():
         run.console.say(f"note: {', '.join(names)}: {doubt}")
-    if commands := dict.fromkeys(command for one in found.panes for command in one.sight.lasting):
+    if commands := dict.fromkeys(command for one in found["panes"] for command in one["lasting"]):
         run.console.say(f"note: names that last: {', then '.join(f'`{one}`' for one in commands)}")
 
 
-def _row(one: PaneReport) -> list[str]:
-    sight = one.sight
+def _all_panes(run: CommandContext) -> Mapping[str, Any]:
+    """What the daemon sees, if it sees what we would; else what is seen from here."""
+    from wake_bridge.control.serving import panes_by_daemon
+
+    told = panes_by_daemon(run.places.state_dir, os.environ)
+    if _is_all(told):
+        return told
+    import asyncio
+
+    from wake_bridge.panes import report_panes
+    from wake_bridge.records import panes_record
+
+    return panes_record(asyncio.run(report_panes(run.settings, told.get("panes", ()))))
+
+
+def _is_all(told: Mapping[str, Any]) -> bool:
+    """Whether the daemon sees the servers that we would: all answered it, and the one that we are in is among them."""
+    inside, _, _ = os.environ.get("TMUX", "").partition(",")
+    servers = {os.path.realpath(one["server"]) for one in told.get("panes", ()) if "server" in one}
+    return bool(told.get("alike") and servers and not told["silent"]) and (
+        not inside or os.path.realpath(inside) in servers
+    )
+
+
+def _row(one: Mapping[str, Any]) -> list[str]:
     return [
-        sight.name or sight.pane_id,
-        " ".join(filter(None, (sight.harness, sight.version))) or "-",
-        _stands(one) if sight.harness else f"no agent: {sight.who}",
-        ", ".join(one.identities) or "-",
-        at_home(sight.directory),
-        sight.server,
+        one["pane"] or one["id"],
+        " ".join(filter(None, (one["harness"], one["version"]))) or "-",
+        _stands(one) if one["harness"] else f"no agent: {one['why']}",
+        ", ".join(one["agentIdentities"]) or "-",
+        at_home(Path(one["cwd"])),
+        one["server"],
     ]
 
 
-def _stands(one: PaneReport) -> str:
+def _stands(one: Mapping[str, Any]) -> str:
     """The state, by how many looks; why, unless it is the rest that everything is about."""
-    seen = one.seen
-    if seen.cause is Cause.ONE_LOOK:
+    if one["cause"] == Cause.ONE_LOOK:
         return "idle? (one look)"
-    looks = "one look" if seen.looks == 1 else "two looks"
-    return f"{seen.state} ({looks})" if seen.state == PresenceState.IDLE else f"{seen.state} ({looks}: {seen.why})"
+    looks = "one look" if one["looks"] == 1 else "two looks"
+    return f"idle ({looks})" if one["state"] == PresenceState.IDLE else f"{one['state']} ({looks}: {one['why']})"
 
 
-def patiently(run: CommandContext, work: Coroutine[None, None, Found]) -> Found:
-    """What a look at panes comes to. Where a server takes its time, a person at a terminal is told."""
-    import asyncio
-
-    async def waited() -> Found:
-        task = asyncio.ensure_future(work)
-        done, _ = await asyncio.wait({task}, timeout=SOON)
-        if not done and sys.stderr.isatty():
-            run.console.warn("looking at the panes of your tmux servers …")
-        return await task
-
-    return asyncio.run(waited())
+@contextmanager
+def patiently(run: CommandContext) -> Iterator[None]:
+    """A look at panes. Where a server takes its time, a person at a terminal is told."""
+    told = threading.Timer(SOON, run.console.warn, ["looking at the panes of your tmux servers …"])
+    told.daemon = True
+    if sys.stderr.isatty():
+        told.start()
+    try:
+        yield
+    finally:
+        told.cancel()
 
 
 def silences_of(silent: Sequence[tuple[str, str]]) -> list[str]:
@@ -100,12 +121,12 @@ def silences_of(silent: Sequence[tuple[str, str]]) -> list[str]:
     ]
 
 
-def doubts_of(sights: Iterable[Sight]) -> dict[str, list[str]]:
+def _doubts_of(agents: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Each reason why a name may not last, with the panes it is about."""
     found: dict[str, list[str]] = {}
-    for sight in sights:
-        for doubt in sight.doubts:
-            found.setdefault(doubt, []).append(sight.name or sight.pane_id)
+    for one in agents:
+        for doubt in one["doubts"]:
+            found.setdefault(doubt, []).append(one["pane"] or one["id"])
     return found
 
 

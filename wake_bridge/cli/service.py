@@ -36,8 +36,8 @@ def service() -> None:
 @pass_run
 def install(run: CommandContext, print_only: bool, force: bool) -> None:
     """Start the daemon now and at every login. Safe to repeat; do so after an update."""
+    from wake_bridge.integrations.adapters import checked_settings
     from wake_bridge.integrations.service.launch import other_tmux_server, why_it_will_not_last
-    from wake_bridge.wiring import checked_settings
 
     manager, launch = _here(run)
     fragile = why_it_will_not_last(os.environ)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.setup import CandidateAgents, FoundAgent
+    from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.integrations.agent_files import FileChange
-    from wake_bridge.panes import Fragile, PaneReport, PaneReports
+    from wake_bridge.panes import Fragile
     from wake_bridge.uninstall import Account
 
 
@@ -143,7 +144,8 @@ def setup(
     now = setup_state(settings)
     if not dry_run:
         _require_own_graph(settings, foreign=foreign)
-    reports = patiently(run, report_panes(settings, looks=False))
+    with patiently(run):
+        reports = asyncio.run(report_panes(settings, looks=False))
     made = proposed(settings, reports.panes, now)
     if not made.proposals:
         raise _nobody_found(reports)

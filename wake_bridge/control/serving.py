@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,8 @@ ASKED_AGAIN_AFTER: Final = (0.02, 0.05, 0.1)
 
 SETTINGS_NAME: Final = "settings.json"
 """Where a daemon writes down by what it goes."""
+
+_ADAPTERS_VARIABLE: Final = "WAKE_BRIDGE_ADAPTERS_"
 
 DELETED: Final = "its state directory was deleted while it ran, and is not back yet: no wake is sent"
 PATIENCE: Final = 3.0
@@ -128,6 +131,25 @@ def reach_by_daemon(
     except (NotRunning, OperationFailed):
         return {}
     return {one: told[one] for one in identities if isinstance(told.get(one), dict) and "hold" in told[one]}
+
+
+def surroundings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of a process's environment decides which tmux servers its adapters see."""
+    overrides = {name: value for name, value in environment.items() if name.startswith(_ADAPTERS_VARIABLE)}
+    return overrides | {"TMUX_TMPDIR": os.path.realpath(environment.get("TMUX_TMPDIR") or "/tmp")}  # noqa: S108 - tmux's own rule
+
+
+def panes_by_daemon(state_dir: Path, environment: Mapping[str, str]) -> Mapping[str, Any]:
+    """What the daemon that runs sees of the panes; empty where none runs, or it is stuck.
+
+    Args:
+        state_dir: of the daemon.
+        environment: of the command; `alike` in the answer says whether the daemon sees the same servers by its own.
+    """
+    try:
+        return ask(state_dir, "panes", surroundings=surroundings(environment), timeout=PATIENCE)
+    except (NotRunning, OperationFailed):
+        return {}
 
 
 def hold_told(record: Mapping[str, Any]) -> Hold:

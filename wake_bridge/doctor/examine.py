@@ -34,8 +34,8 @@ from wake_bridge.doctor.files import (
 )
 from wake_bridge.doctor.finding import Finding, ill, untold
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
+from wake_bridge.integrations.adapters import checked_settings
 from wake_bridge.offline.inspection import Inspection
-from wake_bridge.wiring import checked_settings
 
 
 async def examine(config_option: str | None) -> list[Finding]:

@@ -1,13 +1,18 @@
-"""Adapters, found through the entry points `wake_bridge.adapters` and nowhere else."""
+"""Adapters, found through the entry points `wake_bridge.adapters` and nowhere else, each made from its own table."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from wake_bridge.ports.adapter import Conditional, HarnessAdapter
+from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
+from wake_bridge.control.graph_lock import GraphName
+from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.ports.adapter import AdapterContext, Conditional, HarnessAdapter, Reloadable
+from wake_bridge.system.clock import SteadyClock
 
 GROUP: Final = "wake_bridge.adapters"
 
@@ -66,3 +71,56 @@ def _is_foreign_file(point: EntryPoint, kind: type[HarnessAdapter]) -> bool:
     declared = {str(path).split("/", maxsplit=1)[0].removesuffix(".py") for path in point.dist.files}
     editable = any(str(path).endswith(".pth") or "__editable__" in str(path) for path in point.dist.files)
     return not editable and kind.__module__.split(".", maxsplit=1)[0] not in declared
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAdapters:
+    """The adapters that are installed, enabled and could be made; and what became of the others."""
+
+    adapters: Mapping[str, HarnessAdapter]
+    catalogue: tuple[CatalogueEntry, ...]
+
+
+def checked_settings(config_option: str | None) -> Settings:
+    """The settings, adapters' tables included. Raises `ConfigurationInvalid` with every mistake."""
+    models = {entry.name: entry.kind.Config for entry in load_catalogue() if entry.kind is not None}
+    return load_settings(config_option, os.environ, adapter_models=models)
+
+
+def make_adapters(settings: Settings, clock: SteadyClock) -> LoadedAdapters:
+    """Every adapter that is installed and enabled, made from its own table."""
+    catalogue = tuple(load_catalogue())
+    kinds = {entry.name: entry.kind for entry in catalogue if entry.kind is not None}
+    configs = validate_adapter_tables(settings, {name: kind.Config for name, kind in kinds.items()})
+    context = _adapter_context(settings, clock)
+    made = {
+        name: kind(configs[name], context) for name, kind in kinds.items() if getattr(configs[name], "enabled", True)
+    }
+    return LoadedAdapters(made, catalogue)
+
+
+def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
+    return AdapterContext(
+        timeout=settings.config.delivery.adapter_timeout,
+        typing_quiet=settings.config.presence.typing_quiet,
+        screens_directory=str(settings.screens_directory or ""),
+        environment=os.environ,
+        clock=clock,
+        graph=GraphName(settings.graph_path),
+    )
+
+
+def reload_adapters(loaded: LoadedAdapters, old: Settings, new: Settings, clock: SteadyClock) -> None:
+    """Have the adapters that can go on by the new settings: profiles, time-outs, what counts as typing.
+
+    Raises:
+        ConfigurationInvalid: one refuses; all go on by the old ones.
+    """
+    reloadable = [adapter for adapter in loaded.adapters.values() if isinstance(adapter, Reloadable)]
+    for number, adapter in enumerate(reloadable):
+        try:
+            adapter.adopt(_adapter_context(new, clock))
+        except ConfigurationInvalid:
+            for changed in reloadable[:number]:
+                changed.adopt(_adapter_context(old, clock))
+            raise

@@ -15,6 +15,7 @@ from wake_bridge.domain.pane_identity import who_lives_in
 from wake_bridge.domain.routing import Address, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.engine.tail.resync import ResyncResult, resync
+from wake_bridge.integrations.adapters import make_adapters
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import (
     LeavesMarks,
@@ -27,7 +28,6 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ancestry import own_session
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
-from wake_bridge.wiring import make_adapters
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import Current
+from wake_bridge.integrations.adapters import make_adapters
 from wake_bridge.ports.adapter import (
     Check,
     Nowhere,
@@ -41,7 +42,6 @@ from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
 from wake_bridge.storage.graph.status import book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
-from wake_bridge.wiring import make_adapters
 
 
 class Inspection:

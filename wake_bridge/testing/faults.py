@@ -34,6 +34,7 @@ import wake_bridge.daemon
 import wake_bridge.storage.logs
 import wake_bridge.wiring
 from wake_bridge.cli.start import main
+from wake_bridge.integrations.adapters import make_adapters
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.database import Database
 from wake_bridge.testing.fault_plan import AWAY, FaultPlan
@@ -207,7 +208,7 @@ def run() -> None:
     """The command line, with a daemon whose operations may fail."""
     plan = FaultPlan(os.environ[FAULTS])
     wake_bridge.daemon.LedgerStore = FaultyLedger  # type: ignore[attr-defined]
-    wake_bridge.wiring.make_adapters = _faulty_adapters(wake_bridge.wiring.make_adapters, plan)
+    wake_bridge.wiring.make_adapters = _faulty_adapters(make_adapters, plan)  # type: ignore[attr-defined]
     FaultyFiles(Path(os.environ[STATE]), plan).install()
     main()
 

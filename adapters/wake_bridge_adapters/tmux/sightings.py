@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import shlex
+import socket
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -208,7 +209,7 @@ _NO_SERVER: Final = ("no server running", "error connecting", "Connection refuse
 
 
 def own_sockets(usual: str, environment: Mapping[str, str]) -> list[str]:
-    """The sockets of the user's servers: the usual one, tmux's default one, and all others beside it."""
+    """The sockets of the user's servers that live: the usual one, tmux's default one, and all others beside it."""
     default = socket_path("default", environment)
     sockets = {usual: None, default: None}
     directory = Path(default).parent
@@ -218,7 +219,21 @@ def own_sockets(usual: str, environment: Mapping[str, str]) -> list[str]:
         sockets |= {str(one): None for one in sorted(directory.iterdir()) if stat.S_ISSOCK(one.lstat().st_mode)}
     except OSError:
         pass
-    return [one for one in sockets if not why_not_ours(one)]
+    return [one for one in sockets if not why_not_ours(one) and not _is_left_behind(one)]
+
+
+def _is_left_behind(path: str) -> bool:
+    """Whether nobody listens there any more: a connection that is refused costs nothing, a tmux that finds out does."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(0)
+        try:
+            caller.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            # busy, or a path that is too long for us: tmux may get through
+            return False
+    return False
 
 
 class Sightings:
@@ -255,11 +270,11 @@ class Sightings:
         answers = await asyncio.gather(*(panes_of(self._server_of(socket), RENUMBERED) for socket in sockets))
         seen: list[Sight] = []
         silent: list[tuple[str, str]] = []
-        for socket, panes in zip(sockets, answers, strict=True):
+        for path, panes in zip(sockets, answers, strict=True):
             if not isinstance(panes, NoPane):
-                seen += await asyncio.to_thread(self._seen, socket, panes)
+                seen += await asyncio.to_thread(self._seen, path, panes)
             elif not panes.why.startswith(_NO_SERVER):
-                silent.append((socket, panes.why))
+                silent.append((path, panes.why))
         return Sights(seen, silent)
 
     def _seen(self, socket: str, panes: Sequence[Pane]) -> list[Sight]:

@@ -333,7 +333,7 @@ def an_adapter_whose_file_is_another_packages(setup: Setup) -> None:
 
 def no_adapters(setup: Setup) -> None:
     setup.configure("", adapters=False)
-    setup.monkeypatch.setattr("wake_bridge.wiring.load_catalogue", list)
+    setup.monkeypatch.setattr("wake_bridge.integrations.adapters.load_catalogue", list)
 
 
 def no_tmux(setup: Setup) -> None:

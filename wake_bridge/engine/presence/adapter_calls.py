@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TypeVar
-
-import structlog
+from functools import cached_property
+from typing import Any, TypeVar
 
 from wake_bridge.domain.delivery import HoldReason, Proof
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState
@@ -28,7 +27,12 @@ class AdapterCalls:
         self._current = current
         self._clock = clock
         self._troubles: dict[str, str] = {}
-        self._log = structlog.get_logger("watch")
+
+    @cached_property
+    def _log(self) -> Any:
+        import structlog  # noqa: PLC0415 - a command that looks at panes has nothing to log, and should be quick
+
+        return structlog.get_logger("watch")
 
     async def resolve(self, adapter: HarnessAdapter, address: Address) -> Place | Nowhere:
         """See `HarnessAdapter.resolve`; nowhere to be reached when there is no answer."""

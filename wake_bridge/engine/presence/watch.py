@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
-
-import structlog
+from functools import cached_property
+from typing import Any, Final
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import (
@@ -90,7 +89,6 @@ class Watch:
         self._waiting = waiting
         self._changed = changed
         self._calls = AdapterCalls(current, clock)
-        self._log = structlog.get_logger("watch")
         self._tracks: dict[RouteKey, TrackedPlace] = {}
         self._schedule = ResolveSchedule(clock)
         self._stirred = asyncio.Event()
@@ -98,6 +96,12 @@ class Watch:
         self._quick_until = EPOCH_START
         self._permits = asyncio.Semaphore(LOOKS_AT_ONCE)
         self._left_behind: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def _log(self) -> Any:
+        import structlog  # noqa: PLC0415 - a command that looks at panes has nothing to log, and should be quick
+
+        return structlog.get_logger("watch")
 
     async def locate(self, route: Route) -> Place | Nowhere:
         """Resolve a route's address now; what was known of another place is forgotten."""

@@ -201,7 +201,7 @@ def test_presence_explains_itself_to_programs(interview: Interview, name: str) -
     assert said.presence["state"] == told.state
     (decided,) = [one for one in said.presence["evidence"] if one["decides"]]
     assert (decided["rule"], decided["region"]) == (told.rule, told.region)
-    assert told.saw in decided["saw"]
+    assert told.saw in (decided["saw"] or "")
     assert said.presence["remedy"].startswith(told.remedy.format(where=said.where))
 
 

@@ -257,7 +257,7 @@ def test_a_rename_changes_nothing(world: Playground) -> None:
     world.sandbox.daemons[0].stop()
     world.sandbox.daemon()
     assert is_woken(world, "a")
-    assert world.sandbox.ask("list", "@a")["subscriptions"][0]["note"] == ""
+    assert world.sandbox.ask("list", "@a")["subscriptions"][0]["note"] is None
 
 
 def test_a_new_agent_goes_on_without_ceremony(world: Playground) -> None:

@@ -432,7 +432,7 @@ def test_the_list_asks_tmux_for_the_pane_itself(ready: Bridge) -> None:
         (present,) = ready.json("list")["subscriptions"]
     finally:
         subprocess.run([*tmux, "kill-server"], check=True)
-    assert (present["deliverable"], present["why"]) == (True, "")
+    assert (present["deliverable"], present["why"]) == (True, None)
 
 
 def test_a_foreign_graph_is_listed_truly_and_its_keys_are_withheld(foreign: Bridge) -> None:

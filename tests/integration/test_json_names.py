@@ -1,9 +1,10 @@
-"""JSON has one name for one thing; the old ones stand beside it for a release."""
+"""JSON has one name for one thing, and null for what is absent; the old ones stand beside it for a release."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,46 +14,62 @@ import pytest
 
 from tests import golden
 from wake_bridge.cli.app import COMMANDS, cli
-from wake_bridge.cli.output import NOT_OURS, camel, with_new_names
+from wake_bridge.cli.output import NOT_OURS, TEXTS, as_printed, camel
+from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import is_identity
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.logs import LOG_FILE_NAME
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
 
-NEITHER = {"run", "demo", "hook", "screens", "service", "logs", "uninstall", "setup", "claude", "completion"}
-"""Need a terminal, a harness, a service manager or a pane, or print no record of their own."""
+NEITHER = {"run", "demo", "screens"}
+"""Play for some seconds, or need an agent that rests."""
+
+GROUPS = {"add", "show", "check", "install", "status"}
+"""Words behind a command that are commands themselves."""
 
 SENDERS = {"from", "agentIdentity", "login", "who"}
 """Where an identity stands under a name that says more than that it is one."""
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmux: PrivateTmux) -> Sandbox:
-    tmux.new_pane(["cat"])
-    made = Sandbox(tmp_path, tmux.socket_name)
-    made.configure()
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    return made
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmux_program: str) -> Iterator[Sandbox]:  # noqa: ARG001 - asked for what it demands
+    """An agent and another program in the panes of the only tmux server there is."""
+    with tempfile.TemporaryDirectory(prefix="wbt-") as directory:
+        monkeypatch.setenv("TMUX_TMPDIR", directory)
+        with PrivateTmux() as tmux:
+            tmux.new_pane(["cat"])
+            agent = FakeHarness(tmp_path, "api")
+            tmux.new_pane(agent.command())
+            agent.waits_for("started")
+            made = Sandbox(tmp_path, tmux.socket_name)
+            made.configure()
+            for name, value in made.environment.items():
+                monkeypatch.setenv(name, value)
+            monkeypatch.chdir(made.home)
+            yield made
 
 
-def records(value: Any) -> Iterator[Mapping[str, Any]]:
+def records(value: Any, besides: frozenset[str] = NOT_OURS) -> Iterator[Mapping[str, Any]]:
     """Every object in it but those whose words are not ours."""
     if isinstance(value, dict):
         yield value
         for name, one in value.items():
-            if name not in NOT_OURS:
-                yield from records(one)
+            if name not in besides:
+                yield from records(one, besides)
     elif isinstance(value, list):
         for one in value:
-            yield from records(one)
+            yield from records(one, besides)
 
 
 def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """An identity is `agentIdentity`, and names are written in one way; every command that prints JSON is run."""
+    """An identity is `agentIdentity`, names are written in one way, and null alone says that something is absent.
+
+    Every command that prints JSON is run.
+    """
 
     def run(line: str) -> list[Any]:
         capsys.readouterr()
@@ -69,6 +86,8 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         (subscription,) = [node.id for node in graph.nodes(SUBSCRIPTION_LABEL)]
     with fresh_ledger(sandbox.state_dir) as ledger:
         delivery = open_delivery(ledger, sample_event(1, identity="@a"), new_id=counted_ids())
+    logged = {"timestamp": "2026-11-28T10:00:00.000Z", "level": "info", "event": "graph_opened", "logger": "tail"}
+    (sandbox.state_dir / LOG_FILE_NAME).write_text(f"{json.dumps(logged)}\n")
     for line in (
         "deliveries",
         f"deliveries show {delivery.id}",
@@ -95,7 +114,17 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "adapters",
         "config check",
         "doctor",
+        "service install --print",
+        "service status",
+        "hook install codex --dry-run",
+        "claude install --dry-run",
+        "completion bash",
+        "setup --dry-run",
+        "setup --rebind --dry-run",
+        "logs",
+        f"logs --delivery {delivery.id}",
         f"unsubscribe {subscription}",
+        "uninstall --dry-run",
     ):
         printed[line] = run(line)
 
@@ -106,6 +135,10 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
                 assert "_" not in name or camel(name) in record, (line, name)
                 if isinstance(value, str) and is_identity(value) and name not in SENDERS:
                     assert record.get("agentIdentity") == value, (line, name, value)
+    absent = records(printed, NOT_OURS - {"evidence"})
+    empty = [(name, one) for one in absent for name, value in one.items() if value == "" and "_" not in name]
+    assert [(name, one) for name, one in empty if name not in TEXTS] == []
+    assert [line for line, answers in printed.items() if not answers] == ["bind @a --pane nowhere", "push-capable"]
     now = {"json": _fields_of_commands(printed)}
     if golden.RECORD in os.environ:
         golden.record(now)
@@ -118,18 +151,32 @@ def _fields_of_commands(printed: Mapping[str, list[Any]]) -> dict[str, list[str]
     seen: dict[str, set[str]] = {}
     for line, answers in printed.items():
         name, *rest = line.split()
-        command = " ".join([name, *(word for word in rest[:1] if word in {"add", "show", "check"})])
+        command = " ".join([name, *(word for word in rest[:1] if word in GROUPS)])
         seen.setdefault(command, set()).update(path for answer in answers for path in golden.fields_of(answer))
     return {command: sorted(paths) for command, paths in seen.items()}
 
 
 def test_old_names_stay_beside_the_new_ones() -> None:
     """For one release both are said, alike at every depth; words that are not ours stay as they are."""
-    was = {"paused": "*", "waiting": [{"target": "@a", "hold_reason": None}], "detail": {"session_id": "s"}}
+    was = {"paused": "*", "waiting": [{"target": "@a", "hold_reason": None}], "detail": {"session_id": "s", "saw": ""}}
 
-    assert with_new_names(was) == {
+    assert as_printed(was) == {
         "paused": "*",
         "agentIdentity": "*",
         "waiting": [{"target": "@a", "agentIdentity": "@a", "hold_reason": None, "holdReason": None}],
-        "detail": {"session_id": "s"},
+        "detail": {"session_id": "s", "saw": ""},
+    }
+
+
+def test_what_is_absent_is_null_and_an_old_name_keeps_its_empty_text() -> None:
+    """`""` and null side by side are two words for one thing; what a person wrote is theirs, also where it is empty."""
+    was = {"hint": "", "hold_detail": "", "detail": "", "events": [{"why": ""}], **dict.fromkeys(TEXTS, "")}
+
+    assert as_printed(was) == {
+        "hint": None,
+        "hold_detail": "",
+        "holdDetail": None,
+        "detail": None,
+        "events": [{"why": None}],
+        **dict.fromkeys(TEXTS, ""),
     }

@@ -28,23 +28,34 @@ OLD_IDENTITY: Final = frozenset({"agent", "identity", "paused", "resumed", "targ
 RUNNING: Final = "isRunning"
 _RUNS: Final = {"yes": True, "no": False, "cannot_tell": None}
 
+TEXTS: Final = frozenset({"body", "displayName", "subject"})
+"""What people wrote: an empty one is what they wrote."""
+
 NOT_OURS: Final = frozenset({"currentState", "detail", "evidence", "filters", "holds", "task", "harnessTargetMetadata"})
 """What holds words of the graph, of a journal or of an adapter, or counts by reason: nothing in it is renamed."""
 
 
-def with_new_names(value: Any) -> Any:
-    """The same with each old name's new one beside it, at every depth."""
+def as_printed(value: Any) -> Any:
+    """The same with null for what is absent, and each old name's new one beside it, at every depth.
+
+    An old name keeps its old value: there an empty text goes on saying that something is absent.
+    """
     if isinstance(value, Mapping):
         named: dict[str, Any] = {}
         for name, one in value.items():
-            named[name] = one if name in NOT_OURS else with_new_names(one)
+            is_absent = one == "" and not _is_old(name) and name not in TEXTS
+            named[name] = None if is_absent else one if name in NOT_OURS else as_printed(one)
         for name, one in value.items():
             for new, said in _new_names(name, one):
                 named.setdefault(new, named[name] if said is one else said)
         return named
     if isinstance(value, list | tuple):
-        return [with_new_names(one) for one in value]
+        return [as_printed(one) for one in value]
     return value
+
+
+def _is_old(name: str) -> bool:
+    return "_" in name.strip("_")
 
 
 def _new_names(name: str, value: Any) -> list[tuple[str, Any]]:
@@ -52,7 +63,7 @@ def _new_names(name: str, value: Any) -> list[tuple[str, Any]]:
         return [(IDENTITY, value)]
     if name == "running" and value in _RUNS:
         return [(RUNNING, _RUNS[value])]
-    return [(camel(name), value)] if "_" in name.strip("_") else []
+    return [(camel(name), None if value == "" else value)] if _is_old(name) else []
 
 
 def camel(name: str) -> str:
@@ -108,7 +119,7 @@ class Console:
     def line(self, value: Mapping[str, Any], text: str = "") -> None:
         """One of the command's answers."""
         if self.as_json:
-            click.echo(json.dumps(with_new_names(value), separators=(",", ":"), default=str))
+            click.echo(json.dumps(as_printed(value), separators=(",", ":"), default=str))
         else:
             click.echo(harmless(text or "  ".join(f"{name}: {_plain(one)}" for name, one in value.items())))
 

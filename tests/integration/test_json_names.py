@@ -25,8 +25,8 @@ from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
 
-NEITHER = {"run", "demo", "screens"}
-"""Play for some seconds, or need an agent that rests."""
+NEITHER = {"run", "demo", "screens", "mcp"}
+"""Play for some seconds, need an agent that rests, or speak another protocol."""
 
 GROUPS = {"add", "show", "check", "install", "status"}
 """Words behind a command that are commands themselves."""

@@ -29,6 +29,7 @@ from wake_bridge.integrations.agent_files import plan_files
 from wake_bridge.integrations.agent_files.record import read_files_record, write_files_record
 from wake_bridge.integrations.service.launch import replace_ours
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
+from wake_bridge.mcp.callers import token_of
 from wake_bridge.ports.change_log import Published
 from wake_bridge.storage import logs
 from wake_bridge.storage.graph.schema import create_embedded_graph
@@ -99,6 +100,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "unit": (("wake-bridge.service", ".wake-bridge.service.new"),
              lambda at: replace_ours(at / "wake-bridge.service", "[Unit]\n", "x", force=True)),
     "embedded graph": (("graph.sqlite",), lambda at: create_embedded_graph(at / "graph.sqlite", "now")),
+    "token of an MCP client": (("mcp@mine.token",), lambda at: token_of(at, "@mine")),
     "pane lock in a shared directory": (("PANE_LOCK",), _lock_a_pane),
     "lock of a graph": (("GRAPH_LOCK",), _lock_a_graph),
 }  # fmt: skip

@@ -42,6 +42,7 @@ IN_THE_TREE = ("docs/", "tests/", "adapters/", "wake_bridge/", "systemd/", "laun
 MADE_BY_OTHERS = {
     "ai/daemons/wake/daemon.mjs": "the upstream daemon's",
     "package.json": "npm's",
+    ".mcp.json": "Claude Code's",
     "kilo.json": "Kilo's",
     "mine.toml": "an example of a profile",
     "busy.json": "an example of a capture",

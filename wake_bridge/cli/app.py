@@ -95,6 +95,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "logs": ("logs --follow", "logs --agent @reviewer --since 8h"),
     "doctor": ("doctor", "doctor --json"),
+    "mcp": ("mcp", "mcp --http 0 --as @reviewer"),
     "demo": ("demo", "demo --harness codex --keep"),
 }
 
@@ -166,6 +167,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "claude": CommandPlace(
             "claude", "claude", "Install the plugin that wakes Claude Code natively.", needs_file=True
         ),
+        "mcp": CommandPlace("mcp", "mcp", "Serve mail and subscriptions as MCP tools."),
         "config": CommandPlace("diagnose", "config", "Check the configuration.", needs_file=True),
         "completion": CommandPlace("diagnose", "completion", "Print the shell completion script."),
         "uninstall": CommandPlace(

@@ -1,0 +1,255 @@
+"""The tools in this process, on a real graph and ledger: they do what the commands do, for their caller alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
+
+from wake_bridge.cli.app import cli
+from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.domain.errors import NotFound, RefusedForSafety, UsageMistake, WakeBridgeError
+from wake_bridge.domain.messages import MESSAGE_LABEL
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.ownership import PERSON, Invoker
+from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
+from wake_bridge.mcp.callers import who_calls
+from wake_bridge.mcp.tools import Desk, ToolAnswer, call
+from wake_bridge.offline import owner
+from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
+
+MINE, OTHER = Identity("@mine"), Identity("@other")
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """A graph with @mine and @other, and a person in front of it."""
+    sandbox = Sandbox(tmp_path)
+    for name, value in sandbox.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(owner, "_found", lambda _: PERSON)
+    with sandbox:
+        for command in ("init", "agent add @mine", "agent add @other"):
+            does(command)
+        yield sandbox
+
+
+def does(command: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(command.split())
+    assert ended.value.code == 0, command
+
+
+def answers(name: str, who: Identity = MINE, **arguments: Any) -> ToolAnswer:
+    desk = Desk(None, foreign=False)
+    desk.invoker = Invoker("claude", 1, frozenset({who}), "it is so")
+    return call(desk, who, name, arguments)
+
+
+def tells(name: str, who: Identity = MINE, **arguments: Any) -> dict[str, Any]:
+    """The result of a call whose answer has left."""
+    answer = answers(name, who, **arguments)
+    if answer.afterwards is not None:
+        answer.afterwards()
+    return answer.result.told()
+
+
+def messages(sandbox: Sandbox) -> list[str]:
+    with GraphFile(sandbox.graph) as graph:
+        return [node.id for node in graph.nodes(MESSAGE_LABEL)]
+
+
+def announced(sandbox: Sandbox, *message_ids: str) -> set[str]:
+    with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
+        return set(ledger.announced(MINE, message_ids))
+
+
+def test_mail_counts_as_read_only_when_the_answer_has_left(office: Sandbox) -> None:
+    """What dies with the server was shown to nobody: it is still unread, and its wake still comes."""
+    sent = tells("send_message", OTHER, to="@mine", subject="look", body="the bug is here")["messageId"]
+
+    answer = answers("check_inbox", consume=True)
+
+    assert [one["body"] for one in answer.result.told()["messages"]] == ["the bug is here"]
+    assert "unread" not in answer.result.told()
+    assert announced(office, sent) == set()
+    assert answer.afterwards is not None
+    answer.afterwards()
+    assert announced(office, sent) == {sent}
+    assert tells("check_inbox") == {"messages": [], "more": 0}
+
+
+def test_every_result_ends_with_the_unread_count_while_there_is_mail(office: Sandbox) -> None:  # noqa: ARG001
+    """An agent that calls any tool learns that mail waits, whether a wake reached it or not."""
+    for number in range(3):
+        tells("send_message", OTHER, to="@mine", subject=f"mail {number}")
+    asked: dict[str, dict[str, Any]] = {
+        "check_inbox": {"limit": 1},
+        "presence": {},
+        "send_message": {"to": "@other", "subject": "hello"},
+        "manage_wake_subscription": {"action": "list"},
+    }
+    for name, arguments in asked.items():
+        told = tells(name, **arguments)
+        assert (list(told)[-1], told["unread"]) == ("unread", 3), name
+    shown = tells("check_inbox", limit=1, consume=True)
+    assert (len(shown["messages"]), shown["more"], shown["unread"]) == (1, 2, 2)
+
+
+def test_texts_that_a_harness_would_cut_are_not_marked_read(office: Sandbox) -> None:  # noqa: ARG001
+    """One answer holds as many texts as there is room for, and one at least; the rest stays unread."""
+    for letter in "abc":
+        tells("send_message", OTHER, to="@mine", subject=letter, body=letter * 20_000)
+
+    first = tells("check_inbox", consume=True)
+
+    assert [one["subject"] for one in first["messages"]] == ["a"]
+    assert (first["more"], first["unread"]) == (2, 2)
+    assert [one["subject"] for one in tells("check_inbox")["messages"]] == ["b", "c"]
+
+
+def test_a_task_goes_its_way_by_tools_alone(office: Sandbox) -> None:  # noqa: ARG001
+    """Sent, read, worked on, answered: what the commands do, with the rights that they know."""
+    task = tells("send_message", to="@other", subject="fix it", task=True)["messageId"]
+    read = tells("read_message", OTHER, messageId=task)["message"]
+    assert (read["from"], read["task"]["state"]) == ("@mine", "Submitted")
+    assert tells("update_task", OTHER, taskId=task, state="Working") == {
+        "taskId": task,
+        "previousState": "Submitted",
+        "newState": "Working",
+    }
+    with pytest.raises(WakeBridgeError, match="may not move it") as refused:
+        tells("update_task", taskId=task, state="Completed")
+    assert "no move of theirs" in refused.value.hint or "allowed now" in refused.value.hint
+    tells("send_message", OTHER, to="@mine", subject="done", replyTo=task)
+    assert [one["inReplyTo"] for one in tells("check_inbox")["messages"]] == [task]
+
+
+def test_a_subscription_lives_by_the_answers_of_the_specification(office: Sandbox) -> None:  # noqa: ARG001
+    """subscribe, list, update, resync, unsubscribe: each answers its own fields and no others."""
+    made = tells("manage_wake_subscription", action="subscribe", trigger="SENT_TO_ME", harnessTarget="bridge-daemon")
+    assert {"subscriptionId", "harnessTarget"} <= set(made) <= {"subscriptionId", "harnessTarget", "notes"}
+    mine = made["subscriptionId"]
+    (listed,) = tells("manage_wake_subscription", action="list")["subscriptions"]
+    assert listed["subscriptionId"] == mine
+    changed = tells(
+        "manage_wake_subscription",
+        action="update",
+        subscriptionId=mine,
+        filters={"senderFilter": ["@other"]},
+        harnessTargetMetadata={"coalesceWindow": 7},
+    )
+    assert changed["currentState"]["filters"] == {"senderFilter": ["@other"]}
+    assert changed["currentState"]["harnessTargetMetadata"]["coalesceWindow"] == 7
+    tells("send_message", OTHER, to="@mine", subject="x")
+    again = tells("manage_wake_subscription", action="resync", subscriptionId=mine, sinceLogId=0)
+    assert (again["subscriptionId"], again["eventsReplayed"]) == (mine, 1)
+    assert again["lastLogId"] > 0
+    gone = tells("manage_wake_subscription", action="unsubscribe", subscriptionId=mine)
+    assert (gone["subscriptionId"], gone["status"]) == (mine, "removed")
+
+
+def test_who_lives_nowhere_gets_a_subscription_that_says_so(office: Sandbox) -> None:  # noqa: ARG001
+    """An omitted harness target is chosen by what reaches the caller; nothing does, so it is disabled and told."""
+    made = tells("manage_wake_subscription", action="subscribe", trigger="SENT_TO_ME")
+    assert made["harnessTarget"] == "disabled"
+    assert any("not woken" in note for note in made["notes"])
+
+
+def test_twenty_five_tries_at_anothers_are_twenty_five_refusals(office: Sandbox) -> None:
+    """An agent manages only its own, whatever it names; nothing is changed."""
+    does("subscribe @other --trigger SENT_TO_ME --harness-target bridge-daemon")
+    with GraphFile(office.graph) as graph:
+        (theirs,) = [node.id for node in graph.nodes(SUBSCRIPTION_LABEL)]
+    does("send @other --from @other --subject own --task")
+    does("send @other --from @other --subject letter")
+    task, letter = messages(office)
+    with fresh_ledger(office.state_dir) as ledger:
+        delivery = open_delivery(ledger, sample_event(1, identity=OTHER), new_id=counted_ids())
+    manage = "manage_wake_subscription"
+    short = theirs.removeprefix("WAKE_SUB:")[:8]
+    tries: list[tuple[str, dict[str, Any]]] = [
+        *((manage, {"action": "unsubscribe", "subscriptionId": one}) for one in (theirs, short)),
+        *((manage, {"action": "resync", "subscriptionId": one, "sinceLogId": 0}) for one in (theirs, short)),
+        *(
+            (manage, {"action": "update", "subscriptionId": one, **what})
+            for one in (theirs, short)
+            for what in (
+                {},
+                {"trigger": "TASK_STATE_CHANGED"},
+                {"wakePolicy": "silent"},
+                {"harnessTarget": "disabled"},
+                {"filters": {"senderFilter": ["@mine"]}},
+                {"harnessTargetMetadata": {"coalesceWindow": 300}},
+                {"recover": True},
+            )
+        ),
+        *(("update_task", {"taskId": task, "state": state}) for state in ("Working", "Canceled")),
+        ("acknowledge", {"deliveryId": delivery.id}),
+        ("acknowledge", {"deliveryId": delivery.id[:12]}),
+        *(("read_message", {"messageId": one, "keep": keep}) for one in (task,) for keep in (False, True)),
+        ("read_message", {"messageId": letter}),
+    ]
+    assert len(tries) == 25
+    before = (office.graph.read_bytes(), tells("check_inbox", OTHER))
+
+    for name, arguments in tries:
+        with pytest.raises(WakeBridgeError) as refused:
+            tells(name, **arguments)
+        assert not isinstance(refused.value, UsageMistake), (name, arguments)
+
+    with GraphFile(office.graph) as graph:
+        assert [node.id for node in graph.nodes(SUBSCRIPTION_LABEL)] == [theirs]
+    assert tells("check_inbox", OTHER) == before[1]
+
+
+def test_a_call_without_one_identity_is_refused_and_told_what_to_do(
+    office: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody, or two that share a pane: no tool acts for a guess. A conversation that is recorded says who it is."""
+    desk = Desk(None, foreign=False)
+    with pytest.raises(RefusedForSafety, match="nobody knows whose agent calls") as nobody:
+        who_calls(desk, None)
+    assert "wake-bridge bind @ID" in nobody.value.hint
+    both = Invoker("claude", 7, frozenset({MINE, OTHER}), "it runs in the pane that was found or bound")
+    with monkeypatch.context() as shared:
+        shared.setattr(owner, "_found", lambda _: both)
+        with pytest.raises(RefusedForSafety, match="@mine and @other") as two:
+            who_calls(Desk(None, foreign=False), None)
+        assert "unbind" in two.value.hint
+        # the pane of whoever started the shared server says nothing of this conversation
+        with closing(LedgerStore.open(office.state_dir)) as ledger:
+            ledger.meet_session(Session("codex", "thread-1", OTHER, seen_at=Instant(1)))
+        said = Desk(None, foreign=False)
+        assert who_calls(said, {"threadId": "thread-1"}) == OTHER
+        assert said.invoker is not None
+        assert said.invoker.identities == {OTHER}
+        with pytest.raises(RefusedForSafety, match="nobody knows"):
+            who_calls(Desk(None, foreign=False), {"threadId": "thread-2"})
+    monkeypatch.setenv("WAKE_BRIDGE_AGENT", "@mine")
+    assert who_calls(Desk(None, foreign=False), None) == MINE
+    monkeypatch.setenv("WAKE_BRIDGE_AGENT", "@nobody")
+    with pytest.raises(RefusedForSafety):
+        who_calls(Desk(None, foreign=False), None)
+
+
+def test_what_is_not_there_is_named(office: Sandbox) -> None:  # noqa: ARG001
+    """The errors of the commands, with what was asked for."""
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("read_message", {"messageId": "MESSAGE:none"}),
+        ("acknowledge", {"deliveryId": "01ABC"}),
+        ("manage_wake_subscription", {"action": "unsubscribe", "subscriptionId": "none"}),
+        ("send_message", {"to": "@nobody", "subject": "x"}),
+    ]
+    for name, arguments in asked:
+        with pytest.raises(NotFound) as missing:
+            tells(name, **arguments)
+        assert missing.value.hint, name

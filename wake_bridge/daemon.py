@@ -396,7 +396,10 @@ class Daemon:
             self.parts.deliverer.look_at(None)
 
     def _tell_human(self) -> None:
-        self.parts.notices.tick(self.parts.clock.now())
+        now = self.parts.clock.now()
+        if self.parts.tail.begun.is_set() and not self.parts.ledger.trouble:
+            self.parts.attention.look(now)
+        self.parts.notices.tick(now)
 
     async def _nudge(self) -> None:
         await self.parts.heartbeat.tick(self.parts.clock.now())

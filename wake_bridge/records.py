@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
@@ -129,6 +130,21 @@ def hold_record(delivery: Delivery) -> dict[str, Any]:
     """What `status` says of a delivery that waits."""
     full = delivery_record(delivery, ())
     return {key: full[key] for key in _OF_HOLD}
+
+
+def episode_record(episode: Episode) -> dict[str, Any]:
+    """One episode in which an agent needs a person."""
+    return {
+        "episodeId": episode.id,
+        "agentIdentity": episode.identity,
+        "kind": episode.kind,
+        "where": episode.where or None,
+        "evidence": episode.evidence,
+        "beganAt": time_or_none(episode.began_at),
+        "toldAt": time_or_none(episode.told_at),
+        "endedAt": time_or_none(episode.ended_at),
+        "ending": episode.ending or None,
+    }
 
 
 def journal_record(entry: JournalEntry) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.graph_presence import GraphPresence
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.remind.attention import Attention
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.engine.routes import Routes
@@ -77,6 +78,7 @@ class Parts:
     unknowns: UnknownOutcomes
     heartbeat: Heartbeat
     human: WordToTheHuman
+    attention: Attention
     notices: Notices
     sessions: SessionRegistry
     handover: HookHandover
@@ -210,6 +212,14 @@ def wire(
         settings.config.delivery.adapter_timeout,
         [one for one in loaded.adapters.values() if isinstance(one, Notifier)],
     )
+    attention = Attention(
+        ledger,
+        watch,
+        current,
+        clock,
+        new_ulid,
+        watched=lambda: tail.reachable_identities() | set(current.settings.targets),
+    )
     notices = Notices(
         ledger,
         human,
@@ -219,6 +229,7 @@ def wire(
         nudged=lambda: len(heartbeat.served()) if HEARTBEAT in loaded.adapters else 0,
         known=tail.known_identities,
         trouble=lambda: ledger.trouble,
+        due=attention.due,
     )
     session_identity = SessionIdentity(
         sessions,
@@ -257,6 +268,7 @@ def wire(
         unknowns=unknowns,
         heartbeat=heartbeat,
         human=human,
+        attention=attention,
         notices=notices,
         sessions=sessions,
         handover=handover,

@@ -42,6 +42,7 @@ WAITED_FOR: Final = {
     ("receiver", "next_try_at"): "`rebase`: at most 1 min away",
     ("receiver", "suspended_at"): "`rebase`: at most now; after three days of it the receiver is degraded",
     ("remembered_pane", "seen_at"): "`rebase`: at most now; compared with the start of an agent",
+    ("episode", "began_at"): "`rebase`: at most now; told after a length from it",
 }
 """What is waited for, or compared with now to decide whether somebody is woken: table and column, and what keeps it right."""
 
@@ -61,6 +62,8 @@ NOT_WAITED_FOR: Final = {
     ("remembered_pane", "since"),
     ("former_agent", "until"),
     ("receiver", "degraded_at"),
+    ("episode", "told_at"),
+    ("episode", "ended_at"),
 }
 """Told, or forgotten with the retention: a wrong one wakes nobody and keeps nobody waiting."""
 

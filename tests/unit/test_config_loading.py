@@ -339,6 +339,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[presence]",
         "[presence.relook]",
         "[human]",
+        "[attention]",
         "[heartbeat]",
         "[adapters.tmux]",
         "[adapters.osascript]",

@@ -318,7 +318,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     from wake_bridge.control.last_look import last_look
     from wake_bridge.control.serving import DaemonState, serving
     from wake_bridge.control.settings_in_force import in_force
-    from wake_bridge.records import hold_record, time_or_none
+    from wake_bridge.records import episode_record, hold_record, time_or_none
     from wake_bridge.storage.graph.status import graph_status
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
@@ -329,7 +329,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
     bound = ledger.bindings()
     absence = since_you_left(ledger, last_look(settings.state_dir))
-    notices = ledger.standing_notices(NOTICES)
+    notices, episodes = ledger.standing_notices(NOTICES), ledger.open_episodes()
     degraded, hits = ledger.degraded_routes(), ledger.window_hits()
     ledger.close()
     told, who = daemon.told, daemon.holder
@@ -375,6 +375,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
             }
             for one in notices
         ],
+        "attention": [episode_record(one) for one in episodes],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
         "state_trouble": daemon.trouble or None,
@@ -416,9 +417,7 @@ def _words(record: Mapping[str, Any]) -> str:
         f"set aside  {one['route']} of {one['agentIdentity']}, retried by itself: {one['why']}"
         for one in record["degraded"]
     ]
-    for one in record["notices"]:
-        about = f" (`wake-bridge deliveries show {one['subject']}`)" if one["agentIdentity"] else ""
-        lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")
+    lines += _person_words(record, SteadyClock().wall())
     if record["quarantined"]:
         lines.append(f"unreadable {record['quarantined']} log rows set aside")
     if record["other_driver"]:
@@ -429,6 +428,21 @@ def _words(record: Mapping[str, Any]) -> str:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  no identity can be woken: 0 active routes (`wake-bridge {remedy}`)")
     return "\n".join(lines)
+
+
+def _person_words(record: Mapping[str, Any], now: Instant) -> list[str]:
+    """Which agents need a person, and what a person was told that is no longer plain from that."""
+    standing = {one["episodeId"] for one in record["attention"]}
+    lines = [
+        f"needs you  {one['agentIdentity']}: {one['kind']} in {one['where'] or 'its pane'}, for {_ago(one['beganAt'], now)}"
+        for one in record["attention"]
+    ]
+    for one in record["notices"]:
+        if one["subject"] in standing:
+            continue
+        about = f" (`wake-bridge deliveries show {one['subject']}`)" if one["agentIdentity"] else ""
+        lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")
+    return lines
 
 
 def _settings_words(record: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from wake_bridge.domain.names import Identity
     from wake_bridge.engine.explain.explainer import WhyFinding, WhyReport
 
+EPISODES: Final = 5
+"""As many of the latest episodes in which an agent needed a person are shown."""
+
 NAMED_AT_MOST: Final = 3
 """Identities of a broadcast that the one-sentence verdict names; all of them follow below."""
 
@@ -54,7 +57,7 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
     """Whether it would be woken now, and if not why: what `routes` says, in the shape of every answer of `why`."""
     from wake_bridge.cli.presence import routes_now
     from wake_bridge.control.serving import daemon_state
-    from wake_bridge.records import delivery_record
+    from wake_bridge.records import delivery_record, episode_record
     from wake_bridge.storage.graph.status import book_of
     from wake_bridge.storage.ledger import LedgerStore
 
@@ -68,6 +71,7 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
         waiting = [
             delivery_record(one, ledger.events_of(one.id)) for one in ledger.unsettled() if one.identity == identity
         ]
+        episodes = [episode_record(one) for one in ledger.episodes_of(identity, EPISODES)]
     return {
         "messageId": None,
         "entityId": identity,
@@ -94,6 +98,7 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
             for one in routes["guards"]
         ],
         "deliveries": waiting,
+        "attention": episodes,
         "findings": [
             {
                 "agentIdentity": identity,
@@ -149,7 +154,17 @@ def _identity_words(record: Mapping[str, Any]) -> str:
     ]
     lines += [f"  guard {one['guard']}: {one['detail'] or one['remedy']}" for one in record["guards"]]
     lines += [f"  delivery {one['id']} {one['state']}" for one in record["deliveries"]]
+    lines += [f"  {_episode_words(one)}" for one in record["attention"]]
     return "\n".join(lines)
+
+
+def _episode_words(episode: Mapping[str, Any]) -> str:
+    """`approval in work:api.0 since 2026-…Z, told 2026-…Z, answered 2026-…Z`."""
+    parts = [f"{episode['kind']} in {episode['where'] or 'its pane'} since {episode['beganAt']}"]
+    parts.append(f"told {episode['toldAt']}" if episode["toldAt"] else "not told")
+    if episode["endedAt"]:
+        parts.append(f"{episode['ending']} {episode['endedAt']}")
+    return ", ".join(parts)
 
 
 def _record(report: WhyReport) -> dict[str, Any]:
@@ -183,6 +198,7 @@ def _record(report: WhyReport) -> dict[str, Any]:
             for hold in finding.holds
         ],
         "deliveries": [delivery_record(history.delivery, history.events) for history in histories.values()],
+        "attention": [],
         "findings": [
             {
                 "agentIdentity": finding.case.identity,

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.guards import QuietHours
-from wake_bridge.domain.names import WakePolicy, is_identity
+from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
 
 PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
 WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
@@ -46,6 +47,9 @@ Days = Annotated[int, "days"]
 
 Window = Annotated[int, SECONDS, Field(ge=0, le=300)]
 """How long a subscription collects before it wakes."""
+
+AttentionKinds = Annotated[tuple[Annotated[AttentionKind, Field(strict=False)], ...], Field(strict=False)]
+"""A TOML array of what an agent can stand at."""
 
 Policy = Annotated[WakePolicy, Field(strict=False)]
 
@@ -224,6 +228,18 @@ class HumanTable(Table):
         return argv
 
 
+class AttentionTable(Table):
+    """`[attention]`: when you are told that an agent needs you, with or without mail for it; by the ways of [human]."""
+
+    tell: AttentionKinds = Field(
+        tuple(kind for kind in AttentionKind if kind in TOLD_BY_DEFAULT),
+        description="what you are told of, once each: approval, question, stopped (idle after work), failed, limited, gone",
+    )
+    after: Seconds = Field(
+        60.0, ge=0, le=86_400, description="an approval or a question stands before you are told; the others at once"
+    )
+
+
 class ScreensTable(Table):
     """`[screens]`: profiles that override or add to the bundled ones."""
 
@@ -259,6 +275,11 @@ class TargetTable(Table):
         "doorbell", description="doorbell | full (with message bodies, from allow_from only)"
     )
     allow_from: Identities = Field((), description="whose bodies `full` may show")
+    attention: AttentionKinds | None = Field(
+        None,
+        examples=[["approval", "gone"]],
+        description="what you are told of for this one, instead of attention.tell",
+    )
 
 
 class Configuration(Table):
@@ -273,6 +294,7 @@ class Configuration(Table):
     delivery: DeliveryTable = DeliveryTable()
     presence: PresenceTable = PresenceTable()
     human: HumanTable = HumanTable()
+    attention: AttentionTable = AttentionTable()
     heartbeat: HeartbeatTable = HeartbeatTable()
     adapters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     screens: ScreensTable = ScreensTable()

@@ -24,6 +24,7 @@ from wake_bridge.config.sources import (
     shown,
     spelled,
 )
+from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.guards import Limits, QuietHours
@@ -314,6 +315,15 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         relook_min_ms=_milliseconds(config.presence.relook.min),
         relook_max_ms=_milliseconds(config.presence.relook.max),
         notice_after_ms=_milliseconds(config.human.notice_after),
+        attention=AttentionRules(
+            tell=frozenset(config.attention.tell),
+            after_ms=_milliseconds(config.attention.after),
+            of_identity={
+                Identity(name): frozenset(table.attention)
+                for name, table in config.targets.items()
+                if table.attention is not None
+            },
+        ),
         heartbeat_cooldown_ms=_milliseconds(config.heartbeat.cooldown),
         sent_per_minute={
             name: int(table["per_minute"]) for name, table in config.adapters.items() if "per_minute" in table

@@ -83,6 +83,17 @@ class WakePolicy(StrEnum):
         return ("silent", "next_turn", "immediate").index(self.value)
 
 
+class AttentionKind(StrEnum):
+    """What an agent can stand at that a person may want to know, mail or not."""
+
+    APPROVAL = "approval"
+    QUESTION = "question"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LIMITED = "limited"
+    GONE = "gone"
+
+
 def did_you_mean(unknown: str, known: Iterable[str]) -> str:
     """A question to begin a hint with, where an identity that is known is spelled nearly so; else empty."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it

@@ -5,15 +5,16 @@ At most one for each delivery, ever. What ends by itself, or was switched off by
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.causes import HoldReason, Tell
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.heartbeat import is_our_pulse
-from wake_bridge.domain.names import HOUR, MINUTE, Identity, Instant
+from wake_bridge.domain.names import HOUR, MINUTE, AttentionKind, Identity, Instant
 from wake_bridge.domain.phrases import grouped, phrase
 from wake_bridge.domain.text import harmless, name
 
@@ -37,8 +38,8 @@ _REMEDY: Final = 200
 class Notice:
     """One word to the human. Title and body are harmless text of one line and begin with words of ours.
 
-    `subject` is what it is about: a delivery's id, `NO_ROUTES` or `WHO_LIVES_WHERE`. `reason` is the hold's, `failed`, `unknown` or
-    `NO_ROUTES`; `since` when that began.
+    `subject` is what it is about: a delivery's id, an episode's, `NO_ROUTES` or `WHO_LIVES_WHERE`. `reason` is the hold's, the
+    episode's kind, `failed`, `unknown` or `NO_ROUTES`; `since` when that began.
     """
 
     subject: str
@@ -95,6 +96,39 @@ def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, kno
         since=delivery.settled_at or now,
         identity=delivery.identity,
         where=harmless(delivery.where),
+    )
+
+
+_NEEDS: Final[Mapping[AttentionKind, tuple[str, str]]] = {
+    AttentionKind.APPROVAL: ("waits for an approval", "answer the dialog in {where}"),
+    AttentionKind.QUESTION: ("asks you a question", "answer the question in {where}"),
+    AttentionKind.STOPPED: ("has stopped", "look in {where}"),
+    AttentionKind.FAILED: ("failed in its last turn", "look in {where}"),
+    AttentionKind.LIMITED: ("has reached a usage limit", "nothing, or look in {where}"),
+    AttentionKind.GONE: ("is gone", "start the agent again in {where}"),
+}
+
+
+def about_attention(episodes: Sequence[Episode], now: Instant) -> Notice:
+    """The notice that agents stand at the same: one for all of them, under the id of the first. It quotes no screen."""
+    first = episodes[0]
+    says, remedy = _NEEDS[first.kind]
+    names = [name(one.identity, known=True) for one in episodes]
+    where = harmless(first.where) or "its pane"
+    if len(episodes) == 1:
+        title, who = f"{names[0]} {says} ({first.kind})", ""
+    else:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        title, where = f"{len(names)} agents need you ({first.kind})", "the pane of each"
+        who = f": {', '.join(names[:_NAMED])}{more}"
+    return Notice(
+        subject=first.id,
+        reason=first.kind,
+        title=f"wake-bridge: {title}",
+        body=f"To do: {remedy.format(where=where)}. For {_lasting(now - first.began_at)}{who}",
+        since=first.began_at,
+        identity=first.identity if len(episodes) == 1 else "",
+        where=harmless(first.where) if len(episodes) == 1 else "",
     )
 
 

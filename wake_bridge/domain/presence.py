@@ -13,7 +13,7 @@ from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason, cause_of
 from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.names import AttentionKind, Instant
 
 SAMPLES_APART: Final = 1500
 """Milliseconds between two agreeing samples before they prove idle (a streaming Codex can look idle for a second)."""
@@ -56,7 +56,8 @@ class Evidence:
 
     `rule` names the profile rule or process fact, `region` where it was seen, `saw` the bytes or words themselves
     (shortened), `hold` the more exact reason when the state alone would say too little, `cause` what exactly it is where
-    the rule's name does not tell. What does not weigh is only said: it neither proves nor vetoes.
+    the rule's name does not tell. What does not weigh is only said: it neither proves nor vetoes. `attention` is what a
+    person is to know of it, where the vote does not tell.
     """
 
     rule: str
@@ -67,6 +68,7 @@ class Evidence:
     hold: HoldReason | None = None
     weighs: bool = True
     cause: Cause = Cause.OTHER
+    attention: AttentionKind | None = None
 
     @property
     def reason(self) -> HoldReason:

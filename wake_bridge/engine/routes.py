@@ -212,6 +212,10 @@ class Routes:
         found = self._adapters.get(self._current.settings.default_adapter if name in self._natives else name)
         return None if found is None or found.capabilities.composer_independent else found
 
+    def adapters(self) -> Iterable[HarnessAdapter]:
+        """All that are loaded."""
+        return self._adapters.values()
+
     def adapter(self, route: Route) -> HarnessAdapter:
         """The adapter of a route that `of` answered."""
         return self._adapters[route.adapter]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
@@ -57,6 +58,7 @@ class EngineSettings:
     relook_max_ms: int = 60_000
     heartbeat_cooldown_ms: int = 300_000
     notice_after_ms: int = 900_000
+    attention: AttentionRules = field(default_factory=AttentionRules)
     default_adapter: str = DEFAULT_ADAPTER
     sent_per_minute: Mapping[str, int] = field(default_factory=dict)
 

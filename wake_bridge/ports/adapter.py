@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Progress, Proof, Step
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Observation
 from wake_bridge.domain.receivers import ReceiverAnswer
 from wake_bridge.domain.routing import Address, Binding, Capabilities
@@ -346,6 +346,17 @@ class Notifier(Protocol):
 
 
 Herald = Notifier  # its name until 0.2, for adapters of third parties
+
+
+@runtime_checkable
+class PersonSeen(Protocol):
+    """What an adapter offers besides, if it can tell whether a person looks at one of its places."""
+
+    def last_key_in_front(self, key: str) -> Instant | None:
+        """When a client that shows the place with this key had a key last, by the wall clock; None where none shows it.
+
+        It is what the last `survey` saw, for a place that is gone by now too; it asks nothing anew.
+        """
 
 
 @runtime_checkable

@@ -7,9 +7,10 @@ the same ledger at once (the daemon and the commands). Instants are UTC millisec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
@@ -343,11 +344,30 @@ class NoticeStore(Protocol):
     def noticed(self) -> set[str]:
         """The subjects of all notices."""
 
+    def noticed_at(self, subject: str) -> Instant | None:
+        """When a person was told of that; None if they were not."""
+
     def failed_untold(self, since: Instant) -> list[Delivery]:
         """Deliveries that FAILED since then and wait for somebody: nobody was told, retried, acknowledged or saw them arrive."""
 
     def standing_notices(self, limit: int) -> list[GivenNotice]:
         """The latest notices whose delivery did not arrive since."""
+
+
+class EpisodeStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
+    def open_episodes(self) -> list[Episode]:
+        """The episodes that last, at most one for an identity, the oldest first."""
+
+    def episodes_of(self, identity: Identity, limit: int) -> list[Episode]:
+        """The latest episodes of an identity, the newest first."""
+
+    def turn_episode(self, ended: Episode | None, ending: str, begun: Episode | None, now: Instant) -> None:
+        """End one episode, with its notice, and begin another, in one transaction; either may be None."""
+
+    def note_episodes_told(self, ids: Iterable[str], now: Instant) -> None:
+        """Remember that a person was told of these; the first time counts."""
 
 
 class ReceiverStore(Protocol):
@@ -400,6 +420,7 @@ class Ledger(
     SessionStore,
     HeartbeatStore,
     NoticeStore,
+    EpisodeStore,
     ReceiverStore,
     UpkeepStore,
     Protocol,

@@ -98,6 +98,8 @@ EVENTS: Final = frozenset(
         # a word to the human
         "notice_given",
         "notice_failed",
+        "attention_began",
+        "attention_ended",
         # whom nothing else wakes
         "heartbeat_nudged",
         "heartbeat_skipped",

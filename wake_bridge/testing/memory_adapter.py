@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import BaseModel
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof, Step
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.adapter import (
@@ -38,13 +38,18 @@ _FENCE: Final = Binding("memory", 1, "$0", "%0", 2, "0", 3, "0")
 
 @dataclass(slots=True)
 class ImaginedAgent:
-    """What the adapter talks to. `composer` holds staged text, `received` every message submitted."""
+    """What the adapter talks to. `composer` holds staged text, `received` every message submitted.
+
+    `sign` is what it shows of its last turn; `last_key` when a person who looks at it typed last.
+    """
 
     state: PresenceState = PresenceState.IDLE
     composer: str = ""
     received: list[str] = field(default_factory=list)
     keys: int = 0
     paper: TargetLimits = field(default_factory=TargetLimits)
+    sign: AttentionKind | None = None
+    last_key: Instant | None = None
 
 
 class MemoryConfig(BaseModel):
@@ -62,6 +67,7 @@ class MemoryAdapter:
         del config
         self._clock = context.clock
         self.agents: dict[str, ImaginedAgent] = {}
+        self.last_keys: dict[str, Instant | None] = {}
 
     async def resolve(self, address: Address) -> Place | Nowhere:
         """The agent of that name."""
@@ -72,14 +78,19 @@ class MemoryAdapter:
 
     async def survey(self, places: Sequence[Place]) -> Mapping[str, str]:
         """State and composer."""
+        self.last_keys |= {name: one.last_key for name, one in self.agents.items()}
         return {place.key: str(self.agents[place.key]) for place in places if place.key in self.agents}
+
+    def last_key_in_front(self, key: str) -> Instant | None:
+        """See `PersonSeen.last_key_in_front`; of an agent that is gone too."""
+        return self.last_keys.get(key)
 
     async def observe(self, place: Place, address: Address) -> Observation:
         """The state, as evidence; staged text is a draft."""
         del address
         agent = self.agents[place.key]
         vote = PresenceState.USER_TYPING if agent.composer else agent.state
-        evidence = (Evidence(rule="imagined", vote=vote, saw=agent.composer, region="composer"),)
+        evidence = (Evidence(rule="imagined", vote=vote, saw=agent.composer, region="composer", attention=agent.sign),)
         return Observation(self._clock.now(), evidence, fingerprint=f"{vote}{agent.composer}", where=place.label)
 
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:

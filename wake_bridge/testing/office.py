@@ -19,6 +19,7 @@ from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.remind.attention import Attention
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.routing.route_recovery import RouteRecovery
@@ -106,7 +107,22 @@ class Office:
             self.ledger.degraded,
             unserved=self.tail.nothing_serves,
         )
-        self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
+        self.watch = Watch(
+            self.routes,
+            self.current,
+            self.clock,
+            watched=self.tail.reachable_identities,
+            waiting=set,
+            changed=lambda _: None,
+        )
+        self.attention = Attention(
+            self.ledger,
+            self.watch,
+            self.current,
+            self.clock,
+            new_ulid,
+            watched=self.tail.reachable_identities,
+        )
         self.recovery = RouteRecovery(
             self.ledger, self.routes, self.watch, self.current, self.clock, restored=self._look_at
         )

@@ -192,6 +192,7 @@ def classify(screen: Screen, profile: Profile, beside: tuple[Evidence, ...] = ()
         if not any(one.weighs for one in evidence):
             saw = composer.text or composer.glyph
             evidence.append(Evidence("idle", PresenceState.IDLE, saw=_shortened(saw), region="composer"))
+    evidence += _attention_evidence(screen, profile, composer)
     verdict = single_vote(tuple(evidence))
     return Reading(
         evidence=tuple(evidence),
@@ -233,6 +234,21 @@ def _composer_state(screen: Screen, profile: Profile, composer: Composer | None)
     if placeholder.knows(composer.text) or (placeholder.ghost and cells):
         return "placeholder"
     return "draft"
+
+
+def _attention_evidence(screen: Screen, profile: Profile, composer: Composer | None) -> Iterator[Evidence]:
+    """What a person may want to know of the last turn; it weighs nothing."""
+    for sign in profile.attention:
+        saw = seen(sign, screen, composer)
+        if saw is not None:
+            yield Evidence(
+                sign.name,
+                PresenceState.IDLE,
+                saw=_shortened(saw),
+                region=sign.region,
+                weighs=False,
+                attention=sign.kind,
+            )
 
 
 def _composer_evidence(screen: Screen, composer: Composer | None, holds: ComposerState) -> Iterator[Evidence]:

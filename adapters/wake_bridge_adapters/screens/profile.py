@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.names import AttentionKind
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.programs import harness_of
 from wake_bridge_adapters.screens.screen import Style
@@ -146,6 +147,12 @@ class Rule(Sign):
         PresenceState.UNKNOWN, PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL, PresenceState.USER_TYPING
     ]
     priority: int = 0
+
+
+class AttentionSign(Sign):
+    """A sign of what a person may want to know while the agent rests. It speaks neither for idle nor against it."""
+
+    kind: Literal[AttentionKind.FAILED, AttentionKind.LIMITED]
 
 
 BUNDLED: Final = Path(__file__).parent
@@ -305,6 +312,7 @@ class Profile(Strict):
     paste: Paste = Paste()
     idle: tuple[Sign, ...] = ()
     rules: tuple[Rule, ...] = ()
+    attention: tuple[AttentionSign, ...] = ()
 
     @cached_property
     def ordered_rules(self) -> tuple[Rule, ...]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.domain.errors import NotFound, OperationFailed
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import SECOND, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.adapter import (
@@ -121,6 +121,7 @@ class TmuxAdapter:
     def __init__(self, config: TmuxConfig, context: AdapterContext) -> None:
         self._config = config
         self._last_looks: dict[str, _LastLook] = {}
+        self._last_keys: dict[str, int] = {}
         self._servers: dict[str, TmuxServer] = {}
         self.adopt(context)
 
@@ -150,7 +151,22 @@ class TmuxAdapter:
                 continue
             found = {str(PaneKey(socket, pane.server_pid, pane.pane_id)): pane.sign_of_life for pane in panes}
             signs |= {key: found[key] for key in wanted if key in found}
+            self._note_who_looks(socket, panes, found.keys() & wanted.keys())
         return signs
+
+    def _note_who_looks(self, socket: str, panes: Sequence[Pane], keys: Collection[str]) -> None:
+        """Keep what this listing says of who looks at which pane; a pane is listed once for each session that shows it."""
+        for key in keys:
+            self._last_keys.pop(key, None)
+        for pane in panes:
+            key, last = str(PaneKey(socket, pane.server_pid, pane.pane_id)), pane.last_key_in_front
+            if key in keys and last is not None:
+                self._last_keys[key] = max(last, self._last_keys.get(key, 0))
+
+    def last_key_in_front(self, key: str) -> Instant | None:
+        """See `PersonSeen.last_key_in_front`."""
+        last = self._last_keys.get(key)
+        return None if last is None else Instant(last * SECOND)
 
     async def observe(self, place: Place, address: Address) -> Observation:
         """One look: evidence, never a verdict."""

@@ -21,6 +21,9 @@ IDENTITY_OPTION: Final = "@wake_identity"
 RENAMED_BY_PROGRAM: Final = "#{?automatic-rename,1,0}"
 """Whether the window is called after whatever runs in it."""
 
+_IN_FRONT: Final = ("session_attached", "window_active", "pane_active", "session_activity")
+"""What tells whether a person looks at a pane; a key of theirs shows nothing new in it."""
+
 _NAMES: Final = (
     "pid",
     "start_time",
@@ -49,7 +52,11 @@ _NAMES: Final = (
     IDENTITY_OPTION,
     DRIVER_OPTION,
     "pane_title",
+    *_IN_FRONT,
 )
+
+
+_NO_SIGN_OF_LIFE: Final = frozenset({DRIVER_OPTION, *_IN_FRONT})
 
 
 class Mark(NamedTuple):
@@ -119,7 +126,14 @@ class Pane:
     @property
     def sign_of_life(self) -> str:
         """Everything that can change when a new look could show something new."""
-        return "\n".join(value for name, value in self.values.items() if name != DRIVER_OPTION)
+        return "\n".join(value for name, value in self.values.items() if name not in _NO_SIGN_OF_LIFE)
+
+    @property
+    def last_key_in_front(self) -> int | None:
+        """When a client that shows it in front had a key last, in the server's whole seconds; None where none shows it."""
+        attached, *in_front, activity = (self.values[name] for name in _IN_FRONT)
+        is_in_front = attached not in {"", "0"} and all(one == "1" for one in in_front)
+        return int(activity) if is_in_front and activity.isdecimal() else None
 
 
 async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:

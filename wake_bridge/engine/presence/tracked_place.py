@@ -14,12 +14,16 @@ from wake_bridge.ports.adapter import Place
 
 @dataclass(slots=True)
 class TrackedPlace:
-    """A place and what was seen there. `since` is when it began to show what it shows now."""
+    """A place and what was seen there.
+
+    `since` is when it began to show what it shows now; `turns` counts how often it was seen to show another state.
+    """
 
     route: Route
     place: Place
     pulse: str = ""
     since: Instant = EPOCH_START
+    turns: int = 0
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
     is_looked_at: bool = False
 
@@ -32,6 +36,7 @@ class TrackedPlace:
         """Remember a look."""
         if not self.samples or vote_of(self.samples[-1]) != vote_of(latest):
             self.since = latest.at
+            self.turns += bool(self.samples)
         recent = [*self.samples][-2:]
         if len(recent) > 1 and all(_agree(one, latest) for one in recent):
             # of looks that agree the first and the last say all; many in a row must not push the first out

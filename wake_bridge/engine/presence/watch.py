@@ -27,7 +27,7 @@ from wake_bridge.engine.presence.resolve_schedule import ResolveSchedule, RouteK
 from wake_bridge.engine.presence.tracked_place import TrackedPlace, vote_of
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
+from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, PersonSeen, Place
 from wake_bridge.ports.clock import Clock
 
 ROUND: Final = 2.0
@@ -90,6 +90,7 @@ class Watch:
         self._changed = changed
         self._calls = AdapterCalls(current, clock)
         self._tracks: dict[RouteKey, TrackedPlace] = {}
+        self._nowhere: dict[RouteKey, Nowhere] = {}
         self._schedule = ResolveSchedule(clock)
         self._stirred = asyncio.Event()
         self._lively_until = EPOCH_START
@@ -114,7 +115,9 @@ class Watch:
         self._schedule.note_resolved(key)
         if isinstance(found, Nowhere):
             self._tracks.pop(key, None)
+            self._nowhere[key] = found
             return found
+        self._nowhere.pop(key, None)
         if self._memory is not None:
             self._memory.note(route.address, found, asked_at)
         track = self._tracks.get(key)
@@ -159,9 +162,7 @@ class Watch:
 
         What a control plane says of itself comes first; where it knows nothing certain, the screen speaks.
         """
-        theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
-        theirs.sort(key=_is_native, reverse=True)
-        seen = [one.sighted(self._current.settings.fresh_for_ms) for one in theirs]
+        seen = [one.sighted(self._current.settings.fresh_for_ms) for one in self.looked_at(identity)]
         return next((one for one in seen if one.looks_like is not PresenceState.UNKNOWN), seen[0] if seen else None)
 
     def place_of(self, identity: Identity) -> Place | None:
@@ -169,6 +170,20 @@ class Watch:
         theirs = [track for (who, _), track in self._tracks.items() if who == identity]
         theirs.sort(key=_is_native)
         return theirs[0].place if theirs else None
+
+    def looked_at(self, identity: Identity) -> list[TrackedPlace]:
+        """The identity's places that were looked at, what a control plane says of itself first."""
+        theirs = [track for (who, _), track in self._tracks.items() if who == identity and track.samples]
+        return sorted(theirs, key=_is_native, reverse=True)
+
+    def nowhere(self, identity: Identity) -> Nowhere | None:
+        """Why the identity has no place on a route that was asked last; None where no route said so."""
+        return next((one for (who, _), one in self._nowhere.items() if who == identity), None)
+
+    def last_key_in_front(self, key: str) -> Instant | None:
+        """See `PersonSeen.last_key_in_front`, of whichever adapter knows the place."""
+        known = (one.last_key_in_front(key) for one in self._routes.adapters() if isinstance(one, PersonSeen))
+        return next((one for one in known if one is not None), None)
 
     def fences(self) -> list[tuple[Identity, Binding]]:
         """The fences around all places that are watched, each with whose it is."""
@@ -253,8 +268,9 @@ class Watch:
             for identity in waiting.union(self._watched())
             for adapter in self._routes.names(identity)
         }
-        for gone in self._tracks.keys() - wanted.keys():
-            del self._tracks[gone]
+        for known in (self._tracks, self._nowhere):
+            for gone in known.keys() - wanted.keys():
+                del known[gone]
         return wanted
 
     async def _locate_all(self, keys: Iterable[RouteKey]) -> None:

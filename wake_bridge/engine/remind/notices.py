@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, Outcome, held_since
-from wake_bridge.domain.names import DAY, Identity, Instant
+from wake_bridge.domain.attention import Episode, is_same_fact
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome, held_since
+from wake_bridge.domain.errors import LedgerError
+from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
 from wake_bridge.domain.notices import (
     NO_ROUTES,
     WHO_LIVES_WHERE,
     Notice,
+    about_attention,
     about_end,
     about_hold,
     about_moved,
@@ -31,6 +35,9 @@ from wake_bridge.ports.ledger import Ledger
 NEWS_FOR: Final = DAY
 """Milliseconds after which what has ended is no news any more, as after an update or a long sleep."""
 
+_LATEST: Final = 3
+"""Episodes of an agent among which the one is that holds its wake."""
+
 _AT_ONCE: Final = 4
 """Words that go out side by side."""
 
@@ -47,6 +54,7 @@ class Notices:
         nudged: how many identities the heartbeat serves instead: as long as there are any, somebody can be woken.
         known: the identities of the graph.
         trouble: why nothing can be written down now, empty if it can.
+        due: the episodes in which an agent needs a person, and that are to be told now.
     """
 
     def __init__(
@@ -60,6 +68,7 @@ class Notices:
         nudged: Callable[[], int],
         known: Callable[[], Container[Identity]],
         trouble: Callable[[], str] = str,
+        due: Callable[[Instant], Sequence[Episode]] = lambda _: (),
     ) -> None:
         self._ledger = ledger
         self._human = human
@@ -69,6 +78,8 @@ class Notices:
         self._nudged = nudged
         self._known = known
         self._trouble = trouble
+        self._due = due
+        self._going_out: set[str] = set()
         self._told_trouble = False
         self._silent_since: Instant | None = None
         self._has_failed = False
@@ -88,6 +99,7 @@ class Notices:
         routes = self._about_routes(now)
         if self._is_quiet():
             return
+        self._tell_of_episodes(now)
         for notice in (*self._about_deliveries(now), *routes):
             if self._ledger.give_notice(notice, now):
                 self._log.warning(
@@ -98,6 +110,47 @@ class Notices:
                     where=notice.where or None,
                 )
                 self._send(notice)
+
+    def _tell_of_episodes(self, now: Instant) -> None:
+        """Tell each once, alike ones together. One that a crash kept from being noted as told goes out again, by the same id."""
+        due: dict[AttentionKind, list[Episode]] = {}
+        for episode in self._due(now):
+            if episode.id in self._going_out:
+                continue
+            if self._is_told_as_hold(episode):
+                self._ledger.note_episodes_told([episode.id], now)
+            else:
+                due.setdefault(episode.kind, []).append(episode)
+        for alike in due.values():
+            notice, ids = about_attention(alike, now), [one.id for one in alike]
+            self._ledger.give_notice(notice, now)
+            self._going_out.update(ids)
+            self._log.warning(
+                "notice_given",
+                agent=notice.identity or None,
+                reason=notice.reason,
+                subject=notice.subject,
+                where=notice.where or None,
+            )
+            self._send(notice, ids)
+
+    def _is_told_as_hold(self, episode: Episode) -> bool:
+        """Whether a person was told of the same thing by the notice of a wake that it holds."""
+        held = (one for one in self._ledger.unsettled() if one.identity == episode.identity and one.hold is not None)
+        told = [self._ledger.noticed_at(one.id) for one in held if one.hold and is_same_fact(episode, one.hold.cause)]
+        return any(at is not None and at >= episode.began_at for at in told)
+
+    def _is_told_as_episode(self, delivery: Delivery, hold: Hold, since: Instant) -> bool:
+        """Whether a person was told of what holds the wake, as an episode of its agent.
+
+        One that has ended counts as well: until the wake is looked at again it is held by what is over.
+        """
+        return any(
+            (one.told_at is not None or one.id in self._going_out)
+            and (one.ended_at is None or one.ended_at >= since)
+            and is_same_fact(one, hold.cause)
+            for one in self._ledger.episodes_of(delivery.identity, _LATEST)
+        )
 
     def about_state(self, trouble: str) -> None:
         """Tell what is the matter with the state directory, at any hour, without a note of it there."""
@@ -127,7 +180,8 @@ class Notices:
             if delivery.hold is None or delivery.id in told or is_one_question(delivery.hold):
                 continue
             since = held_since(self._ledger.journal_of(delivery.id)) or now
-            if calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after_ms):
+            is_due = calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after_ms)
+            if is_due and not self._is_told_as_episode(delivery, delivery.hold, since):
                 yield about_hold(delivery, delivery.hold, since, self._ledger.events_of(delivery.id), now, known)
         looked_until = Instant(now - looked_for_of(self._current.settings))
         for delivery in self._ledger.failed_untold(Instant(now - NEWS_FOR)):
@@ -163,14 +217,17 @@ class Notices:
             return []
         return [about_no_routes(self._silent_since)]
 
-    def _send(self, notice: Notice) -> None:
-        task = asyncio.create_task(self._tell(notice))
+    def _send(self, notice: Notice, episodes: Sequence[str] = ()) -> None:
+        task = asyncio.create_task(self._tell(notice, episodes))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _tell(self, notice: Notice, episodes: Sequence[str]) -> None:
         async with self._permits:
             told = await self._human.tell(notice)
+        if episodes:
+            with suppress(LedgerError):
+                self._ledger.note_episodes_told(episodes, self._clock.now())
         if told.trouble and not self._has_failed:
             self._log.warning(
                 "notice_failed", by=told.by, reason=told.trouble, hint="said once, until one goes out again"

@@ -63,6 +63,11 @@ def bring_to_version_6(connection: sqlite3.Connection) -> None:
     _run_script(connection, "v6.sql")
 
 
+def bring_to_version_7(connection: sqlite3.Connection) -> None:
+    """To version 7: episodes in which an agent needs a person."""
+    _run_script(connection, "v7.sql")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     create_first_schema,
     add_heartbeat_and_notices,
@@ -70,6 +75,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     bring_to_version_4,
     bring_to_version_5,
     bring_to_version_6,
+    bring_to_version_7,
 )
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 

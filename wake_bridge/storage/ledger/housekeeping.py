@@ -1,14 +1,17 @@
-"""The ledger's own upkeep, and what was told: heartbeats and notices; counts, what is old, a clock that was set back."""
+"""The ledger's own upkeep, and what was told: heartbeats, notices, episodes; counts, what is old, a clock that was set back."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
+from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.heartbeat import HEARTBEAT, Beat
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.ports.ledger_records import GivenNotice, Tally
 from wake_bridge.storage.ledger.database import LedgerPart
@@ -76,6 +79,11 @@ class NoticeRecord(LedgerPart):
         with self._db.transaction():
             self._db.change("DELETE FROM notice WHERE subject = ?", (subject,))
 
+    def noticed_at(self, subject: str) -> Instant | None:
+        """See `Ledger.noticed_at`."""
+        at = self._db.value("SELECT at FROM notice WHERE subject = ?", (subject,))
+        return None if at is None else Instant(at)
+
     def noticed(self) -> set[str]:
         """See `Ledger.noticed`."""
         return {row["subject"] for row in self._db.rows("SELECT subject FROM notice")}
@@ -100,6 +108,71 @@ class NoticeRecord(LedgerPart):
                 (limit,),
             )
         ]
+
+
+class EpisodeRecord(LedgerPart):
+    """Episodes in which an agent needs a person."""
+
+    def open_episodes(self) -> list[Episode]:
+        """See `Ledger.open_episodes`."""
+        return [
+            _episode_of(row) for row in self._db.rows("SELECT * FROM episode WHERE ended_at IS NULL ORDER BY began_at")
+        ]
+
+    def episodes_of(self, identity: Identity, limit: int) -> list[Episode]:
+        """See `Ledger.episodes_of`."""
+        return [
+            _episode_of(row)
+            for row in self._db.rows(
+                "SELECT * FROM episode WHERE identity = ? ORDER BY began_at DESC, id DESC LIMIT ?", (identity, limit)
+            )
+        ]
+
+    def turn_episode(self, ended: Episode | None, ending: str, begun: Episode | None, now: Instant) -> None:
+        """See `Ledger.turn_episode`."""
+        with self._db.transaction():
+            if ended is not None:
+                self._db.change(
+                    "UPDATE episode SET ended_at = ?, ending = ? WHERE id = ? AND ended_at IS NULL",
+                    (now, ending, ended.id),
+                )
+                self._db.change("DELETE FROM notice WHERE subject = ?", (ended.id,))
+            if begun is not None:
+                self._db.change(
+                    "INSERT INTO episode (id, identity, kind, began_at, evidence, place_key, place)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        begun.id,
+                        begun.identity,
+                        begun.kind,
+                        begun.began_at,
+                        begun.evidence,
+                        begun.place_key,
+                        begun.where,
+                    ),
+                )
+
+    def note_episodes_told(self, ids: Iterable[str], now: Instant) -> None:
+        """See `Ledger.note_episodes_told`."""
+        with self._db.transaction():
+            self._db.change_each(
+                "UPDATE episode SET told_at = ? WHERE id = ? AND told_at IS NULL", [(now, one) for one in ids]
+            )
+
+
+def _episode_of(row: sqlite3.Row) -> Episode:
+    return Episode(
+        id=row["id"],
+        identity=Identity(row["identity"]),
+        kind=AttentionKind(row["kind"]),
+        began_at=Instant(row["began_at"]),
+        evidence=row["evidence"],
+        place_key=row["place_key"],
+        where=row["place"],
+        told_at=row["told_at"],
+        ended_at=row["ended_at"],
+        ending=row["ending"],
+    )
 
 
 FARTHEST_LOOK: Final = 60_000
@@ -128,6 +201,7 @@ _AGEING: Final = (
     ("session", "session_id", "seen_at < :before"),
     ("former_agent", "identity, fence", "until < :before"),
     ("notice", "subject", "at < :before AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)"),
+    ("episode", "id", "ended_at < :before"),
 )
 """What the retention lets go of, by table, key and which rows: an event only after the deliveries that told it."""
 
@@ -207,6 +281,7 @@ class Upkeep(LedgerPart):
             self._db.change(
                 "UPDATE remembered_pane SET since = MIN(since, :now), seen_at = :now WHERE seen_at > :now", moment
             )
+            self._db.change("UPDATE episode SET began_at = :now WHERE began_at > :now", moment)
             self._db.change(
                 "UPDATE receiver SET next_try_at = MIN(next_try_at, :farthest), suspended_at = MIN(suspended_at, :now),"
                 " degraded_at = MIN(degraded_at, :now)",

@@ -16,7 +16,7 @@ from wake_bridge.storage.ledger.files import (
     open_for_writing,
     put_back,
 )
-from wake_bridge.storage.ledger.housekeeping import HeartbeatRecord, NoticeRecord, Upkeep
+from wake_bridge.storage.ledger.housekeeping import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
 from wake_bridge.storage.ledger.switches import StoredReceivers, StoredSessions, StoredSwitches
@@ -34,6 +34,7 @@ class LedgerStore(
     WakeHistory,
     HeartbeatRecord,
     NoticeRecord,
+    EpisodeRecord,
     StoredSessions,
     StoredReceivers,
     Upkeep,

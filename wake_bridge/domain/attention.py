@@ -1,0 +1,127 @@
+"""Which agent needs a person: what it stands at, since when, and when that is worth a notice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.names import MINUTE, AttentionKind, Identity, Instant
+from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
+
+IN_FRONT: Final = MINUTE
+"""Milliseconds since the last key of a client that shows a pane, for which a person is taken to be looking at it."""
+
+TOLD_BY_DEFAULT: Final = frozenset(AttentionKind) - {AttentionKind.STOPPED}
+"""What a person is told of where nothing else is configured."""
+
+_STANDS_FIRST: Final = frozenset({AttentionKind.APPROVAL, AttentionKind.QUESTION, AttentionKind.STOPPED})
+"""What must stand for a while before a person is told: most are answered at once."""
+
+_QUESTION: Final = "question"
+"""How the rules of screen profiles begin that know a question, and no approval."""
+
+_ENDED: Final = frozenset({Cause.NO_AGENT, Cause.PANE_DEAD})
+
+ENDINGS: Final[Mapping[AttentionKind, str]] = {
+    AttentionKind.APPROVAL: "answered",
+    AttentionKind.QUESTION: "answered",
+    AttentionKind.STOPPED: "went on",
+    AttentionKind.FAILED: "went on",
+    AttentionKind.LIMITED: "went on",
+    AttentionKind.GONE: "back",
+}
+"""How each ends when the agent is seen in another state."""
+
+UNWATCHED: Final = "unwatched"
+"""How an episode ends whose identity is no longer watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRules:
+    """What a person is told of, and after how many milliseconds an approval or a question is worth it."""
+
+    tell: frozenset[AttentionKind] = TOLD_BY_DEFAULT
+    after_ms: int = MINUTE
+    of_identity: Mapping[Identity, frozenset[AttentionKind]] = field(default_factory=dict)
+
+    def is_told(self, identity: Identity, kind: AttentionKind) -> bool:
+        """Whether a person is told of that kind, for that identity."""
+        return kind in self.of_identity.get(identity, self.tell)
+
+    def due_at(self, episode: Episode) -> Instant:
+        """When it has stood long enough to be told."""
+        return Instant(episode.began_at + (self.after_ms if episode.kind in _STANDS_FIRST else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One stretch of time in which an agent stands at something, told once.
+
+    `place_key` names the place for adapters, `where` for people. `ending` says how it ended, empty while it lasts.
+    """
+
+    id: str
+    identity: Identity
+    kind: AttentionKind
+    began_at: Instant
+    evidence: str
+    place_key: str = ""
+    where: str = ""
+    told_at: Instant | None = None
+    ended_at: Instant | None = None
+    ending: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one look says: the kind, None where the agent stands at nothing; `is_certain` unless the look could not tell."""
+
+    kind: AttentionKind | None
+    is_certain: bool = True
+    evidence: str = ""
+    is_idle: bool = False
+
+
+UNDECIDED: Final = Standing(None, is_certain=False)
+
+
+def standing_of(evidence: tuple[Evidence, ...]) -> Standing:
+    """What an agent stands at by the evidence of one look.
+
+    What is not recognised says nothing: it neither begins nor ends an episode. A sign that an agent reached its limit
+    outranks the dialog that says so; a sign of an earlier turn counts for nothing while another turn runs.
+    """
+    decided = single_vote(evidence)
+    signs = {one.attention: one for one in reversed(evidence) if one.attention is not None}
+    limited = signs.get(AttentionKind.LIMITED)
+    if decided.why in _ENDED:
+        return Standing(AttentionKind.GONE, evidence=decided.told)
+    if decided.vote is PresenceState.ACTIVE:
+        return Standing(None)
+    if decided.hold is None and limited is not None:
+        return Standing(AttentionKind.LIMITED, evidence=limited.told)
+    if decided.vote is PresenceState.WAITING_ON_APPROVAL:
+        asked = [one for one in evidence if one.vote is decided.vote and one.rule.startswith(_QUESTION)]
+        kind = AttentionKind.QUESTION if asked else AttentionKind.APPROVAL
+        return Standing(kind, evidence=(asked[0] if asked else decided).told)
+    if decided.vote is PresenceState.UNKNOWN:
+        return UNDECIDED
+    failed = signs.get(AttentionKind.FAILED)
+    if failed is not None:
+        return Standing(AttentionKind.FAILED, evidence=failed.told)
+    return Standing(None, is_idle=decided.vote is PresenceState.IDLE)
+
+
+def kind_of_hold(cause: Cause) -> AttentionKind | None:
+    """Which kind of episode tells a person the same as a wake that is held for this cause; None where none does."""
+    if cause is Cause.WAITING_ON_APPROVAL:
+        return AttentionKind.APPROVAL
+    return AttentionKind.GONE if cause in {*_ENDED, Cause.NO_SUCH_PANE, Cause.NO_TMUX_SERVER} else None
+
+
+def is_same_fact(episode: Episode, cause: Cause) -> bool:
+    """Whether a wake of its identity that is held for this cause waits for the very same thing."""
+    kind = AttentionKind.APPROVAL if episode.kind is AttentionKind.QUESTION else episode.kind
+    return kind_of_hold(cause) is kind

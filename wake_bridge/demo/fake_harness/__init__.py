@@ -50,6 +50,19 @@ Control (`--control`): a FIFO that exists, or a Unix socket it makes. Each line 
 the change is drawn, or will be after `draw-delay`. `FakeHarness` is the client.
 """
 
-from wake_bridge.demo.fake_harness.client import FakeHarness
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from wake_bridge.demo.fake_harness.client import FakeHarness
 
 __all__ = ["FakeHarness"]
+
+
+def __getattr__(name: str) -> object:
+    """The client, where one is asked for: the harness itself has no use for it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from wake_bridge.demo.fake_harness.client import FakeHarness  # noqa: PLC0415
+
+    return FakeHarness

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from wake_bridge.demo.fake_harness.quiet import QuietProgram
-from wake_bridge.demo.fake_harness.settings import Record, StartSettings, parse_arguments
+from wake_bridge.demo.fake_harness.settings import Record, parse_arguments
 
 
 def main() -> int:
@@ -16,20 +15,12 @@ def main() -> int:
         return 2
     with Record(start.log) as record:
         if start.quiet or start.deaf:
+            from wake_bridge.demo.fake_harness.quiet import QuietProgram  # noqa: PLC0415 - one of the two is needed
+
             return QuietProgram(start, record).run()
-        return _run_whole(start, record)
+        from wake_bridge.demo.fake_harness.program import Program  # noqa: PLC0415 - the same
 
-
-def _run_whole(start: StartSettings, record: Record) -> int:
-    # a quiet one has no use for these, and is one of hundreds
-    import asyncio  # noqa: PLC0415
-
-    from wake_bridge.demo.fake_harness.program import Program  # noqa: PLC0415
-
-    async def run() -> int:
-        return await Program(start, record).run()
-
-    return asyncio.run(run())
+        return Program(start, record).run()
 
 
 if __name__ == "__main__":

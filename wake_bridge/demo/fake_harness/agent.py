@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from wake_bridge.demo.fake_harness.screen import MENU, Editor, Input, Key, Pasted, Text, View
+from wake_bridge.demo.fake_harness.screen import MENU, Input, Key, Pasted, Text, View
 from wake_bridge.demo.fake_harness.settings import Knobs, Mode, Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 GHOST: str = "run the tests and fix what breaks"
 DRAFT: str = "half a thought"
@@ -27,7 +30,7 @@ class Agent:
         leaves: Callable[[bool], None],
     ) -> None:
         self.knobs = knobs
-        self.view = View(name, Mode.IDLE, [f"  fake harness · {name}", ""], Editor())
+        self.view = View(name)
         self.submits = 0
         self._record = record
         self._begins_turn = begins_turn

@@ -7,16 +7,14 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
 
 from wake_bridge.demo.fake_harness.settings import Mode
 
-PASTE_START: Final = b"\x1b[200~"
-PASTE_END: Final = b"\x1b[201~"
+PASTE_START = b"\x1b[200~"
+PASTE_END = b"\x1b[201~"
 
-_SEQUENCES: Final = {
+_SEQUENCES = {
     b"\x1b[A": "up",
     b"\x1b[B": "down",
     b"\x1b[C": "right",
@@ -33,7 +31,7 @@ _SEQUENCES: Final = {
     b"\x1bOH": "home",
     b"\x1bOF": "end",
 }
-_CONTROLS: Final = {
+_CONTROLS = {
     0x01: "home",
     0x02: "left",
     0x03: "interrupt",
@@ -49,31 +47,31 @@ _CONTROLS: Final = {
     0x17: "kill-word",
     0x7F: "backspace",
 }
-_ESCAPE: Final = 0x1B
-_COMPLETE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")
-_FIRST_PRINTABLE: Final = 0x20
-_DELETE: Final = 0x7F
+_ESCAPE = 0x1B
+_COMPLETE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")
+_FIRST_PRINTABLE = 0x20
+_DELETE = 0x7F
 
 
-@dataclass(frozen=True, slots=True)
 class Key:
     """A key that is no text; `name` is what it does."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-@dataclass(frozen=True, slots=True)
 class Text:
     """Characters that were typed."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
-@dataclass(frozen=True, slots=True)
 class Pasted:
     """A framed paste; its line breaks are newlines."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 Input = Key | Text | Pasted
@@ -147,22 +145,22 @@ def text_width(text: str) -> int:
     return sum(map(cell_width, text))
 
 
-@dataclass(frozen=True, slots=True)
 class Wrapped:
     """A text in rows, and the cursor's row and column in them."""
 
-    rows: tuple[str, ...]
-    cursor_row: int
-    cursor_column: int
+    def __init__(self, rows: Sequence[str], cursor_row: int, cursor_column: int) -> None:
+        self.rows = tuple(rows)
+        self.cursor_row = cursor_row
+        self.cursor_column = cursor_column
 
 
-@dataclass(slots=True)
 class Editor:
     """A text, a cursor in it, and the pastes that stand folded in it by their chips."""
 
-    text: str = ""
-    cursor: int = 0
-    chips: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.text = ""
+        self.cursor = 0
+        self.chips: dict[str, str] = {}
 
     @property
     def expanded(self) -> str:
@@ -250,7 +248,7 @@ class Editor:
             cursor = (cursor[0] + 1, 0)
             if cursor[0] == len(rows):
                 rows.append("")
-        return Wrapped(tuple(rows), *cursor)
+        return Wrapped(rows, *cursor)
 
 
 def _wrap(line: str, width: int) -> list[str]:
@@ -268,10 +266,10 @@ def _wrap(line: str, width: int) -> list[str]:
     return [*pieces, line]
 
 
-GLYPH: Final = "➤ "
-SHELL_GLYPH: Final = "! "
-PLACEHOLDER: Final = "Ask the fake agent"
-APPROVAL: Final = (
+GLYPH = "➤ "
+SHELL_GLYPH = "! "
+PLACEHOLDER = "Ask the fake agent"
+APPROVAL = (
     "",
     " Shell command",
     "",
@@ -284,22 +282,17 @@ APPROVAL: Final = (
     "",
     " enter confirm · esc cancel",
 )
-MENU: Final = ("Fast", "Careful", "Slow")
-_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_MINIMUM_WIDTH: Final = 8
+MENU = ("Fast", "Careful", "Slow")
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_MINIMUM_WIDTH = 8
 
-ENTER_SCREEN: Final = b"\x1b[?1049h\x1b[?2004h\x1b[2J\x1b[?25h"
-LEAVE_SCREEN: Final = b"\x1b[0m\x1b[?2004l\x1b[?1049l\x1b[?25h"
+ENTER_SCREEN = b"\x1b[?1049h\x1b[?2004h\x1b[2J\x1b[?25h"
+LEAVE_SCREEN = b"\x1b[0m\x1b[?2004l\x1b[?1049l\x1b[?25h"
 
 
-@dataclass(slots=True)
 class View:
     """All that is shown."""
 
-    name: str
-    mode: Mode
-    transcript: list[str]
-    editor: Editor
     ghost: str = ""
     is_vim_normal: bool = False
     is_shell: bool = False
@@ -308,14 +301,24 @@ class View:
     elapsed: int = 0
     ticks: int = 0
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.mode = Mode.IDLE
+        self.transcript = [f"  fake harness · {name}", ""]
+        self.editor = Editor()
 
-@dataclass(frozen=True, slots=True)
+
 class Picture:
     """Rows from the top, the cursor (column, row) or None when hidden, and the title."""
 
-    rows: tuple[str, ...]
-    cursor: tuple[int, int] | None
-    title: str
+    def __init__(self, rows: tuple[str, ...], cursor: tuple[int, int] | None, title: str) -> None:
+        self.rows = rows
+        self.cursor = cursor
+        self.title = title
+
+    def is_as(self, other: Picture) -> bool:
+        """Whether both show the same."""
+        return (self.rows, self.cursor, self.title) == (other.rows, other.cursor, other.title)
 
 
 def draw(view: View, width: int, height: int) -> Picture:
@@ -396,7 +399,7 @@ class Terminal:
     def show(self, picture: Picture) -> None:
         """Bring the terminal from the last picture to this one."""
         last = self._last
-        if picture == last:
+        if last and picture.is_as(last):
             return
         parts = [] if last else ["\x1b[2J"]
         if last is None or picture.title != last.title:

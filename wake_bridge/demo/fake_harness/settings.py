@@ -1,15 +1,20 @@
-"""Modes and knobs of the fake harness, its command line, and the log of everything that reached it."""
+"""Modes and knobs of the fake harness, its command line, and the log of everything that reached it.
+
+Tests start it a thousand times. So no module of it imports what costs more than its own work: no asyncio, argparse,
+dataclasses, pathlib or typing.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Self, TextIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, Self, TextIO
 
 
 class Mode(StrEnum):
@@ -28,7 +33,6 @@ class Mode(StrEnum):
     EXIT = "exit"
 
 
-@dataclass(slots=True)
 class Knobs:
     """What can be turned, at the start and while it runs. Times are milliseconds, 0 is off.
 
@@ -65,57 +69,62 @@ class Knobs:
     inbox_command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StartSettings:
-    """How it was started. `quiet` and `deaf` are ways to be many: see the module `quiet`.
+KNOBS: tuple[str, ...] = tuple(Knobs.__annotations__)
+"""The names of all knobs."""
 
+
+class StartSettings:
+    """How it was started: the options of its command line, and the knobs.
+
+    `log` is a JSONL file for every byte and event, `control` a FIFO that exists or the path of a Unix socket to make.
+    `text` is the draft or ghost to start with. `quiet` and `deaf` are ways to be many: see the module `quiet`.
     `client_of` is the socket of an app-server that it is a client of.
     """
 
-    name: str
-    log: Path | None
-    control: Path | None
-    mode: Mode
-    text: str
-    knobs: Knobs
+    name: str = "fake"
+    log: str = ""
+    control: str = ""
+    mode: Mode = Mode.IDLE
+    text: str = ""
     quiet: bool = False
     deaf: bool = False
     client_of: str = ""
 
+    def __init__(self) -> None:
+        self.knobs = Knobs()
+
+
+OPTIONS: tuple[str, ...] = tuple(StartSettings.__annotations__)
+"""The names of all options that are no knobs."""
+
 
 def parse_arguments(arguments: Sequence[str]) -> StartSettings:
-    """Read the command line; exits with usage on a mistake."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wake_bridge.demo.fake_harness",
-        description="A terminal agent that plays any state and records every byte it receives.",
-    )
-    parser.add_argument("--name", default="fake", help="shown in title and banner")
-    parser.add_argument("--log", type=Path, help="JSONL file for every byte and event")
-    parser.add_argument("--control", type=Path, help="FIFO that exists, or path of a Unix socket to make: JSON lines")
-    parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.IDLE)
-    parser.add_argument("--text", default="", help="the draft or ghost to start with")
-    parser.add_argument("--quiet", action="store_true", help="the same mind and screen, asleep but for what it reads")
-    parser.add_argument("--deaf", action="store_true", help="looks idle, and never reads a byte")
-    parser.add_argument("--client-of", default="", help="the socket of an app-server that it is a client of")
-    for field in fields(Knobs):
-        flag = "--" + field.name.replace("_", "-")
-        if isinstance(field.default, bool):
-            parser.add_argument(flag, action="store_true")
-        else:
-            parser.add_argument(flag, type=type(field.default), default=field.default)
-    found = vars(parser.parse_args(arguments))
-    knobs = Knobs(**{field.name: found[field.name] for field in fields(Knobs)})
-    return StartSettings(
-        found["name"],
-        found["log"],
-        found["control"],
-        found["mode"],
-        found["text"],
-        knobs,
-        found["quiet"],
-        found["deaf"],
-        found["client_of"],
-    )
+    """Read the command line; exits with `error: …` and `hint: …` on a mistake."""
+    start = StartSettings()
+    words = iter(arguments)
+    for word in words:
+        name = word.removeprefix("--").replace("-", "_")
+        holder = start.knobs if name in KNOBS else start
+        if not word.startswith("--") or not (name in KNOBS or name in OPTIONS):
+            _refuse(f"there is no option {word!r}")
+        kind = type(getattr(holder, name))
+        if kind is bool:
+            setattr(holder, name, True)
+            continue
+        value = next(words, None)
+        if value is None:
+            _refuse(f"{word} needs a value")
+        try:
+            setattr(holder, name, kind(value))
+        except ValueError:
+            _refuse(f"{value!r} is no value for {word}")
+    return start
+
+
+def _refuse(why: str) -> NoReturn:
+    known = ", ".join("--" + name.replace("_", "-") for name in (*OPTIONS, *KNOBS))
+    sys.stderr.write(f"error: {why}\nhint: the options are {known}\n")
+    raise SystemExit(2)
 
 
 class Record:
@@ -124,8 +133,8 @@ class Record:
     Every record has `at` (UTC milliseconds, with fractions), `event`, and the `mode` and `composer` it met.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._file: TextIO | None = path.open("a", encoding="utf-8") if path else None
+    def __init__(self, path: str) -> None:
+        self._file: TextIO | None = open(path, "a", encoding="utf-8") if path else None  # noqa: SIM115 - see __exit__
 
     def write(self, event: str, mode: str, composer: str, **details: Any) -> None:
         """Append one event."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shlex
 import stat
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from wake_bridge_adapters.screens import load_profile, load_profiles, profile_text
 
 from wake_bridge.config.own_profiles import write_profile
-from wake_bridge.testing.playground import AgentPane, Playground
+from wake_bridge.testing.playground import AgentPane, Impostors, Playground
 
 
 @pytest.fixture
@@ -165,3 +166,48 @@ def test_a_version_nobody_has_seen_is_a_warning_in_doctor_and_explain(
     (note,) = [one for one in told["evidence"] if one["rule"] == "version"]
     assert (told["state"], note["weighs"], note["region"]) == ("idle", False, "process")
     assert "cannot be told; the rules were read off 1.0.0" in words
+
+
+@pytest.mark.parametrize("cause", ["version", "glyph-style"])
+def test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally(
+    playground: Playground, tmp_path: Path, cause: str
+) -> None:
+    """A strict profile and a newer version, or a prompt in another style: the command that is named ends the hold."""
+    impostors = Impostors(tmp_path / "programs")
+    impostors.node_program("pigeon", "@loft/pigeon", "2.0.0", "--log", str(tmp_path / "pigeon.jsonl"))
+    known = load_profile(impostors.profiles / "pigeon.toml")
+    plain = known.composer.glyph_style.model_copy(update={"bold": False})
+    changed = {
+        "version": {"versions": ("1.0.0",), "strict_version": True},
+        "glyph-style": {"composer": known.composer.model_copy(update={"glyph_style": plain})},
+    }
+    write_profile(_screens(playground), "pigeon", profile_text(known.model_copy(update=changed[cause])))
+    sandbox = playground.sandbox
+    pane = playground.tmux.new_pane([f"{impostors.search_path[0]}/pigeon"], session="agent")
+    playground.tmux.waits_until(pane, lambda look: "Ask the fake agent" in look.text, what="its screen")
+    sandbox.run("init")
+    sandbox.enlist("@agent", "agent")
+    sandbox.daemon()
+    sandbox.send("@agent", "mail")
+    held = sandbox.waits_for_delivery(cause=cause)
+
+    (command,) = re.findall(r"`wake-bridge ([^`]+)`", held["remedy"])
+    sandbox.run(*shlex.split(command), "--yes")
+
+    assert sandbox.waits_for_delivery(state="DELIVERED")["id"] == held["id"]
+
+
+def test_a_version_that_cannot_be_told_is_not_to_be_trusted_past_a_strict_profile(
+    playground: Playground, stranger: AgentPane
+) -> None:
+    """There is no version to write down: what can be done is said, and nothing is written."""
+    file = _screens(playground) / "fake.toml"
+    strict = load_profile(file).model_copy(update={"strict_version": True})
+    write_profile(_screens(playground), "fake", profile_text(strict))
+    before = file.read_text()
+
+    refused = playground.sandbox.run("screens", "trust", stranger.id, "--yes", expect=7)
+
+    assert "its version cannot be told, and its profile is strict" in refused.stderr
+    assert "hint: take strict_version out of its profile" in refused.stderr
+    assert file.read_text() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,19 @@ def test_a_receiver_that_is_down_loses_nothing_and_what_waited_comes_as_a_digest
     assert [one["agentIdentity"] for one in sandbox.lines("push-capable")] == ["@ci"]
 
 
+def test_a_receiver_that_is_gone_is_given_up_until_a_person_recovers_it(sandbox: Sandbox, tmp_path: Path) -> None:
+    """The remedy, taken literally with its subscription's id, ends the hold."""
+    with WebhookReceiver(tmp_path / "gone", ["410", "204"]) as receiver:
+        done = subscribed(sandbox, receiver)
+        sandbox.daemon()
+        sandbox.send("@ci", "first")
+        held = sandbox.waits_for_delivery(cause="receiver-degraded")
+        command = re.search(r"`wake-bridge (update ID --recover)`", held["remedy"])
+        assert command is not None
+        sandbox.run(*command[1].replace("ID", done["subscriptionId"]).split())
+        sandbox.waits_for_delivery(id=held["id"], outcome="submitted")
+
+
 def test_what_a_receiver_refuses_is_not_sent_again_and_waits_for_a_person(sandbox: Sandbox, tmp_path: Path) -> None:
     """A redirect is not followed, a 4xx is final: the delivery fails, and `retry` sends it once more."""
     with WebhookReceiver(tmp_path / "elsewhere") as elsewhere:
@@ -241,3 +255,9 @@ def test_a_key_is_changed_without_a_gap_and_a_private_address_is_refused_with_th
     )
     assert 'asked without TLS: `[adapters.webhook] allow = ["127.0.0.1"]` allows it' in held[0]["hold_detail"]
     assert len(receiver.received()) == 1
+    # taken literally
+    (table, key) = re.findall(r"`(\[[^]`]+\]) ([^`]+)`", held[0]["remedy"])[0]
+    sandbox.configure(f"{QUICK}{table}\n{key}\n")
+    sandbox.daemons[-1].stop()
+    sandbox.daemon()
+    sandbox.waits_for_delivery(id=held[0]["id"], outcome="submitted")

@@ -227,6 +227,11 @@ def test_a_text_that_stands_somewhere_takes_the_cause_along(why: Cause, step: St
 ELSEWHERE: dict[Cause, str] = {
     Cause.RECEIVER_SUSPENDED: "test_webhook.py::test_a_receiver_that_is_down_loses_nothing_and_what_waited_comes_as_a_digest",
     Cause.RECEIVER_FAILED: "test_webhook.py::test_an_emission_that_may_have_arrived_is_sent_again_as_it_was_also_after_a_kill",
+    Cause.RECEIVER_DEGRADED: "test_webhook.py::test_a_receiver_that_is_gone_is_given_up_until_a_person_recovers_it",
+    Cause.RECEIVER_FORBIDDEN: "test_webhook.py::test_a_key_is_changed_without_a_gap_and_a_private_address_is_refused_with_the_line_that_allows_it",
+    Cause.GRAPH_NOT_LOCKED: "test_graph_lock.py::test_where_nothing_can_be_locked_it_says_so",
+    Cause.GLYPH_STYLE: "test_screen_trust.py::test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally",
+    Cause.VERSION: "test_screen_trust.py::test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally",
     Cause.MOVED: "test_remembered_panes.py::test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up",
     Cause.SERVER_BEGAN_ANEW: "test_setup_rebind.py::test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end",
     Cause.TARGET_MOVED: "test_remembered_panes.py::test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected",
@@ -251,17 +256,12 @@ ELSEWHERE: dict[Cause, str] = {
 """Remedies that another test takes literally."""
 
 UNTAKEN: dict[Cause, str] = {
-    Cause.RECEIVER_DEGRADED: "the deed is that of receiver-suspended, three days later",
-    Cause.RECEIVER_FORBIDDEN: "the detail names the line that allows it, and what it does is shown by every test of webhooks",
     Cause.OVERLAY: "views of real programs alone; their screens are captured",
     Cause.TRANSCRIPT: "views of real programs alone; their screens are captured",
-    Cause.GRAPH_NOT_LOCKED: "it says where to look: what is wrong there, the detail tells",
     Cause.OTHER: "other people's rules",
     Cause.UNREACHABLE: "the deed is that of no-such-pane",
     Cause.NOT_AT_REST: "whatever is open there: each kind of it has a row of its own",
     Cause.CURSOR_ELSEWHERE: "no program that is at hand leaves its cursor elsewhere",
-    Cause.GLYPH_STYLE: "`screens trust` is taken in test_screen_trust.py, for another sign",
-    Cause.VERSION: "`screens trust` is taken in test_screen_trust.py, for another sign",
     Cause.RECONNECTING: "the real Codex alone shows it",
     Cause.CONVERSATION_LOST: "the real Codex alone shows it",
     Cause.SESSION_TOUCHED: "a tmux without `client_activity` alone says it; the deed is that of client-key",

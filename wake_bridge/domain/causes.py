@@ -382,7 +382,9 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 "the receiver {where} is no longer tried ({detail}): set it right, then `wake-bridge update ID --recover`",
                 tell=Tell.AT_ONCE,
             ),
-            Cause.RECEIVER_FORBIDDEN: Remedy("the receiver {where} may not be posted to: {detail}"),
+            Cause.RECEIVER_FORBIDDEN: Remedy(
+                "the receiver {where} may not be posted to: {detail}; then restart the daemon"
+            ),
         },
     ),
     HoldReason.AMBIGUOUS: Family(

@@ -32,6 +32,7 @@ from wake_bridge_adapters.tmux.view import PaneView
 
 OLDEST: Final = (3, 2)
 _GLYPHS: Final = "✳❯─é漢"
+_NOT_STRICT: Final = "take strict_version out of its profile, or install it where its files tell the version"
 _INSTALL: Final = "install tmux 3.2 or later, and see that the service's PATH has it"
 
 
@@ -79,6 +80,8 @@ def version_check(agent: PaneAgent, label: str) -> Check:
     else:
         detail = f"{name} is none of the versions whose screens are known ({known})"
     trust = f"`wake-bridge screens trust {label}` while it is idle"
+    if profile.strict_version and drift is Drift.UNTOLD:
+        return ("version", False, f"{detail}, and its profile is strict: it is never woken", _NOT_STRICT)
     if profile.strict_version:
         return ("version", False, f"{detail}, and its profile is strict: it is never woken", trust)
     return ("version", None, detail, f"if a wake waits although the agent is idle: {trust}")
@@ -124,8 +127,8 @@ def lesson(label: str, first: PaneView, second: PaneView) -> Lesson:
     """What two looks teach, far enough apart, at the pane called `label`, of which a person says that its agent is idle.
 
     Raises:
-        RefusedForSafety: there is no agent, something else than prompt and placeholder speaks against idle, or the two
-            looks differ.
+        RefusedForSafety: there is no agent, something else than prompt and placeholder speaks against idle, the two
+            looks differ, or a strict profile has no version to learn.
     """
     agent = first.agent
     if not isinstance(agent, PaneAgent):
@@ -134,6 +137,8 @@ def lesson(label: str, first: PaneView, second: PaneView) -> Lesson:
     beside = [one for one in first.evidence if one not in of_screen and one.vote is not PresenceState.IDLE]
     if beside:
         raise _refused(label, beside[0].told, "wait until nobody types there and nothing moves")
+    if agent.profile.strict_version and drift_of(agent.profile, agent.version) is Drift.UNTOLD:
+        raise _refused(label, "its version cannot be told, and its profile is strict", _NOT_STRICT)
     learnt = learnt_from(first.screen, agent.profile, agent.version)
     readings = [classify(view.screen, learnt) for view in (first, second)]
     if readings[1].state is not PresenceState.IDLE or readings[0].fingerprint != readings[1].fingerprint:

@@ -25,14 +25,17 @@ from typing import Any, ClassVar, Final, Literal
 import pytest
 from click.testing import CliRunner, Result
 from wake_bridge_adapters.heartbeat import HeartbeatAdapter
+from wake_bridge_adapters.screens import load_profiles, profile_text
 from wake_bridge_adapters.tmux.adapter import TmuxAdapter
 
 from wake_bridge.cli.app import cli
+from wake_bridge.config.own_profiles import write_profile
 from wake_bridge.config.settings import load_settings
 from wake_bridge.control.graph_lock import GraphLock
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.control.serving import DaemonState, daemon_state
 from wake_bridge.control.settings_in_force import write_settings
+from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.doctor.agents import targets
 from wake_bridge.doctor.finding import Finding
@@ -180,6 +183,24 @@ class House:
             ledger.append(locked, Step.INTENT_SUBMIT, {}, now)
             ledger.settle(locked, Outcome.SUBMITTED, Proof.SUBMITTED, {}, now)
 
+    def has_looked(self) -> None:
+        """A daemon has found everybody's pane, and has ended."""
+
+        async def once() -> None:
+            settings = load_settings(None, os.environ)
+            parts = wire(settings, LedgerStore.open(self.state), self.state, other_driver=lambda: None, dry_run=False)
+            try:
+                await parts.tail.catch_up_once()
+                for who in parts.tail.reachable_identities():
+                    for route in parts.routes.of(who):
+                        await parts.watch.locate(route)
+            finally:
+                await parts.close()
+
+        self.state.mkdir(parents=True, exist_ok=True)
+        with self.inside():
+            asyncio.run(once())
+
     def decides(self) -> dict[str, Any]:
         """What the daemon's own parts do with `@ada`'s newest mail; empty where it made no delivery of it."""
 
@@ -301,6 +322,11 @@ def unsubscribes(house: House) -> None:
     house.json("unsubscribe", house.subscribe("--tmux", "work"))
 
 
+def keeps_its_state_elsewhere(house: House) -> None:
+    house.state = house.home / "elsewhere"
+    house.configure(f'[daemon]\nstate_dir = "{house.state}"')
+
+
 def has_two(house: House) -> None:
     house.subscribe("--tmux", "work")
     house.subscribe("--tmux", "gone", "--priority", "high")
@@ -372,6 +398,9 @@ SET_UPS: Final[Mapping[str, SetUp]] = {
         "guard",
         "this identity and all others are paused",
         HoldReason.PAUSED,
+    ),
+    "paused, and the state elsewhere": SetUp(
+        then(keeps_its_state_elsewhere, IN_WORK, runs("pause", "@ada")), "guard", "until resumed", HoldReason.PAUSED
     ),
     "quiet hours": SetUp(then(IN_WORK, sets("POLICY_QUIET_HOURS", "")), "guard", "until ", HoldReason.QUIET_HOURS),
     "benched": SetUp(
@@ -451,6 +480,23 @@ def in_room(*arguments: str) -> Prepare:
     )
 
 
+def started(name: str, *where: str) -> Prepare:
+    """A fake agent in a pane of its own."""
+
+    def start(house: House) -> None:
+        agent = FakeHarness(house.home, name)
+        in_room(*where, shlex.join(agent.command()))(house)
+        agent.waits_for("started")
+
+    return start
+
+
+def knows_older_screens(house: House) -> None:
+    """A profile of its own, which is strict about versions; which one runs cannot be told."""
+    strict = load_profiles()["fake"].model_copy(update={"versions": ("1.0.0",), "strict_version": True})
+    write_profile(house.config.parent / "screens", "fake", profile_text(strict))
+
+
 IN_TMUX: Final[Mapping[str, SetUp]] = {
     "a shell": SetUp(subscribed("--tmux", "work:agent"), "look", "sleep", HoldReason.NO_AGENT),
     "forced harness": SetUp(
@@ -489,6 +535,29 @@ IN_TMUX: Final[Mapping[str, SetUp]] = {
         "look",
         "the line says",
         HoldReason.ACTIVE,
+    ),
+    "moved": SetUp(
+        then(
+            started("one", "new-window", "-d", "-t", "work:", "-n", "pair"),
+            started("two", "split-window", "-d", "-t", "work:pair"),
+            subscribed("--tmux", "work:pair.0"),
+            lambda house: house.subscribe("--tmux", "work:pair.1", identity="@bob"),
+            House.has_looked,
+            in_room("kill-pane", "-t", "work:pair.0"),
+        ),
+        "place",
+        "'work:pair.0' leads to work:pair.0 now, which is @bob's",
+        HoldReason.MOVED,
+    ),
+    "unknown version": SetUp(
+        then(
+            knows_older_screens,
+            started("old", "new-window", "-d", "-t", "work:", "-n", "fake"),
+            subscribed("--tmux", "work:fake"),
+        ),
+        "look",
+        "the rules were read off 1.0.0",
+        HoldReason.UNKNOWN,
     ),
     "no server": SetUp(
         then(subscribed("--tmux", "work:agent"), in_room("kill-server")),
@@ -739,6 +808,45 @@ def test_all_judge_the_daemon_alike(house: House, state: str) -> None:
         "cannot tell": "; whether the daemon runs, nobody can tell",
     }
     assert why.endswith(ends.get(state, ""))
+
+
+@pytest.mark.parametrize(
+    ("answer", "skipped"),
+    [
+        ({"where": "a line", "key": "k", "adapter": "channel", "hold": None, "overruled": ""}, True),
+        (
+            {"where": "", "key": "", "adapter": "", "hold": {"reason": "no_adapter", "detail": ""}, "overruled": ""},
+            False,
+        ),
+        (None, True),
+    ],
+    ids=["the daemon has a line", "it has none", "it does not say"],
+)
+def test_whose_adapter_is_not_there_is_skipped_by_other_heartbeats_unless_the_daemon_reaches_it_nowhere(
+    house: House, answer: dict[str, Any] | None, skipped: bool
+) -> None:
+    """`push-capable` cannot tell by itself who is woken by a native channel; a daemon that is stuck leaves it in doubt."""
+    house.subscribe("--tmux", "work")
+    house.environment["WAKE_BRIDGE_ADAPTERS_TMUX_ENABLED"] = "false"
+    house.state.mkdir(parents=True)
+    with InstanceLock(house.state), closing(socket.socket(socket.AF_UNIX)) as listener:
+        with contextlib.chdir(house.state):
+            listener.bind("daemon.sock")
+        listener.listen()
+        said = {"error": "stuck"} if answer is None else {ADA: answer}
+        threading.Thread(target=_says, args=[listener, said], daemon=True).start()
+        found = house.lines("push-capable")
+    assert found == ([{"agentIdentity": "@ada", "driver": "bridge"}] if skipped else [])
+
+
+def _says(listener: socket.socket, answer: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            caller, _ = listener.accept()
+            # who only looks whether somebody listens takes no answer
+            with contextlib.suppress(BrokenPipeError), caller, caller.makefile("rb") as question:
+                if question.readline():
+                    caller.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def test_a_window_that_cannot_be_meant_is_told_and_keeps_nobody_from_being_woken(house: House) -> None:

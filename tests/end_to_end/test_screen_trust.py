@@ -4,6 +4,7 @@ import re
 import shlex
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wake_bridge_adapters.screens import load_profile, load_profiles, profile_text
@@ -177,7 +178,7 @@ def test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_i
     impostors.node_program("pigeon", "@loft/pigeon", "2.0.0", "--log", str(tmp_path / "pigeon.jsonl"))
     known = load_profile(impostors.profiles / "pigeon.toml")
     plain = known.composer.glyph_style.model_copy(update={"bold": False})
-    changed = {
+    changed: dict[str, dict[str, Any]] = {
         "version": {"versions": ("1.0.0",), "strict_version": True},
         "glyph-style": {"composer": known.composer.model_copy(update={"glyph_style": plain})},
     }

@@ -462,7 +462,8 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.AT_ONCE,
         {
             Cause.BUDGET: Remedy(
-                "the hourly or daily budget is spent ({detail}): `wake-bridge resume {identity}` lifts it"
+                "`wake-bridge resume {identity}` lifts it",
+                with_reason="the hourly or daily budget is spent ({detail}): `wake-bridge resume {identity}` lifts it",
             ),
         },
     ),
@@ -471,7 +472,8 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         Tell.AT_ONCE,
         {
             Cause.LOOP: Remedy(
-                "agents are waking each other without a person: `wake-bridge resume {identity}` lets them go on"
+                "`wake-bridge resume {identity}` lets them go on",
+                with_reason="agents are waking each other without a person: `wake-bridge resume {identity}` lets them go on",
             ),
         },
     ),

@@ -31,8 +31,8 @@ from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.guards import OtherDriver
-from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import DAY, SECOND, Instant
+from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.integrations.adapters import checked_settings, reload_adapters
 from wake_bridge.storage.graph.upstream import find_other_driver

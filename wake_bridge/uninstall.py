@@ -20,8 +20,8 @@ from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, SourceError, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.integrations.agent_files import Removal, plan_removal, read_files_record, remove, take_traces
-from wake_bridge.integrations.agent_files.files import Form
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
+from wake_bridge.integrations.agent_files.text_file import Form
 from wake_bridge.integrations.service import ServiceManager, service_manager
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import take_marks_back, unbind

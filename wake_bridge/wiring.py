@@ -14,22 +14,21 @@ from wake_bridge.config.settings import Settings, engine_settings, matching_rule
 from wake_bridge.control.instance_lock import lived_until
 from wake_bridge.domain.errors import LedgerError, SourceUnavailable
 from wake_bridge.domain.guards import OtherDriver
-from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
-from wake_bridge.engine.deliver.deliver import Deliverer
+from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
-from wake_bridge.engine.graph_queries import GraphQueries
-from wake_bridge.engine.presence.graph_presence import GraphPresence
+from wake_bridge.engine.graph_queries import GraphPresence, GraphQueries
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.attention import Attention
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
+from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.sessions.hook_handover import HookHandover
 from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.sessions.session_identity import SessionIdentity

@@ -24,7 +24,7 @@ import psutil
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.office import Office
 from wake_bridge.demo.fake_harness import FakeHarness
-from wake_bridge.domain.instants import parse_instant
+from wake_bridge.domain.names import parse_instant
 from wake_bridge.testing.memory_core import MemoryCoreProcess
 
 NAIVE: Final = shlex.join([sys.executable, str(Path(__file__).with_name("naive_waker.py"))])

@@ -16,7 +16,7 @@ from tests.benchmarks.figures import Figures
 from tests.benchmarks.office import LIMITS, Office
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.domain.delivery import Step
-from wake_bridge.domain.instants import parse_instant
+from wake_bridge.domain.names import parse_instant
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCoreProcess
 

@@ -11,7 +11,7 @@ import pytest
 
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason
 from wake_bridge.domain.names import Instant
-from wake_bridge.engine.deliver.deliver import Deliverer
+from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock

@@ -23,8 +23,8 @@ from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.ports.adapter import (
     AdapterContext,

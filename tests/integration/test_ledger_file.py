@@ -23,7 +23,7 @@ from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import PageRecord, Position, TaskState
 from wake_bridge.storage.ledger import LedgerStore, database
-from wake_bridge.storage.ledger.files import MIGRATIONS
+from wake_bridge.storage.ledger.ledger_file import MIGRATIONS
 from wake_bridge.testing.ledger_samples import AGENT, START, advance, counted_ids, fresh_ledger, sample_event
 
 
@@ -423,7 +423,7 @@ def test_a_write_that_the_system_cuts_off_leaves_the_earlier_state_intact(tmp_pa
 
 def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer is waited for, but not for ever."""
-    monkeypatch.setattr("wake_bridge.storage.ledger.files.BUSY_PATIENCE", 0.05)
+    monkeypatch.setattr("wake_bridge.storage.ledger.ledger_file.BUSY_PATIENCE", 0.05)
     assert database.BUSY_PATIENCE == 5.0
     with fresh_ledger(tmp_path) as ledger, closing(sqlite3.connect(tmp_path / "state.sqlite")) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -439,7 +439,7 @@ def test_a_ledger_that_stays_locked_is_reported_as_busy(tmp_path: Path, monkeypa
 
 def test_a_ledger_is_opened_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Creating, migrating and setting aside are not covered by SQLite's own locks."""
-    monkeypatch.setattr("wake_bridge.storage.ledger.files.BUSY_PATIENCE", 0.05)
+    monkeypatch.setattr("wake_bridge.storage.ledger.ledger_file.BUSY_PATIENCE", 0.05)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -15,14 +15,14 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
-from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.routing import RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import Position
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.storage.ledger.files import MIGRATIONS, statements_of
-from wake_bridge.storage.ledger.rows import binding_of
+from wake_bridge.storage.ledger.columns import binding_of
+from wake_bridge.storage.ledger.ledger_file import MIGRATIONS, statements_of
 from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

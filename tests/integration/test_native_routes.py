@@ -19,8 +19,8 @@ from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Observation, PresenceState
 from wake_bridge.domain.routing import Address, Binding
+from wake_bridge.engine import route_recovery
 from wake_bridge.engine.deliver.gate import Gate
-from wake_bridge.engine.routing import route_recovery
 from wake_bridge.engine.settings import TargetSettings
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Journal, Place, Refused, Wake
 from wake_bridge.ports.ledger_records import DegradedRoute, Lock

@@ -18,8 +18,8 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
 from wake_bridge.domain.presence import PresenceState, single_vote
 from wake_bridge.domain.routing import Address
-from wake_bridge.engine.deliver import deliver as deliver_module
-from wake_bridge.engine.deliver.deliver import Deliverer
+from wake_bridge.engine.deliver import delivery_loop as deliver_module
+from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.presence.adapter_calls import AdapterCalls
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place

@@ -10,8 +10,7 @@ from typing import Any, Final
 import pytest
 
 from wake_bridge.domain.errors import SourceNotAGraph, SourceUnavailable
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.names import Identity, Instant, LogId, parse_instant
 from wake_bridge.storage.graph import rows as bounds
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.file import GraphFile

@@ -15,7 +15,7 @@ from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.engine.tail.resync import ResyncResult, resync
-from wake_bridge.engine.tail.upstream import AdoptedCursor, UpstreamState, adopt_upstream
+from wake_bridge.engine.tail.takeover import AdoptedCursor, UpstreamState, adopt_upstream
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.upstream import read_upstream_state
 from wake_bridge.storage.ledger import LedgerStore

@@ -19,7 +19,6 @@ FOLDERS: Final = (
     "wake_bridge/domain",
     "wake_bridge/storage/ledger",
     "wake_bridge/engine/presence",
-    "wake_bridge/engine/routing",
     "wake_bridge/engine/deliver",
     "wake_bridge/engine/sessions",
     "wake_bridge/engine/remind",

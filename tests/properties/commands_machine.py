@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import LedgerError, OperationFailed, RefusedForSafety
 from wake_bridge.domain.events import EventStatus
-from wake_bridge.domain.heartbeat import Beat
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore

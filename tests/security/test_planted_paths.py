@@ -309,12 +309,12 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "adapters/wake_bridge_adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
         "adapters/wake_bridge_adapters/pane_lock.py",
         "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
-        "wake_bridge/integrations/agent_files/files.py",  # a name nobody can guess, exclusively, then a rename
+        "wake_bridge/integrations/agent_files/text_file.py",  # a name nobody can guess, exclusively, then a rename
         "wake_bridge/config/own_profiles.py",
         "wake_bridge/config/file.py",  # a name nobody can guess, exclusively, then a rename
         "wake_bridge/schemas/envelope.py",  # `make docs`, in a checkout
         "wake_bridge/storage/graph/schema.py",
-        "wake_bridge/storage/ledger/files.py",  # unlinked, then exclusively, then a rename
+        "wake_bridge/storage/ledger/ledger_file.py",  # unlinked, then exclusively, then a rename
         "wake_bridge/storage/logs.py",
         "wake_bridge/system/files.py",
         "wake_bridge/storage/graph/upstream.py",

@@ -14,7 +14,7 @@ import pytest
 
 from wake_bridge.storage import logs
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.storage.ledger.files import MIGRATIONS
+from wake_bridge.storage.ledger.ledger_file import MIGRATIONS
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.recorded_programs import RecordedPrograms
 

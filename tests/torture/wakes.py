@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.benchmarks.figures import quantile_of
 from tests.torture.crowd import SENDER, Crowd, Member
-from wake_bridge.domain.instants import parse_instant
+from wake_bridge.domain.names import parse_instant
 
 UNCHANGED: Final = 3.2
 """Seconds for which a pane has shown the same when it is woken: the panes take turns, and wait where there are few."""

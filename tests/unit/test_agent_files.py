@@ -23,8 +23,8 @@ from wake_bridge.integrations.agent_files import (
     untracked_files,
 )
 from wake_bridge.integrations.agent_files.allow_rules import MAIL_COMMANDS
-from wake_bridge.integrations.agent_files.files import replace_content
 from wake_bridge.integrations.agent_files.plan import instructions_for
+from wake_bridge.integrations.agent_files.text_file import replace_content
 
 CLAUDE_RULES = [f"Bash(wake-bridge {command} *)" for command in MAIL_COMMANDS]
 

@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from wake_bridge.cli.app import COMMANDS, CommandPlace, cli
 from wake_bridge.cli.context import CommandContext, pass_run
-from wake_bridge.cli.control import DURATION
 from wake_bridge.cli.output import harmless
+from wake_bridge.cli.wakes import DURATION
 from wake_bridge.domain import errors
 from wake_bridge.domain.errors import WakeBridgeError
 from wake_bridge.domain.names import did_you_mean

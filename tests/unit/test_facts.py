@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from wake_bridge.domain.events import Fact, MessageDetail, PermissionDetail, PulseDetail
 from wake_bridge.domain.facts import PERMISSIONS, Past, facts_of
-from wake_bridge.domain.instants import is_canonical, parse_instant
 from wake_bridge.domain.messages import Unusable, message_from
-from wake_bridge.domain.names import EPOCH_START, Instant, LogId, Priority, WakePolicy
+from wake_bridge.domain.names import EPOCH_START, Instant, LogId, Priority, WakePolicy, is_canonical, parse_instant
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 
 NOW = Instant(1_800_000_000_000)

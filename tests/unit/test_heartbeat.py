@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from wake_bridge.domain.events import MessageDetail, TaskDetail, WakeEvent
-from wake_bridge.domain.heartbeat import (
+from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Trigger, WakePolicy
+from wake_bridge.domain.nudges import (
     LONGEST_COOLDOWN,
     Beat,
     Driver,
@@ -22,9 +23,7 @@ from wake_bridge.domain.heartbeat import (
     next_beat,
     pulse_for,
 )
-from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Trigger, WakePolicy
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import Subscription, serves
+from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook, serves
 from wake_bridge.testing.hostile import hostile_subjects
 
 ME = Identity("@me")

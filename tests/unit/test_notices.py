@@ -18,9 +18,9 @@ from wake_bridge.domain.delivery import (
     held_since,
 )
 from wake_bridge.domain.events import MessageDetail
-from wake_bridge.domain.heartbeat import pulse_for
 from wake_bridge.domain.names import Epoch, Identity, Instant
 from wake_bridge.domain.notices import about_end, about_hold, about_no_routes, calls_for_a_person
+from wake_bridge.domain.nudges import pulse_for
 from wake_bridge.testing.hostile import hostile_subjects
 from wake_bridge.testing.ledger_samples import sample_event
 

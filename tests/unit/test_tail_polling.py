@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from wake_bridge.engine.tail.polling import PollTimer
+from wake_bridge.engine.tail.tail import PollTimer
 
 pytestmark = pytest.mark.anyio
 

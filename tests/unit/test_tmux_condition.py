@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from wake_bridge_adapters.tmux.facts import Client, PaneFacts, PaneReading
 from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight, condition
+from wake_bridge_adapters.tmux.pane_facts import Client, PaneFacts, PaneReading
 
 VALUES = {
     "pane_id": "%5",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux import panes
-from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import Listing
 
 if TYPE_CHECKING:

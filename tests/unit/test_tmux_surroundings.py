@@ -7,9 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
+from wake_bridge_adapters.tmux.captures import is_new_enough
 from wake_bridge_adapters.tmux.command import default_socket, joined, socket_path, target_socket, why_not_ours
 from wake_bridge_adapters.tmux.stage import why_unfit
-from wake_bridge_adapters.tmux.workshop import is_new_enough
 
 ULID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
 

@@ -16,8 +16,8 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState, single_vote
 from wake_bridge.domain.routing import Address, Capabilities, Route
 from wake_bridge.engine.explain.pane_reports import Glance
+from wake_bridge.engine.graph_queries import GraphPresence
 from wake_bridge.engine.presence import watch
-from wake_bridge.engine.presence.graph_presence import GraphPresence
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.resolve_schedule import RESOLVE_AGAIN, RESOLVED_AT_ONCE
 from wake_bridge.engine.presence.watch import (

@@ -32,8 +32,16 @@ from wake_bridge.domain.explanation import (
     unheard_sentences,
 )
 from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.reasons import CONSEQUENCES, ENDED, REFUSED, UNHEARD, consequence_of, held_because
-from wake_bridge.domain.refusals import Refusal, Unheard
+from wake_bridge.domain.reasons import (
+    CONSEQUENCES,
+    ENDED,
+    REFUSED,
+    UNHEARD,
+    Refusal,
+    Unheard,
+    consequence_of,
+    held_because,
+)
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.domain.subscriptions import parse_subscription
 

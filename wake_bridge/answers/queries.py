@@ -9,12 +9,12 @@ from typing import Any
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.control.serving import surroundings
 from wake_bridge.domain.guards import OtherDriver
-from wake_bridge.domain.heartbeat import HEARTBEAT
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.explain.pane_reports import Glance, pane_reports
 from wake_bridge.engine.explain.presence_query import presence_of, reach_of
-from wake_bridge.engine.routing.route_states import RouteStates
+from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (

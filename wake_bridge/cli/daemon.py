@@ -20,8 +20,7 @@ from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.cli.output import harmless, screen, time_of_day
 from wake_bridge.domain.errors import NotRunning, OperationFailed, UsageMistake
 from wake_bridge.domain.explanation import span
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import SECOND, Instant
+from wake_bridge.domain.names import SECOND, Instant, parse_instant
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -58,7 +57,7 @@ def since_you_left(ledger: LedgerStore, left_at: Instant | None) -> dict[str, An
 def opening(record: Mapping[str, Any], now: Instant) -> str:
     """`since you left (6 h ago): 14 delivered, 2 held (approval waiting in agents:1.2; quiet hours), 1 unknown`."""
     from wake_bridge.domain.explanation import span
-    from wake_bridge.domain.instants import parse_instant
+    from wake_bridge.domain.names import parse_instant
 
     left_at = parse_instant(record["since"])
     since = "so far" if left_at is None else f"since you left ({span(max(0, now - left_at))} ago)"

@@ -31,7 +31,7 @@ from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import ConfigPlace, expanded, locate_config, make_private_directory
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.tail.upstream import AdoptedCursor
+    from wake_bridge.engine.tail.takeover import AdoptedCursor
 
 
 @click.command("list")
@@ -293,7 +293,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
         OperationFailed: there is no such directory.
         AlreadyRunning: a daemon of ours is at work.
     """
-    from wake_bridge.engine.tail.upstream import adopt_upstream
+    from wake_bridge.engine.tail.takeover import adopt_upstream
     from wake_bridge.storage.graph.change_log import SqliteGraph
     from wake_bridge.storage.graph.upstream import read_upstream_state
     from wake_bridge.storage.ledger import LedgerStore

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
-from wake_bridge.cli.control import DURATION
+from wake_bridge.cli.wakes import DURATION
 
 if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings

@@ -17,7 +17,7 @@ from wake_bridge.doctor.daemons import (
     tmux_as_the_daemon_sees_it,
     upstream_daemon,
 )
-from wake_bridge.doctor.files import (
+from wake_bridge.doctor.disk import (
     configuration,
     file_hints,
     free_disk,

@@ -10,8 +10,7 @@ from typing import Final
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step, held_since
 from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
-from wake_bridge.domain.reasons import ENDED, REFUSED, SEEN_LATE, UNHEARD, held_because
-from wake_bridge.domain.refusals import Refusal, Unheard
+from wake_bridge.domain.reasons import ENDED, REFUSED, SEEN_LATE, UNHEARD, Refusal, Unheard, held_because
 from wake_bridge.domain.subscriptions import Subscription
 
 START: Final = "start the daemon: `wake-bridge run`"

@@ -9,9 +9,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from wake_bridge.domain.events import Fact, Message, MessageDetail, PermissionDetail, PulseDetail, TaskDetail
-from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import Unusable, message_from, read_mark, text_of
-from wake_bridge.domain.names import BROADCAST, EPOCH_START, EventKind, Identity, Instant, LogId, Trigger, is_identity
+from wake_bridge.domain.names import (
+    BROADCAST,
+    EPOCH_START,
+    EventKind,
+    Identity,
+    Instant,
+    LogId,
+    Trigger,
+    is_identity,
+    parse_instant,
+)
 from wake_bridge.domain.tasks import Transition, derived_transition, typed_transition
 
 PULSE_PREFIX: Final = "HEARTBEAT_PULSE:"

@@ -10,10 +10,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.digest import DigestStyle, action_line, quoted
+from wake_bridge.domain.digest import ID_LIMIT, DigestStyle, action_line, quoted, recency, subject_of, waiting
 from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.names import Identity, Instant, Priority
-from wake_bridge.domain.phrases import ID_LIMIT, recency, subject_of, waiting
 from wake_bridge.domain.text import harmless, name
 
 MOST_SHOWN: Final = 10

@@ -25,12 +25,12 @@ from wake_bridge.domain.names import (
     Priority,
     WakePolicy,
 )
-from wake_bridge.domain.refusals import Refusal
-from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.reasons import Refusal
 from wake_bridge.domain.subscriptions import (
     BRIDGE_TARGET,
     DEFAULT_ADAPTER,
     Subscription,
+    SubscriptionBook,
     parse_subscription,
     with_known_adapters,
 )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.events import Message, TaskSnapshot
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant, Priority, WakePolicy, is_identity
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, Priority, WakePolicy, is_identity, parse_instant
 
 MESSAGE_LABEL: Final = "MESSAGE"
 

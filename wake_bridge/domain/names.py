@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NewType
 
@@ -101,3 +102,25 @@ def did_you_mean(unknown: str, known: Iterable[str]) -> str:
     names = {one.removeprefix("@").casefold(): one for one in sorted(known)}
     near = get_close_matches(unknown.removeprefix("@").casefold(), names, n=1, cutoff=0.7)
     return f"did you mean {names[near[0]]}? " if near else ""
+
+
+_LONGEST: Final = 40
+_CANONICAL: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
+
+
+def parse_instant(value: object) -> Instant | None:
+    """Read an ISO-8601 time; one without a zone counts as UTC. None for anything that is no time after 1970."""
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        milliseconds = int(zoned.timestamp() * 1000 + 0.5)
+    except (ValueError, OverflowError):
+        return None
+    return Instant(milliseconds) if milliseconds > 0 else None
+
+
+def is_canonical(value: str) -> bool:
+    """Whether `value` is written exactly as JavaScript's `toISOString` writes a time that exists."""
+    return _CANONICAL.fullmatch(value) is not None and parse_instant(value) is not None

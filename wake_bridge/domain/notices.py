@@ -12,10 +12,10 @@ from typing import Final
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.causes import HoldReason, Tell
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome
+from wake_bridge.domain.digest import grouped, phrase
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.names import HOUR, MINUTE, AttentionKind, Identity, Instant
-from wake_bridge.domain.phrases import grouped, phrase
+from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.text import harmless, name
 
 NO_ROUTES: Final = "no_active_routes"

@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason, cause_of
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import AttentionKind, Instant
+from wake_bridge.domain.names import AttentionKind, Instant, parse_instant
 
 SAMPLES_APART: Final = 1500
 """Milliseconds between two agreeing samples before they prove idle (a streaming Codex can look idle for a second)."""

@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import EPOCH_START, Instant
+from wake_bridge.domain.names import EPOCH_START, Instant, parse_instant
 
 WEBHOOK: Final = "webhook"
 """The name of the adapter that posts to a URL."""

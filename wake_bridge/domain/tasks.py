@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wake_bridge.domain.events import Message
-from wake_bridge.domain.instants import is_canonical
 from wake_bridge.domain.messages import Unusable, text_of
-from wake_bridge.domain.names import Identity, is_identity
+from wake_bridge.domain.names import Identity, is_canonical, is_identity
 
 TASK_STATES: Final = frozenset(
     {

@@ -8,8 +8,7 @@ from dataclasses import replace
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
 from wake_bridge.domain.receivers import Receiver, ReceiverStanding, is_receiver
 from wake_bridge.domain.routing import (
     Address,

@@ -15,18 +15,17 @@ from wake_bridge.control.serving import LOOKS_TAKE, DaemonState, daemon_state, r
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
-from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
+from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
 from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import Current
 from wake_bridge.integrations.adapters import make_adapters
 from wake_bridge.ports.adapter import (

@@ -1,4 +1,6 @@
-"""Our own durable record: cursor, wake events, deliveries, journal.
+"""Our own durable record: cursor, wake events, deliveries, journal; and what it remembers, for people's questions.
+
+Contract: as `ports.ledger`; every method here only reads.
 
 Contract: every method is one short transaction that is on disk when it returns; state changes are compare-and-swap on
 (id, from-state, owner_lease) and raise `StaleLease` or `IllegalTransition` without effect. Several processes may use
@@ -14,9 +16,9 @@ from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
-from wake_bridge.domain.heartbeat import Beat
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.receivers import ReceiverStanding
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
@@ -29,6 +31,7 @@ from wake_bridge.ports.ledger_records import (
     PageRecord,
     Pause,
     Position,
+    Quarantined,
     Tally,
     TaskState,
 )
@@ -429,3 +432,22 @@ class Ledger(
 
     def close(self) -> None:
         """Give up the file."""
+
+
+class Archive(Ledger, Protocol):
+    """A ledger that can be asked about the past."""
+
+    def find_events(self, *, subject_key: str = "", log_id: LogId | None = None) -> list[WakeEvent]:
+        """Events about one subject, a task's moves among them, or about one log row; oldest first."""
+
+    def deliveries_with(self, event_id: str) -> list[Delivery]:
+        """Every delivery whose digest speaks, or will speak, of the event; oldest first."""
+
+    def quarantined(self, log_id: LogId | None, entity_ids: Collection[str]) -> list[Quarantined]:
+        """Log rows that could not be read: that one, and those about the entities."""
+
+    def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
+        """How many deliveries ended how since then; one that was seen late counts as submitted."""
+
+    def last_wakes(self) -> Mapping[Identity, Instant]:
+        """When each identity's digest was last submitted, or may have been, as far as the ledger remembers."""

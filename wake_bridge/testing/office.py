@@ -21,8 +21,8 @@ from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.attention import Attention
 from wake_bridge.engine.remind.heartbeat import Heartbeat
+from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.adapter import AdapterContext, HarnessAdapter

@@ -13,13 +13,13 @@ from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
-from wake_bridge.engine.deliver.deliver import Deliverer
+from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_recovery import RouteRecovery
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.tail.tail import Tail
 from wake_bridge.ports.adapter import AdapterContext

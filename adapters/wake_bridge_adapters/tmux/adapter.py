@@ -33,10 +33,11 @@ from wake_bridge.ports.adapter import (
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
 from wake_bridge_adapters.screens.profile import load_profiles
 from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt, release
+from wake_bridge_adapters.tmux.captures import captured, checks, judge, lesson, version_check
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
 from wake_bridge_adapters.tmux.deliver import deliver, trace
-from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.occupants import Occupants, PaneAgent
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import Pane, panes_claimed_by, panes_of
 from wake_bridge_adapters.tmux.resolve import PaneKey, Resolver
 from wake_bridge_adapters.tmux.sightings import (
@@ -48,7 +49,6 @@ from wake_bridge_adapters.tmux.sightings import (
     release_panes,
 )
 from wake_bridge_adapters.tmux.view import Observer, PaneView
-from wake_bridge_adapters.tmux.workshop import captured, checks, judge, lesson, version_check
 
 SHOWN_FOR: Final = 5_000
 """Milliseconds; a key press ends it earlier, and still reaches the pane. tmux may stand still meanwhile: not longer."""

@@ -21,8 +21,8 @@ from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, NoPane, scrollback_of
 from wake_bridge_adapters.tmux.occupants import NO_PROCESS, PaneAgent, breach, process_now, started_at
+from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, NoPane, scrollback_of
 from wake_bridge_adapters.tmux.panes import Pane
 from wake_bridge_adapters.tmux.view import Observer, PaneView
 

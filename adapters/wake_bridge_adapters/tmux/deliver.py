@@ -13,9 +13,9 @@ from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown
 from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt
-from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.guarded import NotExpressible, TmuxVerdict, condition, if_still
 from wake_bridge_adapters.tmux.occupants import NO_PROCESS, PaneAgent, started_at
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.stage import stage
 from wake_bridge_adapters.tmux.view import UNREAD_INPUT, PaneView, TextLocation, is_in_text, sight_of, text_location
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, FENCED_NAMES, PaneFacts, PaneReading
+from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, FENCED_NAMES, PaneFacts, PaneReading
 
 _NUMBER: Final = re.compile(r"[0-9]{0,10}")
 _ID: Final = re.compile(r"[%@$][0-9]{1,10}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer
-from wake_bridge_adapters.tmux.facts import DRIVER_OPTION, NoPane
+from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, NoPane
 
 IDENTITY_OPTION: Final = "@wake_identity"
 """The pane option by which a pane says whose it is: one identity or several, parted by blanks."""

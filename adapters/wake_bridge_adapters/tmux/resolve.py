@@ -22,7 +22,6 @@ from wake_bridge.domain.pane_identity import (
 from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
 from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
-from wake_bridge_adapters.tmux.facts import NoPane, nothing_behind
 from wake_bridge_adapters.tmux.occupants import (
     Occupants,
     PaneAgent,
@@ -32,6 +31,7 @@ from wake_bridge_adapters.tmux.occupants import (
     process_now,
     started_at,
 )
+from wake_bridge_adapters.tmux.pane_facts import NoPane, nothing_behind
 from wake_bridge_adapters.tmux.panes import (
     Listing,
     Pane,

@@ -18,8 +18,8 @@ from typing import Final
 
 from wake_bridge.ports.adapter import Place, Sight, Sights, TargetLimits
 from wake_bridge_adapters.tmux.command import TmuxServer, socket_path, why_not_ours
-from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import (
     IDENTITY_OPTION,
     RENAMED_BY_PROGRAM,

@@ -13,9 +13,9 @@ from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Failed, Refused, Unknown
 from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt, PaneClaim
-from wake_bridge_adapters.tmux.facts import NoPane
 from wake_bridge_adapters.tmux.guarded import Guarded, NotExpressible, TmuxVerdict, condition, if_still
 from wake_bridge_adapters.tmux.occupants import spelled
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.view import PaneView, TextLocation, placeholder_of, text_location
 
 _ULID: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")

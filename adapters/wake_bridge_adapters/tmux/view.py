@@ -17,9 +17,9 @@ from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, hold
 from wake_bridge_adapters.screens.screen import Screen
 from wake_bridge_adapters.screens.version import version_evidence
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import NoPane, PaneFacts, PaneReading, look_at
 from wake_bridge_adapters.tmux.guarded import NotExpressible, can_be_sight
 from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent, fence_around, unread_bytes
+from wake_bridge_adapters.tmux.pane_facts import NoPane, PaneFacts, PaneReading, look_at
 
 UNREAD_INPUT: Final = "unread-input"
 """The evidence for bytes that the program has not read from its terminal yet."""

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from wake_bridge_adapters.pane_lock import PaneIsTaken, lock_path, pane_lock
 from wake_bridge_adapters.tmux.command import NOT_FOUND, TmuxServer
-from wake_bridge_adapters.tmux.facts import NoPane, look_at, scrollback_of
 from wake_bridge_adapters.tmux.guarded import TmuxVerdict, if_still
+from wake_bridge_adapters.tmux.pane_facts import NoPane, look_at, scrollback_of
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Failed, Nowhere, Refused, Unknown

@@ -15,8 +15,8 @@ from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.adapter import TmuxAdapter, TmuxConfig
 from wake_bridge_adapters.tmux.attempt import DriverProcess
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import DRIVER_OPTION
 from wake_bridge_adapters.tmux.occupants import started_at
+from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION
 
 from wake_bridge.domain.delivery import Hold, HoldReason, Progress, Step
 from wake_bridge.domain.names import Identity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from wake_bridge_adapters.tmux.command import TmuxServer
-from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import panes_of
 
 from wake_bridge.demo.tmux_server import PrivateTmux

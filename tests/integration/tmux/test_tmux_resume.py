@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from wake_bridge_adapters.tmux import attempt
 from wake_bridge_adapters.tmux.deliver import APPEARS_WITHIN
-from wake_bridge_adapters.tmux.facts import NoPane, scrollback_of
+from wake_bridge_adapters.tmux.pane_facts import NoPane, scrollback_of
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Delivered, Refused, Unknown, Wake

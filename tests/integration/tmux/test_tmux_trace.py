@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from wake_bridge_adapters.tmux import attempt
-from wake_bridge_adapters.tmux.facts import NoPane
+from wake_bridge_adapters.tmux.pane_facts import NoPane
 
 from wake_bridge.domain.delivery import Progress, Proof
 from wake_bridge.ports.adapter import Trace

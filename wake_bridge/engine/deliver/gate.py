@@ -30,23 +30,22 @@ from wake_bridge.domain.guards import (
     before_lock,
     limits_of_receiver,
 )
-from wake_bridge.domain.heartbeat import compose_nudge
 from wake_bridge.domain.names import DAY, Instant, WakePolicy
+from wake_bridge.domain.nudges import compose_nudge
 from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import RouteVerdict
 from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
-from wake_bridge.engine.deliver.attempt import AttemptRunner
+from wake_bridge.engine.deliver.attempt import AttemptRunner, LeaseRecovery
+from wake_bridge.engine.deliver.emissions import Emissions
 from wake_bridge.engine.deliver.envelopes import envelope_of
-from wake_bridge.engine.deliver.lease_recovery import LeaseRecovery
-from wake_bridge.engine.deliver.receivers import Emissions
 from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.route_recovery import RouteRecovery
+from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_recovery import RouteRecovery
-from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import SENT_PER_MINUTE, Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
-from wake_bridge.domain.heartbeat import Unread, is_our_pulse
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.domain.nudges import Unread, is_our_pulse
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import IdentityRow, MailState

@@ -9,9 +9,8 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import Limits, OtherDriver, Switches, WakeCandidate, every_hold, switched_off
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.archive import Archive
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import SwitchStore
+from wake_bridge.ports.ledger import Archive, SwitchStore
 
 
 def holds_now(

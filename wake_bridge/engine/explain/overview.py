@@ -9,7 +9,7 @@ from wake_bridge.domain.delivery import Delivery, Hold, held_since
 from wake_bridge.domain.guards import Limits, PastWake
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, Identity, Instant
 from wake_bridge.domain.presence import Sighted
-from wake_bridge.ports.archive import Archive
+from wake_bridge.ports.ledger import Archive
 
 
 @dataclass(frozen=True, slots=True)

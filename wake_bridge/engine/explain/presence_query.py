@@ -13,8 +13,8 @@ from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import decide
 from wake_bridge.domain.routing import Address, Authority, Capabilities, Route, RouteState
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.route_states import RouteStates, with_what_is_missing
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_states import RouteStates, with_what_is_missing
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import Nowhere, Place
 from wake_bridge.ports.clock import Clock

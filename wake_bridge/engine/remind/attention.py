@@ -20,8 +20,7 @@ from wake_bridge.domain.attention import (
 )
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
-from wake_bridge.engine.presence.tracked_place import TrackedPlace
-from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.presence.watch import TrackedPlace, Watch
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

@@ -17,9 +17,9 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progre
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import Go, WakeCandidate, before_lock, switched_off
-from wake_bridge.domain.heartbeat import is_our_pulse
 from wake_bridge.domain.hook_block import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.names import DAY, Identity, Instant
+from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
 from wake_bridge.engine.deliver.relevance import JudgedEvents, allowed_senders, bodies_of, judge_events

@@ -16,18 +16,71 @@ from wake_bridge.domain.epochs import CursorStatus
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import older_than_their_rows
-from wake_bridge.domain.heartbeat import Driver, drivers
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.nudges import Driver, drivers
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.tail.checkpoint import Checkpoint, CursorLoss, cursor_loss, position_after, start_after
 from wake_bridge.engine.tail.log_reader import PAGE, GraphContents, LogReader, PageReading, Version
 from wake_bridge.engine.tail.page_matching import PageContext, PageMatcher, PageResult, states_of
-from wake_bridge.engine.tail.polling import PollTimer
 from wake_bridge.ports.change_log import ChangeLog, ChangeSignal, CursorFile, IdentityRow
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId, Position
+
+POLLS_AFTER_HINT: Final = (0.005, 0.015, 0.040)
+"""Seconds between the looks after a hint, which may come before its commit can be seen: at once, at 5, 20 and 60 ms."""
+
+DEBOUNCE: Final = 0.002
+"""Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
+
+
+class PollTimer:
+    """Says when the tail polls the log.
+
+    Args:
+        poll_interval: seconds to the next look when nobody hints.
+    """
+
+    def __init__(self, signal: ChangeSignal, poll_interval: float) -> None:
+        self._signal = signal
+        self._poll_interval = poll_interval
+        self._is_poked = False
+        self._wait: asyncio.Future[bool] | None = None
+        self._upcoming: list[float] = []
+
+    def poke(self) -> None:
+        """Somebody knows of a change."""
+        self._is_poked = True
+        if self._wait is not None:
+            self._wait.cancel()
+
+    async def next_poll(self) -> None:
+        """Wait until the next look is due."""
+        pause = self._upcoming.pop(0) if self._upcoming else self._poll_interval
+        if await self._is_hinted_within(pause):
+            self._upcoming = list(POLLS_AFTER_HINT)
+            await asyncio.sleep(DEBOUNCE)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._signal.close()
+
+    async def _is_hinted_within(self, seconds: float) -> bool:
+        """Whether a hint or a poke came before the time was over. One task, for this is what an idle daemon does."""
+        if not self._is_poked:
+            self._wait = asyncio.ensure_future(self._signal.wait(seconds))
+            try:
+                await asyncio.wait((self._wait,))
+            except asyncio.CancelledError:
+                self._wait.cancel()
+                await asyncio.gather(self._wait, return_exceptions=True)
+                raise
+            if not self._wait.cancelled():
+                return self._wait.result()
+        self._is_poked, self._wait = False, None
+        return True
+
 
 LOGGED_ONE_BY_ONE: Final = 10
 """Events of one page that get a line each; more get one line together."""

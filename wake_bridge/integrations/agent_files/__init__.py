@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wake_bridge.integrations.agent_files.files import FileChange
 from wake_bridge.integrations.agent_files.git_exclude import plan_excludes, untracked_files
 from wake_bridge.integrations.agent_files.hook_settings import take_traces
 from wake_bridge.integrations.agent_files.plan import apply, plan_files
 from wake_bridge.integrations.agent_files.record import Removal, plan_removal, read_files_record, remove
+from wake_bridge.integrations.agent_files.text_file import FileChange
 
 __all__ = [
     "FileChange",

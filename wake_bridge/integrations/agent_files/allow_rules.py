@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
-from wake_bridge.integrations.agent_files.files import HASH, Form, with_block
 from wake_bridge.integrations.agent_files.json_file import NotJson, WrongShape, value_at, with_added, with_value
+from wake_bridge.integrations.agent_files.text_file import HASH, Form, with_block
 
 MAIL_COMMANDS: Final = ("inbox", "send", "ack", "read")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wake_bridge import __version__
 from wake_bridge.domain.errors import RefusedForSafety
-from wake_bridge.integrations.agent_files.files import FileChange, Form, content_of, real_place
+from wake_bridge.integrations.agent_files.text_file import FileChange, Form, content_of, real_place
 from wake_bridge.system.own_program import for_a_shell, silent_when_gone
 
 PLUGIN: Final = "wake-bridge"

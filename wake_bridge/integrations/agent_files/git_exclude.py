@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.integrations.agent_files.files import HASH, FileChange, Form, content_of, real_place, with_block
 from wake_bridge.integrations.agent_files.record import WrittenFile
+from wake_bridge.integrations.agent_files.text_file import HASH, FileChange, Form, content_of, real_place, with_block
 
 _PATIENCE: Final = 10
 """Seconds for git to look up one name."""

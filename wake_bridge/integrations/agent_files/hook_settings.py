@@ -20,9 +20,9 @@ from wake_bridge.integrations.agent_files.claude_plugin import (
     data_directory,
     plan_plugin,
 )
-from wake_bridge.integrations.agent_files.files import FileChange, Form, content_of, real_place, replace_content
 from wake_bridge.integrations.agent_files.json_file import value_at, with_item
 from wake_bridge.integrations.agent_files.record import Removal, read_files_record
+from wake_bridge.integrations.agent_files.text_file import FileChange, Form, content_of, real_place, replace_content
 from wake_bridge.integrations.hook.caller import EVENTS
 from wake_bridge.system.own_program import silent_when_gone
 

@@ -11,7 +11,8 @@ from typing import Final
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.integrations.agent_files.allow_rules import AllowRule, in_json, rule_for
-from wake_bridge.integrations.agent_files.files import (
+from wake_bridge.integrations.agent_files.record import read_files_record, recorded, write_files_record
+from wake_bridge.integrations.agent_files.text_file import (
     FileChange,
     Form,
     Marks,
@@ -23,7 +24,6 @@ from wake_bridge.integrations.agent_files.files import (
     replace_content,
     with_block,
 )
-from wake_bridge.integrations.agent_files.record import read_files_record, recorded, write_files_record
 
 _TEXT: Final = """\
 ## Mail from other agents (wake-bridge)

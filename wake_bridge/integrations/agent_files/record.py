@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.integrations.agent_files.files import FileChange, Form, content_of, replace_content, without_block
 from wake_bridge.integrations.agent_files.json_file import (
     NotJson,
     WrongShape,
@@ -25,6 +24,7 @@ from wake_bridge.integrations.agent_files.json_file import (
     without,
     without_items,
 )
+from wake_bridge.integrations.agent_files.text_file import FileChange, Form, content_of, replace_content, without_block
 from wake_bridge.system.files import PRIVATE_FILE, make_private_directory
 
 RECORD_FILE: Final = "agent_files.json"

@@ -14,13 +14,12 @@ from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import MatchContext, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
-from wake_bridge.domain.reasons import held_because
-from wake_bridge.domain.refusals import Refusal
-from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.reasons import Refusal, held_because
 from wake_bridge.domain.subscriptions import (
     DEFAULT_ADAPTER,
     SUBSCRIPTION_LABEL,
     Subscription,
+    SubscriptionBook,
     parse_subscription,
     why_no_adapter,
 )

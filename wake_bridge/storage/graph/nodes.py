@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
-from wake_bridge.domain.instants import parse_instant
-from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did_you_mean
+from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did_you_mean, parse_instant
 from wake_bridge.domain.receivers import KEY_STAYS, WEBHOOK_TARGET, shown_url
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.file import REPAIR, GraphFile, GraphWriter, Node, Properties, owner_of

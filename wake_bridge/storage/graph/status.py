@@ -8,11 +8,10 @@ from functools import cache
 
 from wake_bridge.config.settings import Settings, enabled_adapters, matching_rules, unusable_adapters
 from wake_bridge.domain.errors import SourceError
-from wake_bridge.domain.heartbeat import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.matching import MatchingRules, is_placed
 from wake_bridge.domain.names import Identity
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, SubscriptionBook, parse_subscription
 from wake_bridge.storage.graph.file import GraphFile
 
 

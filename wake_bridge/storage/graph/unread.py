@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final
 
-from wake_bridge.domain.instants import parse_instant
 from wake_bridge.domain.messages import MESSAGE_LABEL, read_mark, text_of
-from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
+from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId, parse_instant
 from wake_bridge.ports.change_log import EdgeRow, Json, LogEntry, MailState
 from wake_bridge.storage.graph.pieces import (
     LETTERS,

@@ -19,7 +19,7 @@ from wake_bridge.ports.change_log import Published
 from wake_bridge.system.files import begin_draft, open_own_file, read_own_file
 
 if TYPE_CHECKING:
-    from wake_bridge.engine.tail.upstream import UpstreamState
+    from wake_bridge.engine.tail.takeover import UpstreamState
 
 CURSOR_FILE: Final = "lastSyncId"
 
@@ -86,7 +86,7 @@ _MESSAGES: Final = "__messageIdsByIdentity"
 
 def read_upstream_state(directory: Path) -> tuple[UpstreamState, tuple[str, ...]]:
     """Read an upstream daemon's directory; also answers, in a clause each, what could not be read. Never raises."""
-    from wake_bridge.engine.tail.upstream import UpstreamState  # noqa: PLC0415 - `send`, called at every turn, loads no tail
+    from wake_bridge.engine.tail.takeover import UpstreamState  # noqa: PLC0415 - `send`, called at every turn, loads no tail
 
     problems: list[str] = []
     published = LastSyncId(directory).read()

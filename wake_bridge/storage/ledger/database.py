@@ -21,7 +21,7 @@ from wake_bridge.domain.errors import (
 )
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Instant
-from wake_bridge.storage.ledger.rows import delivery_of, event_of, to_json
+from wake_bridge.storage.ledger.columns import delivery_of, event_of, to_json
 
 BUSY_PATIENCE: Final = 5.0
 """Seconds to wait while another process writes."""

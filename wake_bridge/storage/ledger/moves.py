@@ -9,8 +9,8 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, Outcome, 
 from wake_bridge.domain.errors import IllegalTransition, StaleLease
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.ports.ledger_records import Lock
+from wake_bridge.storage.ledger.columns import binding_to_json, columns_of_hold
 from wake_bridge.storage.ledger.database import LedgerPart
-from wake_bridge.storage.ledger.rows import binding_to_json, columns_of_hold
 
 _TELLS: Final = {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.UNKNOWN}
 """Outcomes after which the events count as announced: the text did, or may, stand before the agent."""

@@ -13,8 +13,8 @@ from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.ledger_records import Quarantined
+from wake_bridge.storage.ledger.columns import binding_of, delivery_of, event_of, journal_entry_of, to_json
 from wake_bridge.storage.ledger.database import Database, LedgerPart
-from wake_bridge.storage.ledger.rows import binding_of, delivery_of, event_of, journal_entry_of, to_json
 
 # a task's moves are kept as `task:state:mark`; a semicolon follows the colon
 _CONCERNED = """

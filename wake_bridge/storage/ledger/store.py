@@ -8,7 +8,8 @@ from typing import Self
 
 from wake_bridge.storage.ledger.coalescing import Coalescing, SecondChances
 from wake_bridge.storage.ledger.database import Database
-from wake_bridge.storage.ledger.files import (
+from wake_bridge.storage.ledger.identity_state import StoredReceivers, StoredSessions, StoredSwitches
+from wake_bridge.storage.ledger.ledger_file import (
     FILE_NAME,
     MIGRATIONS,
     Migration,
@@ -16,11 +17,10 @@ from wake_bridge.storage.ledger.files import (
     open_for_writing,
     put_back,
 )
-from wake_bridge.storage.ledger.housekeeping import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.switches import StoredReceivers, StoredSessions, StoredSwitches
 from wake_bridge.storage.ledger.tail import EventRecord, TailRecord
+from wake_bridge.storage.ledger.upkeep import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
 
 
 class LedgerStore(

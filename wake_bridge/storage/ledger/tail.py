@@ -11,8 +11,8 @@ from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.ports.ledger_records import NOT_ADDRESSED, EpochStart, PageRecord, Position, TaskState
+from wake_bridge.storage.ledger.columns import columns_of_event, to_json
 from wake_bridge.storage.ledger.database import LedgerPart
-from wake_bridge.storage.ledger.rows import columns_of_event, to_json
 
 _INSERT = """
     INSERT INTO wake_event (

@@ -18,8 +18,8 @@ from wake_bridge.engine.deliver.relevance import news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
+from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.engine.routes import Routes
-from wake_bridge.engine.routing.route_states import RouteStates
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import NotTaken, Nowhere, Place
 from wake_bridge.ports.clock import Clock

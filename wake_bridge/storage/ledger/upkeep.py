@@ -10,9 +10,9 @@ from typing import Final
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.heartbeat import HEARTBEAT, Beat
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.nudges import HEARTBEAT, Beat
 from wake_bridge.ports.ledger_records import GivenNotice, Tally
 from wake_bridge.storage.ledger.database import LedgerPart
 

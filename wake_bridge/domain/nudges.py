@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from wake_bridge.domain.digest import DigestStyle, action_line
+from wake_bridge.domain.digest import DigestStyle, action_line, recency
 from wake_bridge.domain.events import MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
-from wake_bridge.domain.phrases import recency
 from wake_bridge.domain.receivers import Receiver
-from wake_bridge.domain.subscription_book import SubscriptionBook
-from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription
+from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription, SubscriptionBook
 from wake_bridge.domain.text import harmless, name
 
 LONGEST_COOLDOWN: Final = 3_600_000

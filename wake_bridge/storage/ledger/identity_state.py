@@ -10,8 +10,8 @@ from wake_bridge.domain.receivers import ReceiverStanding
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import DegradedRoute, Pause
+from wake_bridge.storage.ledger.columns import binding_of, binding_to_json
 from wake_bridge.storage.ledger.database import LedgerPart
-from wake_bridge.storage.ledger.rows import binding_of, binding_to_json
 
 _ALL = "*"
 

@@ -11,9 +11,16 @@ from types import ModuleType
 from typing import Final
 
 MOVED: Final = {
+    "wake_bridge.domain.heartbeat": "wake_bridge.domain.nudges",
+    "wake_bridge.domain.instants": "wake_bridge.domain.names",
+    "wake_bridge.domain.phrases": "wake_bridge.domain.digest",
+    "wake_bridge.domain.refusals": "wake_bridge.domain.reasons",
+    "wake_bridge.domain.route_conditions": "wake_bridge.domain.route_table",
+    "wake_bridge.domain.subscription_book": "wake_bridge.domain.subscriptions",
     "wake_bridge.edges": "wake_bridge.system",
     "wake_bridge.edges.steady_clock": "wake_bridge.system.clock",
     "wake_bridge.edges.timestamps": "wake_bridge.system.clock",
+    "wake_bridge.ports.archive": "wake_bridge.ports.ledger",
     "wake_bridge.testing.agent_pane": "wake_bridge.testing.playground",
     "wake_bridge.testing.fake_harness": "wake_bridge.demo.fake_harness",
     "wake_bridge.testing.graph_eye": "wake_bridge.testing.memory_core",

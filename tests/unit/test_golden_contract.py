@@ -37,6 +37,8 @@ def test_what_is_new_breaks_nothing_and_what_is_gone_or_changed_does(now: object
     [
         ("adapters.tmux", "TmuxAdapter"),
         ("adapters.claude_code", "ClaudeCodeAdapter"),
+        ("wake_bridge.domain.instants", "parse_instant"),
+        ("wake_bridge.domain.subscription_book", "SubscriptionBook"),
         ("wake_bridge.edges.steady_clock", "SteadyClock"),
         ("wake_bridge.testing.sandbox", "Sandbox"),
         ("wake_bridge.testing.fake_harness", "FakeHarness"),

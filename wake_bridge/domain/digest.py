@@ -29,6 +29,27 @@ _NOUNS: Final = {
 }
 
 
+EMBEDDED_ACTION: Final = "Automated notice, not your user. Read: wake-bridge inbox {identity} --bodies --consume"
+
+FOREIGN_ACTION: Final = "Automated notice, not your user. Check your mailbox."
+
+MOST_BYTES: Final = 1024
+"""UTF-8 bytes of a digest without its bodies."""
+
+BODY_BYTES: Final = 2048
+"""UTF-8 bytes of all bodies of a full digest."""
+
+_SUBJECT_STEPS: Final = (SUBJECT_LIMIT, 120, 80, 40)
+"""Characters of a subject that are shown, while the text is still too long for the paper."""
+
+_GAP: Final = "   "
+
+_PLACE_HOLDER: Final = "{identity}"
+
+_COMPACT: Final = 3
+"""Lines of the compact form: header with the breakdown, action, trailer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """All events of one kind."""
@@ -119,23 +140,6 @@ def waiting(age: int) -> str:
         return ""
     return f" (waiting {age // DAY} d)" if age >= DAY else f" (waiting {age // HOUR} h)"
 
-
-EMBEDDED_ACTION: Final = "Automated notice, not your user. Read: wake-bridge inbox {identity} --bodies --consume"
-FOREIGN_ACTION: Final = "Automated notice, not your user. Check your mailbox."
-
-MOST_BYTES: Final = 1024
-"""UTF-8 bytes of a digest without its bodies."""
-
-BODY_BYTES: Final = 2048
-"""UTF-8 bytes of all bodies of a full digest."""
-
-_SUBJECT_STEPS: Final = (SUBJECT_LIMIT, 120, 80, 40)
-"""Characters of a subject that are shown, while the text is still too long for the paper."""
-
-_GAP: Final = "   "
-_PLACE_HOLDER: Final = "{identity}"
-_COMPACT: Final = 3
-"""Lines of the compact form: header with the breakdown, action, trailer."""
 
 HeaderStyle = Literal["short", "neo"]
 

@@ -35,6 +35,11 @@ BROADCAST: Final = "AGENT:*"
 IDENTITY_PATTERN: Final = re.compile(r"@[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+_LONGEST: Final = 40
+
+_CANONICAL: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
+
+
 def is_identity(text: str) -> bool:
     """Whether `text` is, as a whole, an identity as the graph's services spell them."""
     return IDENTITY_PATTERN.fullmatch(text) is not None
@@ -102,10 +107,6 @@ def did_you_mean(unknown: str, known: Iterable[str]) -> str:
     names = {one.removeprefix("@").casefold(): one for one in sorted(known)}
     near = get_close_matches(unknown.removeprefix("@").casefold(), names, n=1, cutoff=0.7)
     return f"did you mean {names[near[0]]}? " if near else ""
-
-
-_LONGEST: Final = 40
-_CANONICAL: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
 
 
 def parse_instant(value: object) -> Instant | None:

@@ -36,6 +36,11 @@ _UNASKED: Final = {SET_ASIDE, LAST_RESORT}
 """The rows that pass a route over without having asked it."""
 
 
+NO_ROUTE: Final = "no-route"
+
+NOTHING_LEFT: Final = "nothing-left"
+
+
 @dataclass(frozen=True, slots=True)
 class RouteContext:
     """All that a row may look at besides the route it is about.
@@ -283,9 +288,6 @@ def decide(
         context = replace(context, passed=(*context.passed, (route_state, row.name)))
     raise AssertionError("the last row of the table always applies")
 
-
-NO_ROUTE: Final = "no-route"
-NOTHING_LEFT: Final = "nothing-left"
 
 _NOBODY: Final = RouteState(Route("", Address(Identity("")), Capabilities()))
 

@@ -1,7 +1,5 @@
 """Our own durable record: cursor, wake events, deliveries, journal; and what it remembers, for people's questions.
 
-Contract: as `ports.ledger`; every method here only reads.
-
 Contract: every method is one short transaction that is on disk when it returns; state changes are compare-and-swap on
 (id, from-state, owner_lease) and raise `StaleLease` or `IllegalTransition` without effect. Several processes may use
 the same ledger at once (the daemon and the commands). Instants are UTC milliseconds given by the caller.

@@ -31,6 +31,28 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, PersonSeen, Place
 from wake_bridge.ports.clock import Clock
 
+ROUND: Final = 2.0
+"""Seconds between two surveys of all bound panes."""
+
+LIVELY_ROUND: Final = 1.4
+"""Seconds between surveys for a while after any change: a pane that came to rest 3 s ago then has a sample that is old
+enough to agree with."""
+
+QUICK_ROUND: Final = 0.25
+"""Seconds between surveys for a while after a change where something waits."""
+
+CHANGE_LASTS: Final = 5_000
+"""Milliseconds that lively or quick rounds last."""
+
+LOOK_AGAIN: Final = 60_000
+"""Milliseconds after which an unchanged pane is looked at all the same, the one that has waited longest in each round."""
+
+PATIENCE: Final = 1.0
+"""Seconds that a round waits for what it asked: a call that hangs must keep nobody else from being looked at."""
+
+LOOKS_AT_ONCE: Final = 8
+"""Looks that are under way at once; each is a call."""
+
 
 @dataclass(slots=True)
 class TrackedPlace:
@@ -96,29 +118,6 @@ def vote_of(sample: Observation) -> tuple[PresenceState, HoldReason | None]:
 
 def _agree(one: Observation, other: Observation) -> bool:
     return one.fingerprint == other.fingerprint and vote_of(one) == vote_of(other)
-
-
-ROUND: Final = 2.0
-"""Seconds between two surveys of all bound panes."""
-
-LIVELY_ROUND: Final = 1.4
-"""Seconds between surveys for a while after any change: a pane that came to rest 3 s ago then has a sample that is old
-enough to agree with."""
-
-QUICK_ROUND: Final = 0.25
-"""Seconds between surveys for a while after a change where something waits."""
-
-CHANGE_LASTS: Final = 5_000
-"""Milliseconds that lively or quick rounds last."""
-
-LOOK_AGAIN: Final = 60_000
-"""Milliseconds after which an unchanged pane is looked at all the same, the one that has waited longest in each round."""
-
-PATIENCE: Final = 1.0
-"""Seconds that a round waits for what it asked: a call that hangs must keep nobody else from being looked at."""
-
-LOOKS_AT_ONCE: Final = 8
-"""Looks that are under way at once; each is a call."""
 
 
 class Watch:

@@ -35,6 +35,20 @@ DEBOUNCE: Final = 0.002
 """Seconds between a hint and its look: a flood of hints must not become a flood of looks."""
 
 
+LOGGED_ONE_BY_ONE: Final = 10
+"""Events of one page that get a line each; more get one line together."""
+
+_KEY_SHOWN: Final = 200
+
+REOPEN_EVERY: Final = 60_000
+"""Milliseconds."""
+
+FIRST_BACKOFF: Final = 0.5
+
+LONGEST_BACKOFF: Final = 2.0
+"""Seconds between two attempts at a graph that cannot be read."""
+
+
 class PollTimer:
     """Says when the tail polls the log.
 
@@ -80,19 +94,6 @@ class PollTimer:
                 return self._wait.result()
         self._is_poked, self._wait = False, None
         return True
-
-
-LOGGED_ONE_BY_ONE: Final = 10
-"""Events of one page that get a line each; more get one line together."""
-
-_KEY_SHOWN: Final = 200
-
-REOPEN_EVERY: Final = 60_000
-"""Milliseconds."""
-
-FIRST_BACKOFF: Final = 0.5
-LONGEST_BACKOFF: Final = 2.0
-"""Seconds between two attempts at a graph that cannot be read."""
 
 
 class EventNotifier:

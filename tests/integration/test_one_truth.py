@@ -901,6 +901,33 @@ def test_a_graph_that_the_daemon_does_not_serve_is_told_of(imagined: House) -> N
     assert "wakes nobody until the daemon is started again" in told
 
 
+@pytest.mark.parametrize("edited", [False, True], ids=["taken out since", "put in since"])
+def test_what_holds_is_told_by_the_settings_of_the_daemon_that_runs(imagined: House, *, edited: bool) -> None:
+    """A file that was edited and not read yet changes nothing: `send`, `wake`, `routes` and `why` say what the daemon does."""
+    house, before = imagined, imagined.config.read_text()
+    house.subscribe("--tmux", "work")
+    quiet = f'{before}\n[policy]\nquiet_hours = "{around_now()}"\n'
+    house.config.write_text(before if edited else quiet)
+    house.state.mkdir(parents=True)
+    with house.inside():
+        running = load_settings(None, os.environ)
+    house.config.write_text(quiet if edited else before)
+    with InstanceLock(house.state):
+        write_settings(house.state, running)
+        sent = house.run("send", "@ada", "--from", "@bob", "--subject", "x")
+        message = sent.stdout.split()[1]
+        told = [
+            sent.stderr.splitlines()[0],
+            house.run("wake", "@ada", "look").stderr.splitlines()[0],
+            house.run("routes", "@ada").stdout,
+            house.run("why", "@ada").stdout,
+            house.run("why", message, "@ada").stdout,
+        ]
+        held = [one for check, one in house.doctor().items() if check == "hold @ada" and not one.ok]
+    assert ["quiet hours (until " in one for one in told] == [not edited] * len(told)
+    assert bool(held) is not edited
+
+
 def test_a_daemon_that_loads_what_it_is_made_of_is_starting(imagined: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its imports take most of a second; by then it has its lock, and gives it up with the process."""
     seen: list[DaemonState] = []

@@ -60,6 +60,14 @@ def settings_of_daemon(state_dir: Path) -> Settings | None:
         return None
 
 
+def as_the_daemon_goes(settings: Settings) -> Settings:
+    """The settings by which the daemon of the state directory judges, whatever was edited since; as given where none runs."""
+    theirs = settings_of_daemon(settings.state_dir)
+    if theirs is None:
+        return settings
+    return replace(theirs, graph_path=settings.graph_path, state_dir=settings.state_dir)
+
+
 def _settings(record: Mapping[str, Any]) -> Settings:
     return Settings(
         config=Configuration.model_validate_json(json.dumps(record["config"])),

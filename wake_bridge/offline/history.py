@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from wake_bridge.config.settings import Settings, engine_settings, installed_adapters, matching_rules
 from wake_bridge.control.serving import DaemonState, serving
+from wake_bridge.control.settings_in_force import as_the_daemon_goes
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
@@ -36,7 +37,7 @@ def look_into(
     """What became of a message, a task or a log row; changes nothing.
 
     Args:
-        settings: the settings in force.
+        settings: those of the command; where a daemon runs, it judges by its own.
         asked: the id or the number, as it was given.
         identity: whose case; None for everybody concerned.
         clock: an instant in words of the person's own clock.
@@ -47,7 +48,7 @@ def look_into(
         SourceError: the graph cannot be read, and the ledger alone knows nothing of it.
         LedgerError: the ledger cannot be read.
     """
-    steady = SteadyClock()
+    settings, steady = as_the_daemon_goes(settings), SteadyClock()
     daemon = serving(settings.state_dir, settings.graph_path)
     log = SqliteGraph(settings.graph_path)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
@@ -80,7 +81,7 @@ def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent]
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    clock = SteadyClock()
+    settings, clock = as_the_daemon_goes(settings), SteadyClock()
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:
         current = Current(engine_settings(settings, embedded=True))

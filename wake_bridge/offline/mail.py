@@ -265,6 +265,7 @@ def find_delivery(ledger: LedgerStore, delivery_id: str) -> Delivery:
 
 def _expected_outcomes(work: Workplace, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
     recipients = mailbox.audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
+    from wake_bridge.control.settings_in_force import as_the_daemon_goes
     from wake_bridge.storage.graph.forecast import Forecast
 
     @cache
@@ -284,7 +285,7 @@ def _expected_outcomes(work: Workplace, graph: GraphFile, message: Node, draft: 
         if identity in unreached():
             yield unreached()[identity]
 
-    forecast = Forecast(graph, work.settings, _now(), holds)
+    forecast = Forecast(graph, as_the_daemon_goes(work.settings), _now(), holds)
     return [forecast.expected_outcome(message, Identity(recipient)) for recipient in recipients] or ["no recipient"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,10 +17,10 @@ from wake_bridge.domain.pane_identity import (
     PaneState,
     already_lives_there,
     decide_pane,
-    sharers,
 )
 from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
 from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
+from wake_bridge_adapters.tmux.claims import Claimants, Seen, panes_at
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer
 from wake_bridge_adapters.tmux.occupants import (
     Occupants,
@@ -38,13 +38,9 @@ from wake_bridge_adapters.tmux.panes import (
     is_id,
     panes_claimed_by,
     panes_named,
-    rests_on_an_index,
-    session_in,
 )
 
 ANYBODY: Final = Expected()
-
-_NONE: Final[list[Pane]] = []
 
 _LISTED: Final = 4
 """Panes that a complaint names before it says how many more there are."""
@@ -66,10 +62,6 @@ class PaneKey:
         """Read it back."""
         socket, server_pid, pane_id = key.rsplit("|", 2)
         return cls(socket, int(server_pid), pane_id)
-
-
-_Seen = Mapping[str, list[Pane] | NoPane]
-"""What each socket's server has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +133,7 @@ class Resolver:
             return nobody
         return await self.listing.of(server)
 
-    def _choose(self, address: Address, usual: str, seen: _Seen) -> tuple[Place | Nowhere, _Home | None]:
+    def _choose(self, address: Address, usual: str, seen: Seen) -> tuple[Place | Nowhere, _Home | None]:
         """The one place, or why there is none; with the remembered pane where that is lost, and others may be meant."""
         outlived = _outlived(address.pane, address.pane_written, seen[usual])
         is_configured = bool(address.pane) and outlived is None
@@ -165,7 +157,7 @@ class Resolver:
         nothing = Nowhere(HoldReason.UNREACHABLE, why, cause=Cause.NO_PLACE)
         return bound or nothing, home
 
-    def _marked(self, address: Address, seen: _Seen) -> Place | Nowhere | None:
+    def _marked(self, address: Address, seen: Seen) -> Place | Nowhere | None:
         """The pane that says itself that it is the identity's; None where none does."""
         claims = [
             _Located(socket, panes, pane)
@@ -178,7 +170,7 @@ class Resolver:
             return Nowhere(HoldReason.AMBIGUOUS, f"{len(claims)} panes say they are {address.identity}: {listed}")
         return self._place(claims[0], address.harness) if claims else None
 
-    def _home(self, address: Address, seen: _Seen) -> _Home:
+    def _home(self, address: Address, seen: Seen) -> _Home:
         """How the remembered pane stands now; gone where its server cannot be asked."""
         if address.remembered is None:
             return _Home(PaneState.GONE)
@@ -209,12 +201,12 @@ class Resolver:
         lives = agent is not None and agent.started == fence.agent_started
         return _Home(PaneState.ASIDE if lives else PaneState.EMPTY, place)
 
-    def _for_the_first_time(self, address: Address, found: Place | Nowhere, seen: _Seen) -> Place | Nowhere:
+    def _for_the_first_time(self, address: Address, found: Place | Nowhere, seen: Seen) -> Place | Nowhere:
         """Where a name leads of which nothing is remembered: after `unbind`, an update, or as the first there was."""
         if not isinstance(found, Place) or found.fence is None or not found.fence.agent_pid:
             return found
         claims = address.claims()
-        named_here = {one.identity for one in claims if self._leads_to(one, found.fence, seen)}
+        named_here = Claimants(claims, seen, self._socket_of).whose_names_lead_to(found.fence)
         owner = already_lives_there(address.identity, found.fence, claims, named_here)
         if owner is None:
             return found
@@ -229,20 +221,21 @@ class Resolver:
         memory: RememberedPane,
         home: _Home,
         found: Place | Nowhere,
-        seen: _Seen,
+        seen: Seen,
         claims: Sequence[Claim],
     ) -> Place | Nowhere:
         """Where the name leads, if that may be the identity's (see `decide_pane`)."""
         own = self._of_conversation(address, seen)
         place = own or found
+        others = Claimants(claims, seen, self._socket_of)
         verdict = decide_pane(
             PaneCase(
                 identity=address.identity,
                 memory=memory,
                 home=home.state,
-                candidate=self._candidate(address, memory, place, seen, claims, is_own=own is not None),
+                candidate=self._candidate(address, memory, place, seen, others, is_own=own is not None),
                 claims=claims,
-                may_be_confused=self._may_be_confused(address, memory, home.state, seen, claims),
+                may_be_confused=others.may_be_confused(address, memory, home.state),
             )
         )
         if verdict.move is PaneMove.HOLD:
@@ -252,11 +245,11 @@ class Resolver:
             return Nowhere(HoldReason.MOVED, verdict.why, label, verdict.cause)
         return home.place if verdict.move is PaneMove.STAY and home.place is not None else place
 
-    def _of_conversation(self, address: Address, seen: _Seen) -> Place | None:
+    def _of_conversation(self, address: Address, seen: Seen) -> Place | None:
         """The pane where a conversation runs that is known to be the identity's; None where none does."""
         for session in address.sessions:
-            for pane in panes_named(self._panes_at(session.socket, seen), session.pane) if session.pane else ():
-                located = _Located(session.socket, self._panes_at(session.socket, seen), pane)
+            for pane in panes_named(panes_at(session.socket, seen), session.pane) if session.pane else ():
+                located = _Located(session.socket, panes_at(session.socket, seen), pane)
                 agent = self._agent(located, address.harness)
                 is_it = agent is not None and (agent.process.pid, agent.process.started) == (
                     session.pid,
@@ -271,98 +264,25 @@ class Resolver:
         address: Address,
         memory: RememberedPane,
         found: Place | Nowhere,
-        seen: _Seen,
-        claims: Sequence[Claim],
+        seen: Seen,
+        others: Claimants,
         *,
         is_own: bool,
     ) -> CandidatePane | None:
         if not isinstance(found, Place) or found.fence is None:
             return None
         fence = found.fence
-        pane = next(iter(panes_named(self._panes_at(fence.socket, seen), fence.pane_id)), None)
+        pane = next(iter(panes_named(panes_at(fence.socket, seen), fence.pane_id)), None)
         began = self._now() - int(age_of(fence.agent_pid) * 1000) if fence.agent_pid else self._now()
         return CandidatePane(
             label=found.label,
             fence=fence,
             began=Instant(began),
             said_to_be=frozenset(map(Identity, pane.identities)) if pane else frozenset(),
-            named_by=self._named_by(fence, seen, claims),
-            could_be=self._could_be(address, memory, fence, seen, claims),
+            named_by=others.named_by(fence),
+            could_be=others.could_be(address, memory, fence),
             is_own=is_own,
         )
-
-    def _named_by(self, fence: Binding, seen: _Seen, claims: Sequence[Claim]) -> frozenset[Identity]:
-        """Whose name leads to the pane; who lives in another one does not live where the name leads."""
-        settled = _settled(claims, self._panes_at(fence.socket, seen))
-        return frozenset(
-            one.identity for one in claims if one.identity not in settled and self._leads_to(one, fence, seen)
-        )
-
-    def _leads_to(self, claim: Claim, fence: Binding, seen: _Seen) -> bool:
-        """Whether the name in a claim leads to that pane now."""
-        panes = self._panes_at(fence.socket, seen)
-        is_there = bool(claim.name) and self._panes_at(self._socket_of(claim.socket), seen) is panes
-        return is_there and any(pane.pane_id == fence.pane_id for pane in panes_named(panes, claim.name))
-
-    def _could_be(
-        self, address: Address, memory: RememberedPane, fence: Binding, seen: _Seen, claims: Sequence[Claim]
-    ) -> frozenset[Identity]:
-        """Who else has lost its pane, where an index or a session leads to an agent that nothing tells from theirs."""
-        panes = self._panes_at(fence.socket, seen)
-        if not _is_loose(address.name, panes):
-            return frozenset()
-        alive = {pane.pane_id for pane in panes}
-        told_apart = {one.identity for one in claims if not _may_be_the_same(one.expected, address.expected)}
-        lost = frozenset(
-            one.identity
-            for one in claims
-            if one.fence is not None
-            and one.until is None
-            and one.fence.pane_id
-            and (one.fence.socket, one.fence.server_pid) == (fence.socket, fence.server_pid)
-            and one.fence.pane_id not in alive
-            and one.identity not in told_apart
-        )
-        # a session is as good as a name for those who lived elsewhere
-        return lost if rests_on_an_index(address.name, panes) else lost & self._beside(address, memory, panes, claims)
-
-    def _may_be_confused(
-        self, address: Address, memory: RememberedPane, home: PaneState, seen: _Seen, claims: Sequence[Claim]
-    ) -> bool:
-        """Whether the name tells no agent from another, and the same one may be meant for somebody who has not come back."""
-        panes = self._panes_at(self._socket_of(address.socket), seen)
-        if not _is_loose(address.name, panes):
-            return False
-        others = self._beside(address, memory, panes, claims) - sharers(memory, claims, home)
-        return bool(others - _settled(claims, panes))
-
-    def _beside(
-        self, address: Address, memory: RememberedPane, panes: Sequence[Pane], claims: Sequence[Claim]
-    ) -> frozenset[Identity]:
-        """The others of the same session by a name that does not last, or, without any name, by the pane they were in."""
-        socket = self._socket_of(address.socket)
-        named = {one.identity for one in claims if one.name}
-        by_name = {
-            one.identity
-            for one in claims
-            if one.name
-            and self._socket_of(one.socket) == socket
-            and _is_loose(one.name, panes)
-            and _are_beside(one.name, address.name)
-            and _may_be_the_same(one.expected, address.expected)
-        }
-        by_pane = {
-            one.identity
-            for one in claims
-            if one.identity not in named and one.fence is not None and one.until is None
-            if _is_same_session(one.fence, memory.fence)
-        }
-        return frozenset((by_name | by_pane) - {address.identity})
-
-    @staticmethod
-    def _panes_at(socket: str, seen: _Seen) -> Sequence[Pane]:
-        panes = next((panes for one, panes in seen.items() if os.path.realpath(one) == os.path.realpath(socket)), _NONE)
-        return _NONE if isinstance(panes, NoPane) else panes
 
     def _named(
         self,
@@ -403,7 +323,7 @@ class Resolver:
             return f"{agent.profile.name} is there in {directory}, not in {expected.directory}"
         return ""
 
-    def _bound(self, binding: Binding, seen: _Seen, harness: str) -> Place | Nowhere:
+    def _bound(self, binding: Binding, seen: Seen, harness: str) -> Place | Nowhere:
         """The pane of the binding while its fence is intact."""
         panes = seen[binding.socket]
         if isinstance(panes, NoPane):
@@ -447,47 +367,11 @@ class Resolver:
         return occupant if isinstance(occupant, PaneAgent) else None
 
 
-def _is_loose(name: str, panes: Sequence[Pane]) -> bool:
-    """Whether a name says no more than an index or a session does."""
-    is_session = bool(name) and not is_id(name) and ":" not in name
-    return is_session or rests_on_an_index(name, panes)
-
-
-def _is_same_session(one: Binding, other: Binding) -> bool:
-    same = (other.socket, other.server_pid, other.session_id)
-    return bool(one.pane_id) and (one.socket, one.server_pid, one.session_id) == same
-
-
-def _settled(claims: Sequence[Claim], panes: Sequence[Pane]) -> set[Identity]:
-    """Who lives in one of these panes; after a boot another pane may have the ids of one that is gone."""
-    here = {pane.pane_id: pane for pane in panes}
-
-    def lives(fence: Binding) -> bool:
-        pane = here.get(fence.pane_id)
-        if pane is None or (pane.server_pid, pane.pane_pid) != (fence.server_pid, fence.pane_pid):
-            return False
-        return started_at(pane.pane_pid) == fence.pane_started
-
-    return {one.identity for one in claims if one.fence is not None and one.until is None and lives(one.fence)}
-
-
-def _are_beside(one: str, other: str) -> bool:
-    """Whether two names speak of the same session, or of sessions that tmux itself has numbered."""
-    sessions = [session_in((), name)[0] for name in (one, other)]
-    return sessions[0] == sessions[1] or all(name.isdecimal() for name in sessions)
-
-
 def _meant(target: str, panes: Sequence[Pane]) -> str:
     """The session that may be meant by a name with a colon in it: the colon can as well stand before a window."""
     name = target.replace(":", "_").replace(".", "_")
     is_there = ":" in target and any(pane.values["session_name"] == name for pane in panes)
     return f"; tmux writes `_` for `:` and `.` in a session's name: {name!r} is there" if is_there else ""
-
-
-def _may_be_the_same(one: Expected, other: Expected) -> bool:
-    """Whether nothing that is expected of two agents tells them apart."""
-    pairs = ((one.agent, other.agent), (one.directory, other.directory))
-    return all(not mine or not theirs or mine == theirs for mine, theirs in pairs)
 
 
 def _outlived(target: str, written: Instant | None, panes: Sequence[Pane] | NoPane) -> Nowhere | None:

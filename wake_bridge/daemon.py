@@ -28,13 +28,15 @@ from wake_bridge.control.instance_lock import SHOWN_EVERY, InstanceLock, show_en
 from wake_bridge.control.process import OwnTerminal, ServiceNotifier
 from wake_bridge.control.server import ControlServer
 from wake_bridge.control.settings_in_force import write_settings
+from wake_bridge.domain.attention import needs_a_person
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.guards import OtherDriver
-from wake_bridge.domain.names import DAY, SECOND, Instant
+from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.integrations.adapters import checked_settings, reload_adapters
+from wake_bridge.ports.adapter import PersonGuide
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
@@ -49,6 +51,9 @@ STOP_LIMIT: Final = 4.8
 
 NOTICES_EVERY: Final = 5.0
 """Seconds between two looks for what a person should know."""
+
+SHOWN_AGAIN: Final = 60_000
+"""Milliseconds after which a status line is told again how many agents wait."""
 
 PLACE_LOOKED_AT_EVERY: Final = 1.0
 """Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
@@ -170,6 +175,7 @@ class Daemon:
         self._locks = locks
         self._is_dry_run = locks is None
         self._upstream: OtherDriver | None = None
+        self._shown_count, self._shown_at = 0, EPOCH_START
         self._told_rival = self._told_loss = self._refused = ""
         ledger = LedgerStore.open(directory)
         try:
@@ -227,6 +233,7 @@ class Daemon:
             self._log.info("daemon_stopping")
             await parts.deliverer.drain(STOP_PATIENCE)
             self._housekeeping.stop()
+            await self._show_count(0, parts.clock.now())
             await control.stop()
             self._log.info("daemon_stopped", cursor=parts.tail.cursor)
 
@@ -395,11 +402,20 @@ class Daemon:
             self.parts.notices.about_state(f"{lost}, and put back")
             self.parts.deliverer.look_at(None)
 
-    def _tell_human(self) -> None:
+    async def _tell_human(self) -> None:
         now = self.parts.clock.now()
         if self.parts.tail.begun.is_set() and not self.parts.ledger.trouble:
             self.parts.attention.look(now)
         self.parts.notices.tick(now)
+        await self._show_count(sum(map(needs_a_person, self.parts.ledger.open_episodes())), now)
+
+    async def _show_count(self, count: int, now: Instant) -> None:
+        """Let status lines say how many agents wait: when that changes, and again for a server that began anew."""
+        if count == self._shown_count and not (count and now - self._shown_at >= SHOWN_AGAIN):
+            return
+        self._shown_count, self._shown_at = count, now
+        for guide in (one for one in self.parts.loaded.adapters.values() if isinstance(one, PersonGuide)):
+            await guide.show_count(f"⚑ {count}" if count else "")
 
     async def _nudge(self) -> None:
         await self.parts.heartbeat.tick(self.parts.clock.now())

@@ -22,6 +22,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.integrations.agent_files import Removal, plan_removal, read_files_record, remove, take_traces
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.integrations.agent_files.text_file import Form
+from wake_bridge.integrations.agent_files.tmux_keys import PURPOSE as TMUX_KEYS
 from wake_bridge.integrations.service import ServiceManager, service_manager
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import take_marks_back, unbind
@@ -212,7 +213,7 @@ async def _who_knows(settings: Settings, removals: Sequence[Removal]) -> list[st
     """The agents that run now and have read at their start what was taken back: their harness's hooks, their directory's file."""
     said = {one.entry.what for one in removals}
     calling = {harness for harness, what in PURPOSES.items() if what in said}
-    told = [one.path.parent for one in removals if one.entry.form is Form.BLOCK]
+    told = [one.path.parent for one in removals if one.entry.form is Form.BLOCK and one.entry.what != TMUX_KEYS]
     rooms = {one.parent if one.name == ".claude" else one for one in told}
     if not (calling or rooms):
         return []

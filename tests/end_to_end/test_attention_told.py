@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.demo.tmux_server import Typist
 from wake_bridge.testing.playground import Playground
 
 RECORD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
@@ -37,6 +38,19 @@ def test_an_agent_that_needs_a_person_is_told_once_without_any_mail(playground: 
     assert {who: one["kind"] for who, one in standing.items()} == {"@asks": "approval", "@limited": "limited"}
     assert told["@asks"]["subject"] == standing["@asks"]["episodeId"]
     assert f"@asks: approval in {asks.label}" in sandbox.run("status").stdout
+
+    attach = ["tmux", "-u", "-L", playground.tmux.socket_name, "-f", "/dev/null", "attach-session", "-t", "=limited"]
+    with Typist(attach, width=120) as person:
+        person.waits_until_shown()
+        client = playground.tmux.run("list-clients", "-F", "#{client_name}").strip()
+        inside = {"TMUX": playground.tmux.run("display-message", "-p", "#{socket_path},#{pid},0").strip()}
+        assert [one["agentIdentity"] for one in sandbox.lines("next")] == ["@asks"]
+        assert f"attach-session -t {asks.id}`" in sandbox.run("next").stdout
+        sandbox.run("next", "--client", client, environment=inside)
+        shown = ["list-clients", "-F", "#{pane_id}"]
+        assert playground.tmux.run(*shown).strip() == asks.id
+        sandbox.run("next", "--back", "--client", client, environment=inside)
+        assert playground.tmux.run(*shown).strip() == limited.id
 
     daemon.kill()
     again = sandbox.daemon()

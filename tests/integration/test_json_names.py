@@ -18,12 +18,13 @@ from wake_bridge.cli.output import NOT_OURS, TEXTS, as_printed, camel
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.messages import MESSAGE_LABEL
-from wake_bridge.domain.names import is_identity
+from wake_bridge.domain.names import AttentionKind, Identity, is_identity
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
-from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
+from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 
 NEITHER = {"run", "demo", "screens", "mcp"}
 """Play for some seconds, need an agent that rests, or speak another protocol."""
@@ -86,12 +87,15 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         (subscription,) = [node.id for node in graph.nodes(SUBSCRIPTION_LABEL)]
     with fresh_ledger(sandbox.state_dir) as ledger:
         delivery = open_delivery(ledger, sample_event(1, identity="@a"), new_id=counted_ids())
+        asks = Episode("01X", Identity("@a"), AttentionKind.APPROVAL, START, "approval in bottom", "|1|%1", "a:1.0")
+        ledger.turn_episode(None, "", asks, START)
     logged = {"timestamp": "2026-11-28T10:00:00.000Z", "level": "info", "event": "graph_opened", "logger": "tail"}
     (sandbox.state_dir / LOG_FILE_NAME).write_text(f"{json.dumps(logged)}\n")
     for line in (
         "deliveries",
         f"deliveries show {delivery.id}",
         f"why {message} @a",
+        "next",
         "pause @a",
         "pause --all",
         "status",
@@ -121,6 +125,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "completion bash",
         "setup --dry-run",
         "setup --rebind --dry-run",
+        "setup --tmux-keys --dry-run",
         "logs",
         f"logs --delivery {delivery.id}",
         f"unsubscribe {subscription}",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from wake_bridge.domain.attention import AttentionRules, Episode, Standing, is_same_fact, standing_of
+from wake_bridge.domain.attention import AttentionRules, Episode, Standing, is_same_fact, next_ones, standing_of
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.notices import about_attention
@@ -126,3 +128,22 @@ def test_a_notice_of_attention_quotes_no_screen_and_no_name_breaks_it() -> None:
 def test_a_hold_and_an_episode_are_one_fact_or_two(kind: AttentionKind, cause: Cause, is_same: bool) -> None:
     """A person hears of one fact once, by whichever notice is due first."""
     assert is_same_fact(_episode(kind), cause) is is_same
+
+
+def test_a_person_is_taken_to_the_oldest_and_from_there_to_the_one_after_it() -> None:
+    """`next` goes round by age; an agent at its limit, and one without a place, is left out."""
+    made = [
+        replace(_episode(AttentionKind.APPROVAL, Identity(f"@{name}")), began_at=Instant(NOW + at), place_key=name)
+        for at, name in enumerate(("young", "middle", "old")[::-1])
+    ]
+    limited = replace(_episode(AttentionKind.LIMITED, Identity("@limited")), began_at=Instant(0))
+    nowhere = replace(_episode(AttentionKind.GONE, Identity("@nowhere")), began_at=Instant(0), place_key="")
+    episodes = [*made[::-1], limited, nowhere]
+
+    def order(current: str) -> list[str]:
+        return [one.place_key for one in next_ones(episodes, current)]
+
+    assert order("") == order("elsewhere") == ["old", "middle", "young"]
+    assert order("old") == ["middle", "young", "old"]
+    assert order("young") == ["old", "middle", "young"]
+    assert next_ones([limited], "") == []

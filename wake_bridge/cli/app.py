@@ -51,6 +51,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "read": (f"read @reviewer {_ID}", f"read @reviewer {_ID} --keep"),
     "run": ("run", "run --once --dry-run"),
     "status": ("status", "status --watch"),
+    "next": ("next", "next --back"),
     "deliveries": ("deliveries --state held", "deliveries --target @reviewer --limit 5"),
     "deliveries show": (f"deliveries show {_ID}", f"deliveries show {_ID} --json"),
     "deliveries retry": (f"deliveries retry {_ID}", f"deliveries retry {_ID} --i-looked"),
@@ -142,6 +143,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),
     },
     "Wakes": {
+        "next": CommandPlace("next", "next_agent", "Go to the agent that needs you; again for the one after it."),
         "deliveries": CommandPlace("wakes", "deliveries", "List deliveries; show or retry one."),
         "pause": CommandPlace("wakes", "pause", "Pause wakes for one identity or for all."),
         "resume": CommandPlace("wakes", "resume", "Resume wakes and lift spent limits."),

@@ -107,6 +107,7 @@ def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[CandidateAgents
 )
 @click.option("--git-exclude", is_flag=True, help="List these new files in .git/info/exclude.")
 @click.option("--rebind", is_flag=True, help="Ask for the pane of each identity that is held as `moved`.")
+@click.option("--tmux-keys", is_flag=True, help="Bind two keys in your tmux configuration, for `next` and back.")
 @foreign_option
 @pass_run
 def setup(
@@ -116,6 +117,7 @@ def setup(
     write_instructions: bool,
     git_exclude: bool,
     rebind: bool,
+    tmux_keys: bool,
     foreign: bool,
 ) -> None:
     """Find your agents and set each one up: an identity, its pane, and wakes for mail, tasks and rights.
@@ -135,8 +137,8 @@ def setup(
         raise UsageMistake(
             "there is no terminal to ask on", "setup", hint="--yes does it, --dry-run shows what would be done"
         )
-    if rebind:
-        ask_who_lives_where(run, yes=yes, dry_run=dry_run)
+    if rebind or tmux_keys:
+        (_bind_tmux_keys if tmux_keys else ask_who_lives_where)(run, yes=yes, dry_run=dry_run)
         return
     # a file that `--config` names is made, as by `init`
     place = ConfigPlace(locate_config(run.config_option, os.environ).path)
@@ -192,6 +194,25 @@ def setup(
         hidden=hides,
     )
     run.console.object(outcome.record(), outcome.words())
+
+
+def _bind_tmux_keys(run: CommandContext, *, yes: bool, dry_run: bool) -> None:
+    """Show what would stand in the person's tmux configuration, and write it once they agree."""
+    from wake_bridge.integrations import agent_files
+    from wake_bridge.system.own_program import own_program
+
+    change = agent_files.plan_tmux_keys(own_program(run.config_option, os.environ), Path.home(), os.environ)
+    if change.changes:
+        added = change.after.decode(errors="replace").removeprefix((change.before or b"").decode(errors="replace"))
+        run.console.warn(f"into {change.path}:\n{added.strip()}")
+    does = change.changes and not dry_run and (yes or _asks(run, "Write this into the file?", default=False))
+    if does:
+        agent_files.apply([change], run.settings.state_dir)
+    said = f"written; `tmux source-file {change.path}` takes it over" if does else "nothing was written"
+    said = said if change.changes else "nothing to do: the keys are bound already"
+    run.console.object(
+        {"written": does, "file": str(change.path)}, f"{said}; prefix N goes to the next agent, prefix B back"
+    )
 
 
 @dataclass(frozen=True, slots=True)

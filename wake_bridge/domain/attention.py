@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -112,6 +112,25 @@ def standing_of(evidence: tuple[Evidence, ...]) -> Standing:
     if failed is not None:
         return Standing(AttentionKind.FAILED, evidence=failed.told)
     return Standing(None, is_idle=decided.vote is PresenceState.IDLE)
+
+
+def next_ones(episodes: Sequence[Episode], current: str) -> list[Episode]:
+    """Where a person is taken next, the best first: the oldest, or from one of these places on the one after it.
+
+    An agent at its limit needs nobody until the limit ends, and one without a place is nowhere to be found.
+
+    Args:
+        episodes: those that last.
+        current: the key of the place that the person looks at; empty where they look at none.
+    """
+    ordered = sorted((one for one in episodes if needs_a_person(one)), key=lambda one: (one.began_at, one.id))
+    at = next((number for number, one in enumerate(ordered, 1) if one.place_key == current), 0)
+    return [*ordered[at:], *ordered[:at]]
+
+
+def needs_a_person(episode: Episode) -> bool:
+    """Whether somebody must go there for the episode to end."""
+    return episode.kind is not AttentionKind.LIMITED and bool(episode.place_key)
 
 
 def kind_of_hold(cause: Cause) -> AttentionKind | None:

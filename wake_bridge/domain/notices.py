@@ -100,8 +100,8 @@ def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, kno
 
 
 _NEEDS: Final[Mapping[AttentionKind, tuple[str, str]]] = {
-    AttentionKind.APPROVAL: ("waits for an approval", "answer the dialog in {where}"),
-    AttentionKind.QUESTION: ("asks you a question", "answer the question in {where}"),
+    AttentionKind.APPROVAL: ("waits for an approval", "answer the dialog in {where} (`wake-bridge next` goes there)"),
+    AttentionKind.QUESTION: ("asks you a question", "answer the question in {where} (`wake-bridge next` goes there)"),
     AttentionKind.STOPPED: ("has stopped", "look in {where}"),
     AttentionKind.FAILED: ("failed in its last turn", "look in {where}"),
     AttentionKind.LIMITED: ("has reached a usage limit", "nothing, or look in {where}"),

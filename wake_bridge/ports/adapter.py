@@ -359,6 +359,35 @@ class PersonSeen(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """The terminal that a person looks at: how the adapter calls it, and the key of the place that it shows."""
+
+    server: str
+    name: str
+    shows: str
+
+
+@runtime_checkable
+class PersonGuide(Protocol):
+    """What an adapter offers besides, if it can take a person to one of its places (`next`). Touches no agent."""
+
+    async def viewer(self, name: str, environment: Mapping[str, str]) -> Viewer | None:
+        """The terminal of that name, or the one that this process was started from; None where there is none."""
+
+    async def bring(self, viewer: Viewer, key: str, *, remember: bool) -> bool:
+        """Let the terminal show a place; with `remember` the way back is kept. False: it is not to be reached from there."""
+
+    async def bring_back(self, viewer: Viewer) -> bool:
+        """Let the terminal show what it showed before, once; False where nothing was kept, or it is gone."""
+
+    def way_to(self, key: str) -> str:
+        """The command that shows a place in a terminal that shows none; empty for a place of another adapter."""
+
+    async def show_count(self, text: str) -> None:
+        """Show how many agents wait, where a person has set that up; an empty text for none."""
+
+
 @runtime_checkable
 class ScreenWorkshop(Protocol):
     """What an adapter offers besides, if it judges screens by profiles."""

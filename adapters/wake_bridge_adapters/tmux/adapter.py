@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,12 @@ from wake_bridge.ports.adapter import (
     Refused,
     Sights,
     Trace,
+    Viewer,
     Wake,
 )
 from wake_bridge_adapters.pane_lock import PaneIsTaken, pane_lock
 from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.tmux import guide
 from wake_bridge_adapters.tmux.attempt import DriverProcess, PaneAttempt, release
 from wake_bridge_adapters.tmux.captures import captured, checks, judge, lesson, version_check
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer, default_socket, target_socket, why_not_ours
@@ -265,6 +268,36 @@ class TmuxAdapter:
         self._server(self._socket(""))
         return await show_line(list(self._servers.values()), line)
 
+    async def viewer(self, name: str, environment: Mapping[str, str]) -> Viewer | None:
+        """See `PersonGuide.viewer`."""
+        socket = environment.get("TMUX", "").partition(",")[0]
+        if not socket or why_not_ours(socket):
+            return None
+        return await guide.viewer_in(self._server(target_socket(socket, environment)), name, environment)
+
+    async def bring(self, viewer: Viewer, key: str, *, remember: bool) -> bool:
+        """See `PersonGuide.bring`."""
+        return await guide.bring(self._server(viewer.server), viewer, PaneKey.of(key), remember=remember)
+
+    async def bring_back(self, viewer: Viewer) -> bool:
+        """See `PersonGuide.bring_back`."""
+        return await guide.bring_back(self._server(viewer.server), viewer)
+
+    def way_to(self, key: str) -> str:
+        """See `PersonGuide.way_to`."""
+        try:
+            pane = PaneKey.of(key)
+        except ValueError:
+            return ""
+        return shlex.join(["tmux", "-S", pane.socket, "attach-session", "-t", pane.pane_id])
+
+    async def show_count(self, text: str) -> None:
+        """See `PersonGuide.show_count`."""
+        self._server(self._socket(""))
+        for server in list(self._servers.values()):
+            if not why_not_ours(server.socket):
+                await guide.show_count(server, text)
+
     async def unmark_identity(self, identity: Identity, binding: Binding | None) -> Sequence[str]:
         """Let no pane say any more that it is the identity's; answers those that did.
 
@@ -293,6 +326,7 @@ class TmuxAdapter:
             panes = [] if why_not_ours(socket) else await panes_of(self._server(socket))
             if isinstance(panes, NoPane):
                 continue
+            await guide.forget(self._server(socket))
             if why := await release(self._server(socket), panes):
                 raise OperationFailed("a pane still names the daemon that drove it", f"{socket}: {why}")
             told += dict.fromkeys(pane.label for pane in panes if pane.driver)

@@ -150,7 +150,7 @@ class Attention:
             if standing.kind is AttentionKind.GONE:
                 return track, self._gone(seen, standing.evidence, now)
             if standing.is_certain:
-                self._note_life(seen, track)
+                self._note_life(identity, seen, track)
             if standing.kind is not None:
                 return track, standing
             if standing.is_certain and not calm[1].is_certain:
@@ -170,8 +170,10 @@ class Attention:
         is_wanted = seen.has_worked and self._rules.is_told(identity, AttentionKind.STOPPED)
         return Standing(AttentionKind.STOPPED, evidence="idle after work") if is_wanted else calm
 
-    def _note_life(self, seen: _Seen, track: TrackedPlace) -> None:
-        seen.where, seen.place_key = track.place.label, track.place.key
+    def _note_life(self, identity: Identity, seen: _Seen, track: TrackedPlace) -> None:
+        # a person looks at its pane, whichever channel said how it stands
+        place = self._watch.place_of(identity) or track.place
+        seen.where, seen.place_key = place.label, place.key
         seen.lost_at, seen.left_by_person = None, False
         if seen.shows is AttentionKind.GONE:
             seen.shows = None

@@ -7,6 +7,7 @@ from wake_bridge.integrations.agent_files.hook_settings import take_traces
 from wake_bridge.integrations.agent_files.plan import apply, plan_files
 from wake_bridge.integrations.agent_files.record import Removal, plan_removal, read_files_record, remove
 from wake_bridge.integrations.agent_files.text_file import FileChange
+from wake_bridge.integrations.agent_files.tmux_keys import plan_tmux_keys
 
 __all__ = [
     "FileChange",
@@ -15,6 +16,7 @@ __all__ = [
     "plan_excludes",
     "plan_files",
     "plan_removal",
+    "plan_tmux_keys",
     "read_files_record",
     "remove",
     "take_traces",

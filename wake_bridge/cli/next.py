@@ -1,0 +1,82 @@
+"""`next`: take a person to the agent that has needed them longest, to the one after it, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from wake_bridge.cli.context import CommandContext, pass_run
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.attention import Episode
+    from wake_bridge.ports.adapter import PersonGuide, Viewer
+
+
+@click.command("next")
+@click.option("--back", is_flag=True, help="Go back to where you were.")
+@click.option("--client", default="", metavar="NAME", help="Move this tmux client, as a key binding names it.")
+@pass_run
+def next_agent(run: CommandContext, back: bool, client: str) -> None:
+    """Go to the agent that has needed you longest; again for the one after it.
+
+    It moves the tmux client that you call it from. Outside tmux it prints the command that attaches there. With `--json` it lists
+    the agents and moves nothing.
+    """
+    import asyncio
+
+    from wake_bridge.domain.attention import next_ones
+    from wake_bridge.integrations.adapters import make_adapters
+    from wake_bridge.ports.adapter import PersonGuide
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
+
+    with closing(LedgerStore.open(run.settings.state_dir, read_only=True)) as ledger:
+        episodes = ledger.open_episodes()
+    if run.console.as_json:
+        from wake_bridge.records import episode_record
+
+        for one in next_ones(episodes, ""):
+            run.console.line(episode_record(one))
+        return
+    guides = [
+        one for one in make_adapters(run.settings, SteadyClock()).adapters.values() if isinstance(one, PersonGuide)
+    ]
+    told = asyncio.run(_go_back(guides, client) if back else _go(guides, episodes, client))
+    if told and not client:
+        run.console.say(told)
+
+
+async def _go(guides: Sequence[PersonGuide], episodes: Sequence[Episode], client: str) -> str:
+    """Go to the first that can be reached; answers what there is to say."""
+    from wake_bridge.domain.attention import next_ones
+
+    guide, viewer = await _viewer(guides, client)
+    wanted = next_ones(episodes, viewer.shows if viewer else "")
+    remembers = viewer is not None and all(one.place_key != viewer.shows for one in wanted)
+    for one in wanted:
+        if guide is not None and viewer is not None and await guide.bring(viewer, one.place_key, remember=remembers):
+            return f"{one.identity}: {one.kind} in {one.where}"
+    lines = [
+        f"{one.identity}: {one.kind} in {one.where}: `{way}`"
+        for one in wanted
+        if (way := next((found for guide in guides if (found := guide.way_to(one.place_key))), ""))
+    ]
+    return "\n".join(lines[:1]) or "no agent needs you"
+
+
+async def _go_back(guides: Sequence[PersonGuide], client: str) -> str:
+    guide, viewer = await _viewer(guides, client)
+    if guide is None or viewer is None:
+        return "no tmux client is here to go back"
+    return "" if await guide.bring_back(viewer) else "there is nowhere to go back to"
+
+
+async def _viewer(guides: Sequence[PersonGuide], client: str) -> tuple[PersonGuide | None, Viewer | None]:
+    for guide in guides:
+        if (viewer := await guide.viewer(client, os.environ)) is not None:
+            return guide, viewer
+    return None, None

@@ -15,6 +15,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
 
@@ -199,19 +200,31 @@ def test_a_receiver_that_is_gone_is_given_up_until_a_person_recovers_it(sandbox:
         sandbox.waits_for_delivery(id=held["id"], outcome="submitted")
 
 
-def test_what_a_receiver_refuses_is_not_sent_again_and_waits_for_a_person(sandbox: Sandbox, tmp_path: Path) -> None:
-    """A redirect is not followed, a 4xx is final: the delivery fails, and `retry` sends it once more."""
-    with WebhookReceiver(tmp_path / "elsewhere") as elsewhere:
-        with WebhookReceiver(tmp_path / "moved", [f"307|Location:{elsewhere.url}", "204"]) as moved:
-            subscribed(sandbox, moved)
-            sandbox.daemon()
-            sandbox.send("@ci", "refused")
-            failed = sandbox.waits_for_delivery(target="@ci", outcome="failed")
-            assert len(moved.received()) == 1
-            sandbox.run("deliveries", "retry", failed["id"])
-            sandbox.waits_for_delivery(target="@ci", outcome="submitted")
-            assert len(moved.received()) == 2
-        assert elsewhere.received() == []
+def test_a_row_of_another_programs_graph_is_posted_with_its_own_key_where_the_configuration_says_so(
+    tmp_path: Path, program: tuple[str, ...], receiver: WebhookReceiver
+) -> None:
+    """`[graph] serve` names the target; else its own server has it, and nothing is posted."""
+    key = "whsec_QSBrZXkgdGhhdCB1cHN0cmVhbSBtYWRl"
+    with Sandbox(tmp_path / "home", command=program) as home:
+        home.configure(SETTINGS)
+        home.graph.parent.mkdir(parents=True, exist_ok=True)
+        with MemoryCore.create(home.graph, ["@ci", "@me"]) as core:
+            metadata = {"url": receiver.url, "signingKey": key, "coalesceWindow": 0}
+            core.subscribe("@ci", harnessTarget="a2a-webhook", harnessTargetMetadata=metadata)
+            first = home.daemon()
+            message = core.send("@me", "@ci", "for its own server")
+            first.waits_for_log("caught_up")
+            assert "the graph's own server serves a2a-webhook" in home.run("why", message, expect=None).stdout
+            first.stop()
+
+            home.configure(f'{SETTINGS}[graph]\nserve = ["a2a-webhook"]\n')
+            home.daemon()
+            taken = core.send("@me", "@ci", "for us")
+            home.waits_for_delivery(target="@ci", outcome="submitted")
+            (post,) = receiver.received()
+            Webhook(key).verify(post["body"], post["headers"])
+            assert json.loads(post["body"])["payload"]["messageId"] == taken
+        assert key.encode() not in written_by(home)
 
 
 def test_where_the_receiver_is_not_welcome_the_pane_of_the_same_identity_is_woken(

@@ -15,6 +15,7 @@ from tests.torture import (
     late,
     lifecycle,
     operation_faults,
+    posts,
     races,
     replaced,
     restless,
@@ -156,6 +157,14 @@ PLAYED: Final = (
     # those that work
     Run("random-kills", ("G-C2",), "kill -9 at random moments under 50 messages a second", random_kills),
     Run("kills", ("G-C1", "G-C3"), "kill -9 before and after every journalled step", kills_at_steps),
+    Run(
+        "posts",
+        ("G-C1",),
+        "kill -9 before and after every step of a posted wake: none lost, one eventId",
+        lambda course: [
+            posts.kill_while_posting(course.directory, course.tmux(), times=course.count(1, 20), seed=course.seed)
+        ],
+    ),
     Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
     Run("typists", ("G-T6",), "a person types at any moment of a wake", people),
     Run("hostile", ("G-T4",), "hostile subjects and bodies, judged byte by byte", hostile),

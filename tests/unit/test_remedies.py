@@ -88,7 +88,7 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
             "no adapter named 'x' is installed",
             (
                 "no adapter serves @me: name one that `wake-bridge adapters` lists in its [targets] entry or its subscription"
-                " (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon"
+                " (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon (`wake-bridge list @me` shows the ID)"
             ),
         ),
         (
@@ -227,6 +227,7 @@ def test_a_text_that_stands_somewhere_takes_the_cause_along(why: Cause, step: St
 ELSEWHERE: dict[Cause, str] = {
     Cause.RECEIVER_SUSPENDED: "test_webhook.py::test_a_receiver_that_is_down_loses_nothing_and_what_waited_comes_as_a_digest",
     Cause.RECEIVER_FAILED: "test_webhook.py::test_an_emission_that_may_have_arrived_is_sent_again_as_it_was_also_after_a_kill",
+    Cause.RECEIVER_REJECTED: "test_receivers_that_fail.py::test_whatever_a_receiver_answers_nothing_is_lost_and_nobody_types_a_command",
     Cause.RECEIVER_DEGRADED: "test_webhook.py::test_a_receiver_that_is_gone_is_given_up_until_a_person_recovers_it",
     Cause.RECEIVER_FORBIDDEN: "test_webhook.py::test_a_key_is_changed_without_a_gap_and_a_private_address_is_refused_with_the_line_that_allows_it",
     Cause.GRAPH_NOT_LOCKED: "test_graph_lock.py::test_where_nothing_can_be_locked_it_says_so",

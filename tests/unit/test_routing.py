@@ -44,6 +44,7 @@ RECEIVER = Route(
     Address(ME, receiver=Receiver("WAKE_SUB:1", Secret("https://h/x"), Secret("k"))),
     Capabilities(composer_independent=True, idempotent=True, presence_independent=True),
 )
+DEGRADED = Hold(HoldReason.UNREACHABLE, "degraded: HTTP 410", "https://h/x", cause=Cause.RECEIVER_DEGRADED)
 SUSPENDED = Hold(HoldReason.UNREACHABLE, "suspended: HTTP 503", "https://h/x", cause=Cause.RECEIVER_SUSPENDED)
 
 IDLE = PresenceState.IDLE
@@ -166,9 +167,18 @@ CASES: list[tuple[str, Authority, tuple[RouteState, ...], Decision | HoldReason]
     ("nothing-left", NOTHING_MORE, (gone(SCREEN, NO_PANE), at(HEARTBEAT, IDLE)), HoldReason.UNREACHABLE),
     ("native-busy", NOTHING_MORE, (at(NATIVE, ACTIVE), at(HEARTBEAT, IDLE)), HoldReason.ACTIVE),
     *(
-        ("receiver", NOTHING_MORE, (at(RECEIVER, state), at(NATIVE, ACTIVE), SCREEN_IDLE), Start(RECEIVER))
+        ("receiver", NOTHING_MORE, (at(NATIVE, ACTIVE), at(RECEIVER, state), SCREEN_IDLE), Start(RECEIVER))
         for state in ALL_STATES
     ),
+    ("native-idle", NOTHING_MORE, (at(NATIVE, IDLE), at(RECEIVER, UNKNOWN), SCREEN_IDLE), Start(NATIVE)),
+    ("receiver", NOTHING_MORE, (gone(NATIVE), at(RECEIVER, UNKNOWN), SCREEN_IDLE), Start(RECEIVER)),
+    (
+        "native-busy",
+        NOTHING_MORE,
+        (at(NATIVE, WAITING), gone(RECEIVER, SUSPENDED), SCREEN_IDLE),
+        HoldReason.WAITING_ON_APPROVAL,
+    ),
+    ("screen-idle", NOTHING_MORE, (gone(NATIVE), gone(RECEIVER, DEGRADED), at(HEARTBEAT, IDLE)), Inject(HEARTBEAT)),
     ("screen-idle", NOTHING_MORE, (gone(RECEIVER, SUSPENDED), gone(NATIVE), SCREEN_IDLE), Inject(SCREEN)),
 ]
 
@@ -191,6 +201,7 @@ PASSED = [
     ("receiver-refused", (at(RECEIVER, UNKNOWN, refused=GAVE_BACK), SCREEN_IDLE)),
     ("last-resort", (at(HEARTBEAT, IDLE), SCREEN_IDLE)),
 ]
+LEFT_TO_RECEIVER = "native-left-to-receiver"
 
 
 @pytest.mark.parametrize(("row", "route_states"), PASSED)
@@ -203,15 +214,25 @@ def test_each_row_that_passes_a_route_over_says_so(row: str, route_states: tuple
 
 def test_no_row_of_the_table_is_without_a_case() -> None:
     """Tested row by row."""
-    tried = {row for row, *_ in CASES} | {row for row, _ in PASSED}
+    tried = {row for row, *_ in CASES} | {row for row, _ in PASSED} | {LEFT_TO_RECEIVER}
     assert {row.name for row in TABLE} - tried == {"silent", "next-turn", "stale"}
     assert len({row.name for row in TABLE}) == len(TABLE)
 
 
+@pytest.mark.parametrize("state", [ACTIVE, WAITING])
+def test_a_channel_that_is_busy_leaves_the_wake_to_a_receiver_and_never_to_the_screen(state: PresenceState) -> None:
+    """A receiver takes it whatever the agent does; where it takes nothing, no screen is typed into either."""
+    verdict = choose(at(NATIVE, state), at(RECEIVER, UNKNOWN), SCREEN_IDLE)
+    assert (verdict.decision, verdict.passed) == (Start(RECEIVER), ((NATIVE, LEFT_TO_RECEIVER),))
+    for receiver in (gone(RECEIVER, SUSPENDED), at(RECEIVER, UNKNOWN, refused=GAVE_BACK)):
+        assert isinstance(choose(at(NATIVE, state), receiver, SCREEN_IDLE).decision, Hold)
+
+
 def test_a_suspended_receiver_says_why_where_no_channel_was_named_besides() -> None:
     """A channel that nobody named has no better reason; a pane that somebody named has."""
-    assert choose(gone(RECEIVER, SUSPENDED), gone(NATIVE)).decision == SUSPENDED
-    assert choose(gone(RECEIVER, SUSPENDED), gone(NATIVE), gone(SCREEN, NO_PANE)).decision == NO_PANE
+    assert choose(gone(NATIVE), gone(RECEIVER, SUSPENDED)).decision == SUSPENDED
+    assert choose(gone(NATIVE), gone(RECEIVER, DEGRADED), gone(HEARTBEAT, NO_PANE)).decision == DEGRADED
+    assert choose(gone(NATIVE), gone(RECEIVER, SUSPENDED), gone(SCREEN, NO_PANE)).decision == NO_PANE
 
 
 @pytest.mark.parametrize("state", ALL_STATES)

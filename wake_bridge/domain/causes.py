@@ -122,6 +122,7 @@ class Cause(StrEnum):
     BEGUN_BY_ANOTHER = "begun-by-another"
     ADAPTER_FAILED = "adapter_failed"
     RECEIVER_FAILED = "receiver-failed"
+    RECEIVER_REJECTED = "receiver-rejected"
     GRAPH_AWAY = "graph_away"
     DRY_RUN = "dry_run"
 
@@ -177,6 +178,9 @@ class CauseRow:
     signs: tuple[str, ...] = ()
     left: Cause | None = None
 
+
+SHOWS_THE_ID: Final = " (`wake-bridge list {identity}` shows the ID)"
+"""Stands after a remedy that names a subscription's ID, and is left out where the ID is known."""
 
 _SCROLLED: Final = (
     "the view in {where} is scrolled up: go back to its end there (Ctrl-End in Claude Code, Esc in Codex, Ctrl-Alt-G in"
@@ -374,16 +378,17 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 "run `wake-bridge bind {identity}` inside its pane, or subscribe it with --tmux PANE"
             ),
             Cause.RECEIVER_SUSPENDED: Remedy(
-                "the receiver {where} takes no wakes ({detail}) and is tried again by itself;"
-                " `wake-bridge update ID --recover` tries it at once",
+                "the receiver {where} takes no wakes ({detail}); wake-bridge tries it again by itself, and"
+                " `wake-bridge update ID --recover` tries it at once" + SHOWS_THE_ID,
                 person=False,
             ),
             Cause.RECEIVER_DEGRADED: Remedy(
-                "the receiver {where} is no longer tried ({detail}): set it right, then `wake-bridge update ID --recover`",
+                "wake-bridge no longer tries the receiver {where} ({detail}): correct it, then run"
+                " `wake-bridge update ID --recover`" + SHOWS_THE_ID,
                 tell=Tell.AT_ONCE,
             ),
             Cause.RECEIVER_FORBIDDEN: Remedy(
-                "the receiver {where} may not be posted to: {detail}; then restart the daemon"
+                "wake-bridge does not post to the receiver {where}: {detail}; then restart the daemon"
             ),
         },
     ),
@@ -520,13 +525,14 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
         {
             Cause.NO_ADAPTER: Remedy(
                 "name an adapter that `wake-bridge adapters` lists in its [targets] entry or its subscription"
-                " (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon",
+                " (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon" + SHOWS_THE_ID,
                 with_reason="no adapter serves {identity}: name one that `wake-bridge adapters` lists in its [targets] entry or"
-                " its subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon",
+                " its subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon"
+                + SHOWS_THE_ID,
             ),
             Cause.NOBODY_PUSHES: Remedy(
                 "nobody pushes on this graph: `wake-bridge update ID --tmux PANE` wakes {identity} in its pane"
-                " (`wake-bridge list {identity}` shows the ID)"
+                + SHOWS_THE_ID
             ),
             Cause.NOT_SUBSCRIBED: Remedy(
                 "`wake-bridge subscribe {identity} --trigger SENT_TO_ME --tmux PANE`; until then mail for it waits in the"
@@ -534,6 +540,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             ),
             Cause.NOT_ACTIVE: Remedy(
                 "make it active again with `wake-bridge update ID --recover`, or subscribe {identity} anew"
+                + SHOWS_THE_ID
             ),
             Cause.OWN_SERVER: Remedy("ask that server; `graph.serve` in the configuration would take it over"),
             Cause.ALL_DEGRADED: Remedy(
@@ -553,7 +560,12 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 person=False,
             ),
             Cause.RECEIVER_FAILED: Remedy(
-                "the receiver {where} did not take it ({detail}); it is sent again with the same eventId", person=False
+                "the receiver {where} did not take the wake ({detail}); wake-bridge sends it again with the same eventId",
+                person=False,
+            ),
+            Cause.RECEIVER_REJECTED: Remedy(
+                "the receiver {where} refuses the wake ({detail}): check its URL and what it accepts; wake-bridge sends the wake"
+                " again, more and more rarely, for three days"
             ),
         },
     ),

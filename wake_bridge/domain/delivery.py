@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 # adapters of third parties find the hold reasons here
-from wake_bridge.domain.causes import TABLE, Cause, CauseRow, cause_of
+from wake_bridge.domain.causes import SHOWS_THE_ID, TABLE, Cause, CauseRow, cause_of
 from wake_bridge.domain.causes import HoldReason as HoldReason  # noqa: PLC0414 - said again
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.sessions import HOOK
@@ -111,7 +111,7 @@ def progress_of(steps: Iterable[Step]) -> Progress:
     A `refused` step takes back the intent right before it (tmux printed that its own condition refused) and nothing
     else: not what was seen to happen, and not an earlier intent that nobody refused. What may have been submitted is
     never taken for less by a text that is staged or seen to stand there, which may only not be drawn yet; an `absent` step, proof from the other end, takes back every intent to
-    submit, also across a restart.
+    submit, also across a restart. What goes on from a `released` step begins anew, on whichever route.
     """
     progress = before_submit = Progress.UNTOUCHED
     before_intent: Progress | None = None
@@ -134,6 +134,8 @@ def progress_of(steps: Iterable[Step]) -> Progress:
                 progress = before
             case Step.ABSENT if progress is Progress.MAYBE_SUBMITTED:
                 progress = before_submit
+            case Step.RELEASED:
+                progress = before_submit = Progress.UNTOUCHED
             case _:
                 pass
     return progress
@@ -160,9 +162,13 @@ class Hold:
         """What is known of its cause."""
         return TABLE[self.cause]
 
-    def remedy(self, identity: Identity) -> str:
-        """What a person can do about it, one clause."""
-        return self._spelled(self.row.remedy, identity)
+    def remedy(self, identity: Identity, subscription_id: str = "") -> str:
+        """What a person can do about it, one clause; with the ID of the subscription where it is known."""
+        words = self.row.remedy
+        if subscription_id:
+            words = words.replace(SHOWS_THE_ID, "")
+        told = self._spelled(words, identity)
+        return told.replace("update ID ", f"update {subscription_id} ") if subscription_id else told
 
     def told(self, identity: Identity) -> str:
         """What is the matter, and what a person can do about it, one clause."""

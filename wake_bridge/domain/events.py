@@ -145,7 +145,8 @@ class WakeEvent:
     `window` is in seconds, `not_before` the instant before which it is not due (a broadcast's audience may still be
     written), `refused_by` the guard's word and the subscription it spoke for. `by_heartbeat`: it would be immediate, had
     its identity another driver than the heartbeat. `again_of`: the delivery of unknown outcome after which it is announced
-    once more; empty where there is none.
+    once more; empty where there is none. `passed_by`: the subscription whose receiver has left it to the next route, and is
+    not sent it again; empty where none has.
     """
 
     id: str
@@ -168,6 +169,7 @@ class WakeEvent:
     refusals: tuple[tuple[str, str], ...] = field(default=())
     by_heartbeat: bool = False
     again_of: str = ""
+    passed_by: str = ""
 
     @property
     def due_at(self) -> Instant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -17,6 +18,9 @@ WEBHOOK_TARGET: Final = "a2a-webhook"
 
 RECEIVER_TARGETS: Final = {WEBHOOK_TARGET: WEBHOOK}
 """The harnessTargets whose subscriptions name a receiver of their own, each with the adapter that sends to it."""
+
+KEY_PREFIX: Final = "whsec_"
+"""What a key of Standard Webhooks begins with; base64 follows."""
 
 KEY_STAYS: Final = 24 * 3_600_000
 """Milliseconds for which a key that was replaced still signs beside the new one."""
@@ -92,12 +96,28 @@ class Receiver:
             return ""
         if why := why_no_url(self.url.reveal()):
             return why
-        return "" if self.key else "it has no signingKey: `wake-bridge update ID --rotate-key` makes one"
+        why = why_no_key(self.key.reveal())
+        return why and f"{why}: `wake-bridge update {self.subscription_id} --rotate-key` makes one"
 
 
 def is_receiver(place_key: str) -> bool:
     """Whether a place is a receiver that a subscription names."""
     return place_key.partition(":")[0] in RECEIVER_TARGETS.values()
+
+
+def why_no_key(key: str) -> str:
+    """What is wrong with a signing key, one clause that does not show it; empty when nothing."""
+    if not key:
+        return "it has no signingKey"
+    try:
+        decoded = (
+            base64.b64decode(key.removeprefix(KEY_PREFIX), validate=True)
+            if key.startswith(KEY_PREFIX)
+            else key.encode()
+        )
+    except ValueError:
+        decoded = b""
+    return "" if decoded else "its signingKey cannot be read"
 
 
 def why_no_url(url: str) -> str:

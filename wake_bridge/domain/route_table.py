@@ -60,9 +60,10 @@ class RouteContext:
 
 
 def yields_to_another(context: RouteContext, here: RouteState) -> bool:
-    """A last resort, where a route that is none is not set aside."""
-    others = (one.route for one in context.route_states if one is not here)
-    is_served = any(not one.degraded and not one.capabilities.last_resort for one in others)
+    """A last resort, where a route that is none is not set aside; a channel or a receiver that leads nowhere is no route."""
+    others = (one for one in context.route_states if one is not here)
+    usable = (one.route for one in others if not (one.nowhere and one.route.capabilities.composer_independent))
+    is_served = any(not one.degraded and not one.capabilities.last_resort for one in usable)
     return here.route.capabilities.last_resort and is_served
 
 
@@ -102,6 +103,11 @@ def is_busy(context: RouteContext, here: RouteState) -> bool:
     is_working = _stands(here, PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL)
     is_hidden = _stands(here, PresenceState.USER_TYPING) and not _is_free(here)
     return is_native(context, here) and (is_working or is_hidden)
+
+
+def leaves_it_to_receiver(context: RouteContext, here: RouteState) -> bool:
+    """A native turn runs or a dialog waits, and a receiver may take the wake now."""
+    return is_busy(context, here) and any(one.is_open_receiver for one in context.route_states if one is not here)
 
 
 def was_refused(context: RouteContext, here: RouteState) -> bool:
@@ -215,11 +221,12 @@ def why_unloaded(context: RouteContext, _: RouteState) -> Hold:
 def why_the_last(context: RouteContext, _: RouteState) -> Hold:
     """The reason of the route that was asked last: the one that somebody configured.
 
-    A channel that nobody named has no better reason than the receiver that somebody did.
+    A channel that nobody named, or the heartbeat, has no better reason than the receiver that somebody did.
     """
     asked = _asked(context)
     receivers = [one for one in asked if is_receiver(context, one)]
-    is_named = not asked[-1].route.capabilities.composer_independent
+    last = asked[-1].route.capabilities
+    is_named = not (last.composer_independent or last.last_resort)
     return why_not(context, receivers[0] if receivers and not is_named else asked[-1])
 
 
@@ -334,7 +341,7 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     RouteRule(
         TablePart.ROUTE,
         LAST_RESORT,
-        "the heartbeat, and a route that is not set aside exists",
+        "the heartbeat, and another route is not set aside (a channel or a receiver that leads nowhere does not count)",
         "the next route",
         yields_to_another,
     ),
@@ -391,6 +398,13 @@ TABLE: Final[tuple[RouteRule, ...]] = (
         "steer: added to that turn",
         can_steer,
         lambda _, one: Steer(one.route, turn_of(one)),
+    ),
+    RouteRule(
+        TablePart.ROUTE,
+        "native-left-to-receiver",
+        "native: a turn runs, or a dialog waits, and a receiver may take the wake now",
+        "the next route",
+        leaves_it_to_receiver,
     ),
     RouteRule(
         TablePart.ROUTE,

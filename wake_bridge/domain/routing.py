@@ -220,6 +220,11 @@ class RouteState:
     only_seen: bool = False
     refused: Hold | None = None
 
+    @property
+    def is_open_receiver(self) -> bool:
+        """Whether it is a program that decides about presence itself, and may take the wake now."""
+        return self.route.capabilities.presence_independent and self.nowhere is None and self.refused is None
+
 
 @dataclass(frozen=True, slots=True)
 class Authority:

@@ -15,10 +15,12 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Priority, Trigger, W
 from wake_bridge.domain.receivers import RECEIVER_TARGETS, WEBHOOK_TARGET, Receiver, Secret
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
-HEARTBEAT_TARGETS: Final = frozenset({"disabled", "none", "degraded"})
 BRIDGE_TARGET: Final = "bridge-daemon"
 DEFAULT_ADAPTER: Final = "tmux"
-PUSH_TARGETS: Final = frozenset({"mcp-notifications", WEBHOOK_TARGET})
+PUSHED_TARGET: Final = "mcp-notifications"
+DISABLED_TARGET: Final = "disabled"
+HEARTBEAT_TARGETS: Final = frozenset({DISABLED_TARGET, "none", "degraded"})
+PUSH_TARGETS: Final = frozenset({PUSHED_TARGET, WEBHOOK_TARGET})
 
 APP_METADATA: Final = ("appName", "tabShortcut", "userDataDir")
 """Names of upstream's metadata that say where an application is; they mean something to `APP_ADAPTER` alone."""
@@ -121,6 +123,15 @@ class Subscription:
         return self.harness_target in HEARTBEAT_TARGETS or self.status == "degraded"
 
 
+def chosen_target(*, takes_pushes: bool = False, has_url: bool = False, has_place: bool = True) -> str:
+    """The harnessTarget of a subscription that names none: pushes, else the webhook, else the place, else nobody."""
+    if takes_pushes:
+        return PUSHED_TARGET
+    if has_url:
+        return WEBHOOK_TARGET
+    return BRIDGE_TARGET if has_place else DISABLED_TARGET
+
+
 def plain_tag(tag: str) -> str:
     """`concept:x` and `x` are one tag."""
     return tag.removeprefix(_CONCEPT)
@@ -159,7 +170,7 @@ def why_unwoken(
     if has_target:
         return ""
     if subscription.receiver is not None:
-        problem = subscription.receiver.problem.replace(" ID ", f" {subscription.id} ")
+        problem = subscription.receiver.problem
         return problem or unusable.get(subscription.receiver.adapter, "")
     if subscription.harness_target == WEBHOOK_TARGET and WEBHOOK_TARGET not in serve:
         return f"it names no url: `wake-bridge update {subscription.id} --webhook URL`"
@@ -197,7 +208,10 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
     remarks: list[str] = []
     given = properties.get("harnessTargetMetadata")
     metadata: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-    harness_target = text_of(properties.get("harnessTarget")) or BRIDGE_TARGET
+    pane = _pane(metadata)
+    # who names a pane too means the pane, as ever
+    chosen = chosen_target(has_url=bool(text_of(metadata.get("url"))) and not pane)
+    harness_target = text_of(properties.get("harnessTarget")) or chosen
     if harness_target not in {BRIDGE_TARGET, *PUSH_TARGETS, *HEARTBEAT_TARGETS}:
         problems.append(f"harnessTarget {_shown(harness_target)} is unknown")
     status = text_of(properties.get("status")) or "active"
@@ -210,7 +224,7 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
         filters=_filters(properties.get("filters"), remarks),
         harness_target=harness_target,
         adapter=text_of(metadata.get("adapter")),
-        pane=_pane(metadata),
+        pane=pane,
         details=_details(metadata),
         receiver=_receiver(subscription_id, harness_target, metadata, properties),
         window=_window(metadata, remarks),

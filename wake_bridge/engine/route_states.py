@@ -78,6 +78,14 @@ class RouteStates:
             self._note(route, replace(self.at(route), nowhere=found.hold))
         return found
 
+    def has_receiver_but(self, route: Route) -> bool:
+        """Whether another route leads to a receiver that may take the wake now."""
+        return any(one.is_open_receiver for one in self.all if one.route.key != route.key)
+
+    def pass_over(self, route: Route, why: Hold) -> None:
+        """Leave a route out of this decision."""
+        self._note(route, replace(self.at(route), nowhere=why))
+
     async def look(self, route: Route, place: Place) -> None:
         """Look at a route's place now."""
         seen = await (self._watch.look_twice if self._patient else self._watch.look)(route, place)

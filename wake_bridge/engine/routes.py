@@ -90,11 +90,13 @@ class Routes:
     def of(self, identity: Identity, receivers: Sequence[Receiver] = ()) -> list[Route]:
         """The routes that exist now; empty where nothing serves the identity.
 
-        The `receivers` come first: that of a wake, or all where a person asks. Then native channels, without being configured; then what is. Whose
-        subscriptions are all left to the heartbeat, or who has none, is reached by nothing else.
+        Native channels come first, without being configured; then the `receivers`: that of a wake, or all where a person
+        asks; then what is configured. Whose subscriptions are all left to the heartbeat, or who has none, is reached by nothing else.
         """
         posted = [route for one in receivers if (route := self.to(identity, one)) is not None]
-        return [*posted, *self._ways_in(identity)]
+        ways_in = self._ways_in(identity)
+        native = [one for one in ways_in if one.capabilities.composer_independent]
+        return [*native, *posted, *(one for one in ways_in if one not in native)]
 
     def to(self, identity: Identity, receiver: Receiver | None) -> Route | None:
         """The route to a receiver; None where there is none, or no adapter that sends to it."""
@@ -133,7 +135,9 @@ class Routes:
         return adapter is not None and adapter.capabilities.per_subscription
 
     def receiver_of(self, event: WakeEvent) -> Receiver | None:
-        """Where an event is posted: the receiver of the first of its subscriptions that has one."""
+        """Where an event is posted: the receiver of the first of its subscriptions that has one; None once one has left it."""
+        if event.passed_by:
+            return None
         theirs = {one.subscription_id: one for one in self.receivers_of(event.identity)}
         matched = (event.subscription_id, *event.other_subscriptions)
         return next((theirs[one] for one in matched if one in theirs), None)
@@ -178,7 +182,9 @@ class Routes:
         if self._is_left_to_heartbeat(identity) and self._carrier_name(identity) in self._adapters:
             return [*self._carried] or [name]
         if self.is_only_posted(identity):
-            return [*self._natives]
+            # a receiver that is given up is none: the heartbeat tells of what nothing else does
+            is_given_up = all(self._is_given_up(one) for one in self.receivers_of(identity))
+            return [*self._natives, *(self._carried if is_given_up else ())]
         return [name] if name in self._natives else [*self._natives, name]
 
     def by(self, identity: Identity, adapter: str) -> Route | None:
@@ -194,7 +200,9 @@ class Routes:
 
     def may_fall_back(self, route: Route) -> bool:
         """Whether what a native route gives back with nothing sent can take another one."""
-        others = [one for one in self.of(route.address.identity) if one.key != route.key and not one.degraded]
+        identity = route.address.identity
+        receivers = () if route.capabilities.per_subscription else self.receivers_of(identity)
+        others = [one for one in self.of(identity, receivers) if one.key != route.key and not one.degraded]
         return route.capabilities.composer_independent and any(not one.capabilities.last_resort for one in others)
 
     def carrier_of(self, identity: Identity) -> HarnessAdapter | None:
@@ -253,6 +261,10 @@ class Routes:
         wanting = [one for one in self._subscriptions_of(identity) if not one.is_heartbeat_only]
         is_placed = self._target(identity) is not None or self._binding_of(identity) is not None
         return bool(wanting) and not is_placed and all(one.receiver is not None and not one.pane for one in wanting)
+
+    def _is_given_up(self, receiver: Receiver) -> bool:
+        standing = self.standing_of(receiver)
+        return standing is not None and standing.degraded_at is not None
 
     def _is_left_to_heartbeat(self, identity: Identity) -> bool:
         return all(one.is_heartbeat_only for one in self._subscriptions_of(identity))

@@ -106,7 +106,7 @@ class Inspection:
         shut = self.routes.shut_now(receiver)
         if shut is None:
             return ""
-        return shut.remedy(Identity("")).replace(" ID ", f" {receiver.subscription_id} ")
+        return shut.remedy(Identity(""), receiver.subscription_id)
 
     def identities(self) -> list[Identity]:
         """Everyone who has a route: subscribed, or named in `[targets]`."""

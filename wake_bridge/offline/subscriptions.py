@@ -11,7 +11,14 @@ from wake_bridge.config.settings import installed_adapters, why_no_webhooks
 from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, LogId, Trigger
 from wake_bridge.domain.receivers import WEBHOOK, WEBHOOK_TARGET, why_no_url
-from wake_bridge.domain.subscriptions import BRIDGE_TARGET, DEFAULT_ADAPTER, Subscription
+from wake_bridge.domain.subscriptions import (
+    BRIDGE_TARGET,
+    DEFAULT_ADAPTER,
+    DISABLED_TARGET,
+    PUSHED_TARGET,
+    Subscription,
+    chosen_target,
+)
 from wake_bridge.offline.owner import invoker, may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import nodes
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from wake_bridge.engine.tail.resync import ResyncResult
     from wake_bridge.offline.inspection import Inspection
 
-HARNESS_TARGETS: Final = ("mcp-notifications", WEBHOOK_TARGET, BRIDGE_TARGET, "disabled", "none")
+HARNESS_TARGETS: Final = (PUSHED_TARGET, WEBHOOK_TARGET, BRIDGE_TARGET, DISABLED_TARGET, "none")
 PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
 
 
@@ -54,13 +61,15 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
         RefusedForSafety: the graph is another program's.
     """
     _require_webhooks(work, wish)
-    if wish.harness_target is None and wish.pane is None and Identity(identity) not in work.settings.config.targets:
+    has_place = wish.pane is not None or Identity(identity) in work.settings.config.targets
+    target = wish.harness_target or chosen_target(has_url=wish.webhook is not None, has_place=has_place)
+    if wish.harness_target is None and target == DISABLED_TARGET:
         raise UsageMistake(
             f"nothing says where {identity} lives",
             "subscribe",
             hint="add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry to the configuration",
         )
-    wish = replace(wish, harness_target=wish.harness_target or BRIDGE_TARGET)
+    wish = replace(wish, harness_target=target)
     _require_pane(work, wish)
     with work.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, identity)
@@ -274,7 +283,7 @@ def wish_of(
             raise UsageMistake(
                 "a subscription leads to a pane or to a webhook",
                 "--tmux",
-                hint="subscribe twice: the webhook comes first",
+                hint="subscribe twice: the webhook comes before the pane",
             )
         adapter, harness_target = DEFAULT_ADAPTER, BRIDGE_TARGET
     if webhook is not None:

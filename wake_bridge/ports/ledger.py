@@ -155,13 +155,21 @@ class DeliveryStore(Protocol):
         """Stay LOCKED (text is staged) with a later lease end and the hold; a takeover after expiry raises the lease."""
 
     def release(
-        self, delivery: Delivery, hold: Hold, now: Instant, *, is_attempt: bool, idempotent: bool = False
+        self,
+        delivery: Delivery,
+        hold: Hold,
+        now: Instant,
+        *,
+        is_attempt: bool,
+        idempotent: bool = False,
+        passed_by: str = "",
     ) -> Delivery:
         """LOCKED → DISPATCHED: nothing was typed, the digest thaws; a younger unfrozen delivery is merged into it.
 
         `is_attempt` counts it against `max_attempts` (an adapter's own failure; never a hold or a refused paste).
         Raises `IllegalTransition` when the journal shows that text may have been staged, unless the route is
         `idempotent` by its own `Capabilities`, and nothing else says so: there, sending it again does no harm.
+        `passed_by` is the subscription whose receiver leaves these events to the next route for good.
         """
 
     def settle(

@@ -106,6 +106,7 @@ class Office:
             self.ledger.binding,
             self.ledger.degraded,
             unserved=self.tail.nothing_serves,
+            standing=self.ledger.receiver_standing,
         )
         self.watch = Watch(
             self.routes,
@@ -135,6 +136,7 @@ class Office:
             self.current,
             self.clock,
             other_driver=lambda: None,
+            new_id=new_ulid,
         )
         self.unknowns = UnknownOutcomes(
             self.ledger, self.queries, self.routes, self.current, self.clock, new_ulid, poke=lambda: None

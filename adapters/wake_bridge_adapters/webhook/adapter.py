@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
@@ -27,7 +27,14 @@ from wake_bridge.ports.adapter import (
     TargetLimits,
     Wake,
 )
-from wake_bridge_adapters.webhook.addresses import Allowed, Forbidden, Unresolved, literal, require_public
+from wake_bridge_adapters.webhook.addresses import (
+    Allowed,
+    Forbidden,
+    Unresolved,
+    literal,
+    require_public,
+    why_not_allowed,
+)
 from wake_bridge_adapters.webhook.post import NOT_INSTALLED, NotSent, Sender, Unanswered
 
 _LIMITS: Final = TargetLimits(takes_envelopes=True)
@@ -46,6 +53,14 @@ class WebhookConfig(BaseModel):
     per_minute: Annotated[int, Field(ge=0, le=100_000)] = Field(
         60, description="wakes for one receiver within a minute; 0: no limit"
     )
+
+    @field_validator("allow")
+    @classmethod
+    def _means_something(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            if why := why_not_allowed(entry):
+                raise ValueError(f"{entry!r} {why}")
+        return entries
 
 
 class WebhookAdapter:
@@ -81,7 +96,7 @@ class WebhookAdapter:
         receiver = address.receiver
         if receiver is None:
             return Nowhere(HoldReason.UNREACHABLE, "no subscription of it names a receiver")
-        why = self.unavailable({}) or receiver.problem.replace(" ID ", f" {receiver.subscription_id} ")
+        why = self.unavailable({}) or receiver.problem
         if why:
             return Nowhere(HoldReason.UNREACHABLE, why, receiver.shown, Cause.RECEIVER_FORBIDDEN)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +17,20 @@ Network = IPv4Network | IPv6Network
 _TRANSLATED: Final = ip_network("64:ff9b::/96")
 """NAT64: the last four bytes are an IPv4 address."""
 
+_UNICAST: Final = ip_network("2000::/3")
+"""All of IPv6 that is given out; the rest is reserved, or no host's."""
+
 _REFUSED: Final = tuple(
     ip_network(text)
     for text in (
-        "::/96",  # IPv4-compatible, deprecated
-        "64:ff9b:1::/48",  # NAT64 of one's own
-        "fec0::/10",  # site-local, deprecated
+        "3fff::/20",  # documentation
         "100.64.0.0/10",  # carrier-grade NAT
         "192.0.0.0/24",  # protocol assignments
         "192.88.99.0/24",  # 6to4 relays, deprecated
     )
 )
+
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 
 _LOOKED_UP_AT_ONCE: Final = 32
 """Names that are looked up at once: a resolver that hangs must not keep the others waiting."""
@@ -71,6 +75,19 @@ class Allowed:
         )
 
 
+def why_not_allowed(entry: str) -> str:
+    """Why an entry of `allow` means nothing, one clause; empty where it means a network or a host."""
+    if "/" in entry:
+        try:
+            ip_network(entry)
+        except ValueError as wrong:
+            return f"is no network ({wrong})" if "://" not in entry else "is a URL: write its host"
+        return ""
+    if literal(entry) is not None:
+        return ""
+    return "" if _HOST.fullmatch(entry) else "is neither a network nor a host name"
+
+
 def literal(host: str) -> IPAddress | None:
     """The address that a host is written as; None for a name."""
     try:
@@ -86,11 +103,13 @@ def why_refused(address: IPAddress) -> str:
             return "link-local"
         if (inner := _meant(address)) is not address:
             return why_refused(inner)
-    if any(address.version == network.version and address in network for network in _REFUSED):
-        return "reserved"
     for kind in ("is_loopback", "is_link_local", "is_multicast", "is_unspecified", "is_private"):
         if getattr(address, kind):
             return kind.removeprefix("is_").replace("_", "-")
+    if any(address.version == network.version and address in network for network in _REFUSED):
+        return "reserved"
+    if isinstance(address, IPv6Address) and address not in _UNICAST:
+        return "reserved"
     return "" if address.is_global else "not public"
 
 

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from wake_bridge.domain.names import Instant
-from wake_bridge.domain.receivers import Receiver, Secret
+from wake_bridge.domain.receivers import LONGEST_WISH, Receiver, Secret
 from wake_bridge_adapters.webhook.addresses import Allowed, IPAddress, NameLookup, require_public
 
 NOT_INSTALLED: Final = "httpx2 and standardwebhooks are not installed: `pip install 'wake-bridge[webhook]'`"
@@ -26,6 +26,9 @@ MOST_ANSWERED: Final = 64 * 1024
 """Bytes of an answer that are read."""
 
 _AGENT: Final = "wake-bridge"
+
+_SAFE: Final = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}"
+"""What may stand in a header as it is, besides letters, digits and `_.-~`."""
 
 
 class NotSent(Exception):
@@ -42,6 +45,18 @@ class Reply:
 
     status: int
     wish: int | None
+
+
+@dataclass(slots=True)
+class _Try:
+    """How far one POST has come: whether a byte of the wake may have left, and the answer once its status is known."""
+
+    has_begun: bool = False
+    reply: Reply | None = None
+
+    async def trace(self, event: str, _: Mapping[str, Any]) -> None:
+        """What the library tells of its progress."""
+        self.has_begun = self.has_begun or event.endswith("send_request_headers.started")
 
 
 class Sender:
@@ -68,20 +83,19 @@ class Sender:
             NotSent: nothing has left.
             Unanswered: it may have arrived.
         """
-        has_begun = False
-
-        async def trace(event: str, _: Mapping[str, Any]) -> None:
-            nonlocal has_begun
-            has_begun = has_begun or event.endswith("send_request_headers.started")
-
+        so_far = _Try()
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._posted(receiver, body, now, trace)
+                await self._post(receiver, body, now, so_far)
         except TimeoutError:
-            told = f"no answer within {self._timeout:g} s"
-            raise (Unanswered(told) if has_begun else NotSent(told)) from None
+            if so_far.reply is None:
+                told = f"no answer within {self._timeout:g} s"
+                raise (Unanswered(told) if so_far.has_begun else NotSent(told)) from None
+        if so_far.reply is None:
+            raise AssertionError("what has neither answered nor failed was never sent")
+        return so_far.reply
 
-    async def _posted(self, receiver: Receiver, body: str, now: Instant, trace: Any) -> Reply:
+    async def _post(self, receiver: Receiver, body: str, now: Instant, so_far: _Try) -> None:
         url = urlsplit(receiver.url.reveal())
         host, is_plain = url.hostname or "", url.scheme == "http"
         port = url.port or (80 if is_plain else 443)
@@ -89,14 +103,18 @@ class Sender:
         addresses = await self._resolver.addresses_of(host, port)
         require_public(host, addresses, self._allowed)
         refused = ""
+        # one that never answers must leave time for the others
+        patience = self._timeout / len(addresses)
         for address in addresses:
             try:
-                return await self._posted_to(address, receiver, body, now, trace)
+                return await self._post_to(address, receiver, body, now, so_far, patience)
             except NotSent as unreachable:
                 refused = str(unreachable)
         raise NotSent(refused)
 
-    async def _posted_to(self, address: IPAddress, receiver: Receiver, body: str, now: Instant, trace: Any) -> Reply:
+    async def _post_to(
+        self, address: IPAddress, receiver: Receiver, body: str, now: Instant, so_far: _Try, patience: float
+    ) -> None:
         import httpx2  # noqa: PLC0415 - an extra: what is not installed must not be missed at the start
 
         url = httpx2.URL(receiver.url.reveal())
@@ -115,7 +133,7 @@ class Sender:
                     verify=await self._trusted(),
                     trust_env=False,
                     follow_redirects=False,
-                    timeout=self._timeout,
+                    timeout=httpx2.Timeout(self._timeout, connect=patience),
                     limits=limits,
                 ) as client,
                 client.stream(
@@ -123,12 +141,11 @@ class Sender:
                     pinned,
                     content=body.encode(),
                     headers=headers,
-                    extensions={"sni_hostname": url.host, "trace": trace},
+                    extensions={"sni_hostname": url.host, "trace": so_far.trace},
                 ) as answer,
             ):
-                reply = Reply(answer.status_code, _wish(answer.headers.get("retry-after"), now))
+                so_far.reply = Reply(answer.status_code, _wish(answer.headers.get("retry-after"), now))
                 await _read_some(answer)
-                return reply
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as unreachable:
             raise NotSent(_said(unreachable, "cannot be connected to")) from unreachable
         except httpx2.HTTPError as lost:
@@ -182,7 +199,8 @@ def signed(receiver: Receiver, body: str, now: Instant) -> dict[str, str]:
         "Content-Type": "application/json",
         "X-Neo-Wake-Signature": neo,
         "X-Neo-Wake-Event-Id": event_id,
-        "X-Neo-Wake-Subscription-Id": receiver.subscription_id,
+        # the graph's own word: a line break in it must not begin another header
+        "X-Neo-Wake-Subscription-Id": quote(receiver.subscription_id, safe=_SAFE),
         "X-Neo-Wake-Schema-Version": str(envelope["schemaVersion"]),
         "webhook-id": event_id,
         "webhook-timestamp": str(int(at.timestamp())),
@@ -200,11 +218,11 @@ def _wish(header: str | None, now: Instant) -> int | None:
     """`Retry-After`, in milliseconds from now."""
     if not header:
         return None
-    if header.strip().isdigit():
-        return int(header[:9]) * 1000
+    if header.isascii() and header.isdigit():
+        return min(int(header[:9]) * 1000, LONGEST_WISH)
     try:
-        return max(0, int(parsedate_to_datetime(header).timestamp() * 1000) - now)
-    except (TypeError, ValueError):
+        return min(max(0, int(parsedate_to_datetime(header).timestamp() * 1000) - now), LONGEST_WISH)
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -145,7 +145,10 @@ class Deliverer:
     def _start_due(self) -> None:
         now = self._clock.now()
         for joined in self._ledger.gather(now, self._new_id):
-            if joined.hold is not None and joined.hold.reason in ENDED_BY_JOINING:
+            if joined.hold is None:
+                continue
+            # what joins may be for a receiver, whatever keeps the agent's own
+            if joined.hold.reason in ENDED_BY_JOINING or self._has_receiver(joined.identity):
                 self._ledger.look_at_once(joined.identity, now)
         for delivery in self._ledger.due(now):
             name = _lane_of(delivery)

@@ -9,10 +9,10 @@ from dataclasses import replace
 import structlog
 
 from wake_bridge.domain.causes import Cause, HoldReason
-from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, progress_of
+from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import SourceError
-from wake_bridge.domain.names import Instant
-from wake_bridge.domain.receivers import ReceiverAnswer, ReceiverStanding, after_failure
+from wake_bridge.domain.names import EPOCH_START, Instant
+from wake_bridge.domain.receivers import GIVEN_UP, SUSPENDED, ReceiverAnswer, ReceiverStanding, after_failure
 from wake_bridge.domain.routing import Inject, Route, Start, Steer
 from wake_bridge.engine.deliver.relevance import news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
@@ -58,21 +58,51 @@ class Receivers:
 
     def not_taken(self, route: Route, delivery: Delivery, said: NotTaken) -> Delivery:
         """Write down what a receiver said to a LOCKED emission; answers where that stands then."""
+        if said.answer is ReceiverAnswer.REJECTED:
+            return self._rejected(route, delivery, said)
         now, standing = self._clock.now(), self._note(route, said)
         why = Hold(HoldReason.ADAPTER_FAILED, said.reason, delivery.where, standing.next_try_at, Cause.RECEIVER_FAILED)
-        if said.answer is ReceiverAnswer.REJECTED and not standing.is_shut:
-            identity = route.address.identity
-            if self._routes.may_fall_back(route) and not self._routes.is_only_posted(identity):
-                return self._free(route, delivery, replace(why, next_look_at=self._relook()))
-            evidence = {"reason": f"{delivery.where} refused it: {said.reason}"}
-            return self._ledger.settle(delivery, Outcome.FAILED, Proof.NONE, evidence, now)
         if not standing.is_shut:
             return self._keep(delivery, why)
         shut = self._routes.shut(route) or why
         if self._progress(delivery) is Progress.UNTOUCHED:
             return self._free(route, delivery, self._until_next_try(shut))
         # whether the next route can take it now is looked at before it is given away
-        return self._keep(delivery, replace(shut, next_look_at=now) if self._routes.may_fall_back(route) else shut)
+        is_offered = self._routes.may_fall_back(route) or standing.degraded_at is not None
+        return self._keep(delivery, replace(shut, next_look_at=now) if is_offered else shut)
+
+    def _rejected(self, route: Route, delivery: Delivery, said: NotTaken) -> Delivery:
+        """The receiver refused this very emission: the next route takes it, else it is sent again, ever more rarely.
+
+        It stays apart from what comes after it, and only its first try counts against the receiver: what is refused for
+        itself must not keep others back.
+        """
+        tries = self._tries_of(delivery)
+        if len(tries) == 1:
+            self._note(route, said)
+        why = Hold(HoldReason.ADAPTER_FAILED, said.reason, delivery.where, EPOCH_START, Cause.RECEIVER_REJECTED)
+        if self._routes.may_fall_back(route) and not self._routes.is_only_posted(route.address.identity):
+            return self.pass_on(route, delivery, why)
+        now = self._clock.now()
+        if now - tries[0] >= GIVEN_UP:
+            evidence = {"reason": f"{delivery.where} refused it: {said.reason}"}
+            return self._ledger.settle(delivery, Outcome.FAILED, Proof.NONE, evidence, now)
+        return self.keep(delivery, replace(why, next_look_at=self.rejected_until(delivery)))
+
+    def rejected_until(self, delivery: Delivery) -> Instant:
+        """When an emission that its receiver refused is sent again."""
+        tries = self._tries_of(delivery)
+        return Instant(min(tries[-1], self._clock.now()) + SUSPENDED[min(len(tries), len(SUSPENDED)) - 1])
+
+    def _tries_of(self, delivery: Delivery) -> list[Instant]:
+        """When the emission was sent, each time."""
+        tries: list[Instant] = []
+        for entry in self._ledger.journal_of(delivery.id):
+            if entry.step is Step.RELEASED:
+                tries.clear()
+            elif entry.step is Step.INTENT_SUBMIT:
+                tries.append(entry.at)
+        return tries
 
     def _note(self, route: Route, said: NotTaken) -> ReceiverStanding:
         receiver, now = route.address.receiver, self._clock.now()
@@ -101,18 +131,30 @@ class Receivers:
         """Leave a LOCKED emission as it is until the hold is looked at again."""
         return self._keep(delivery, hold)
 
-    def free(self, route: Route | None, delivery: Delivery, hold: Hold) -> Delivery:
-        """Let a LOCKED emission's events go another way, at once."""
-        return self._free(route, delivery, replace(hold, next_look_at=self._clock.now()))
+    def let_go(self, delivery: Delivery, hold: Hold) -> Delivery:
+        """Let a LOCKED emission's events go another way at once: its receiver is there no longer."""
+        return self._free(None, delivery, replace(hold, next_look_at=self._clock.now()))
+
+    def pass_on(self, route: Route, delivery: Delivery, hold: Hold) -> Delivery:
+        """Leave a LOCKED emission's events to the next route, at once and for good.
+
+        The receiver may have them: sent again, they would come in another emission, under another eventId.
+        """
+        return self._free(route, delivery, replace(hold, next_look_at=self._clock.now()), is_for_good=True)
 
     def _keep(self, delivery: Delivery, hold: Hold) -> Delivery:
         now, hold = self._clock.now(), self._until_next_try(hold)
         return self._ledger.renew(delivery, Instant(hold.next_look_at + self._current.settings.lease_ms), hold, now)
 
-    def _free(self, route: Route | None, delivery: Delivery, hold: Hold) -> Delivery:
-        now = self._clock.now()
+    def _free(self, route: Route | None, delivery: Delivery, hold: Hold, *, is_for_good: bool = False) -> Delivery:
+        now, receiver = self._clock.now(), route.address.receiver if route is not None else None
         return self._ledger.release(
-            delivery, hold, now, is_attempt=False, idempotent=route is None or route.capabilities.idempotent
+            delivery,
+            hold,
+            now,
+            is_attempt=False,
+            idempotent=route is None or route.capabilities.idempotent,
+            passed_by=receiver.subscription_id if is_for_good and receiver is not None else "",
         )
 
     def _until_next_try(self, hold: Hold) -> Hold:
@@ -170,10 +212,10 @@ class Emissions:
         route = self._routes.locked_for(delivery)
         if route is None:
             gone = Hold(HoldReason.NO_ADAPTER, "its subscription has no receiver any more", delivery.where)
-            return self._receivers.free(None, delivery, gone)
+            return self._receivers.let_go(delivery, gone)
         shut = self._routes.shut(route)
         if shut is not None and await self._another_serves(route):
-            return self._receivers.free(route, delivery, shut)
+            return self._receivers.pass_on(route, delivery, shut)
         waits = self._waits(route, delivery)
         if waits is not None:
             return self._receivers.keep(delivery, waits)
@@ -189,6 +231,9 @@ class Emissions:
                 return shut
             look_at = min(shut.next_look_at or now + settings.lease_ms, now + settings.relook_max_ms)
             return replace(shut, next_look_at=Instant(look_at))
+        if delivery.hold is not None and delivery.hold.cause is Cause.RECEIVER_REJECTED:
+            again_at = self._receivers.rejected_until(delivery)
+            return replace(delivery.hold, next_look_at=again_at) if again_at > now else None
         receiver = route.address.receiver
         standing = self._routes.standing_of(receiver) if receiver is not None else None
         if standing is None or standing.next_try_at <= now or delivery.hold is None:
@@ -198,8 +243,6 @@ class Emissions:
 
     async def _another_serves(self, route: Route) -> bool:
         """Whether the next route would take it this very moment."""
-        if not self._routes.may_fall_back(route):
-            return False
         others = RouteStates(route.address.identity, self._routes, self._watch, self._current, self._clock)
         return isinstance((await others.look_until_decided()).decision, Start | Steer | Inject)
 

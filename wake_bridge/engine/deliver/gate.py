@@ -53,6 +53,9 @@ from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import Lock, NewId
 from wake_bridge.schemas.envelope import written
 
+OF_ONE_PLACE: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM, HoldReason.BUDGET})
+"""Holds by what is counted at one place; at another one there may be room."""
+
 LOOKED_AT_EVERY: Final = 15 * 60 * 1000
 """Milliseconds after which the guards judge a held wake anew, whenever they expected it to go."""
 
@@ -159,9 +162,7 @@ class Gate:
                 given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
                 if tried is None or given_back is None or self._dry_run:
                     return delivery
-                # what a receiver refused it is not sent again
-                lasts = given_back.cause is Cause.RECEIVER_FAILED
-                refused[tried.key] = replace(given_back, next_look_at=Instant(now + DAY)) if lasts else given_back
+                refused[tried.key] = given_back
                 self._given_back[delivery.id] = refused
                 break
             else:
@@ -216,6 +217,14 @@ class Gate:
             # identities that share a pane take turns, so that its limits are counted right
             async with self._pane_lock(place.key):
                 guarded = self._judge(delivery, news, place, route)
+                if (
+                    isinstance(guarded, Hold)
+                    and guarded.reason in OF_ONE_PLACE
+                    and route_states.has_receiver_but(route)
+                ):
+                    # a receiver has limits of its own
+                    route_states.pass_over(route, guarded)
+                    continue
                 if not isinstance(guarded, Go):
                     return None, self._stopped(delivery, guarded)
                 is_judged = True

@@ -191,8 +191,8 @@ def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscr
             done = update(graph, node.id, wish, now)
             target = str(done.node.properties["harnessTarget"])
             return Subscribed(node.id, target, created=False, signing_key=done.signing_key)
-    key = _make_key(graph, wanted, wish, now)
     subscription_id = f"{ID_PREFIX}{uuid.uuid4()}"
+    key = _make_key(graph, subscription_id, wanted, wish, now)
     properties = {
         "name": subscription_id,
         "description": "",
@@ -222,20 +222,22 @@ def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> Up
     """
     node = require_subscription(graph, subscription_id)
     changed = _changed(node.properties, wish) | {"updatedAt": now}
-    key = _make_key(graph, changed, wish, now)
+    key = _make_key(graph, node.id, changed, wish, now)
     if wish.recover:
         changed |= {"status": "active", "harnessTarget": _recovered_target(changed)}
     graph.put_node(node.id, node.label, changed)
     return Updated(Node(node.id, node.label, changed), key)
 
 
-def _make_key(graph: GraphWriter, changed: Properties, wish: Wish, now: str) -> str:
+def _make_key(graph: GraphWriter, subscription_id: str, changed: Properties, wish: Wish, now: str) -> str:
     """Put a new signing key into changed properties where one is missing or asked for; answers it, empty for none."""
     metadata = changed["harnessTargetMetadata"]
     is_posted = changed.get("harnessTarget") == WEBHOOK_TARGET and "url" in metadata
     if wish.rotate_key and not is_posted:
         raise OperationFailed(
-            "only a subscription with a webhook has a key", hint="give it one: `wake-bridge update ID --webhook URL`"
+            "only a subscription with a webhook has a key",
+            subscription_id,
+            hint=f"give it one: `wake-bridge update {subscription_id} --webhook URL`",
         )
     has_key = bool(metadata.get("signingKey"))
     if not is_posted or (has_key and not wish.rotate_key):

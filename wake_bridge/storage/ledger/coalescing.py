@@ -80,8 +80,13 @@ class SecondChances(Membership):
     def _open_again(self, delivery_id: str, now: Instant) -> None:
         """Events that only this delivery announced count as open; riders become loose, they never wake by themselves.
 
-        A person has looked where they were announced before: nothing needs to be looked for.
+        A person has looked where they were announced before: nothing needs to be looked for. And who had refused them
+        may be asked again.
         """
+        self._db.change(
+            "UPDATE wake_event SET passed_by = '' WHERE delivery_id = ? AND status = 'open' AND passed_by <> ''",
+            (delivery_id,),
+        )
         self._db.change(
             "UPDATE wake_event SET status = 'open', reason = '', status_at = :now, again_of = ''"
             " WHERE delivery_id = :id AND status = 'announced' AND NOT EXISTS (SELECT 1 FROM announced"

@@ -83,6 +83,7 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         refusals=() if refusals == _NONE else tuple((one, reason) for one, reason in json.loads(refusals)),
         by_heartbeat=bool(row["by_heartbeat"]),
         again_of=row["again_of"],
+        passed_by=row["passed_by"],
     )
 
 

@@ -68,6 +68,11 @@ def bring_to_version_7(connection: sqlite3.Connection) -> None:
     _run_script(connection, "v7.sql")
 
 
+def bring_to_version_8(connection: sqlite3.Connection) -> None:
+    """To version 8: what a receiver left to another route."""
+    _run_script(connection, "v8.sql")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     create_first_schema,
     add_heartbeat_and_notices,
@@ -76,6 +81,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     bring_to_version_5,
     bring_to_version_6,
     bring_to_version_7,
+    bring_to_version_8,
 )
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 

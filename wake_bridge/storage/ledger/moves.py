@@ -169,13 +169,26 @@ class DeliveryMoves(Membership):
             return after
 
     def release(
-        self, delivery: Delivery, hold: Hold, now: Instant, *, is_attempt: bool, idempotent: bool = False
+        self,
+        delivery: Delivery,
+        hold: Hold,
+        now: Instant,
+        *,
+        is_attempt: bool,
+        idempotent: bool = False,
+        passed_by: str = "",
     ) -> Delivery:
         """See `Ledger.release`."""
         _expect(delivery, DeliveryState.LOCKED)
         with self._db.transaction():
             if not idempotent:
                 self._refuse_once_touched(delivery.id)
+            if passed_by:
+                # before a younger delivery joins, whose events the receiver has not seen
+                self._db.change(
+                    "UPDATE wake_event SET passed_by = ? WHERE delivery_id = ? AND status = 'open'",
+                    (passed_by, delivery.id),
+                )
             younger = self._unfrozen_of(delivery.identity)
             due_at = delivery.due_at if younger is None else min(delivery.due_at, younger.due_at)
             if younger is not None:
@@ -189,9 +202,8 @@ class DeliveryMoves(Membership):
                 {"attempt": is_attempt, "due_at": due_at, **columns_of_hold(hold)},
             )
             self._let_riders_go(delivery.id, is_remembered=False)
-            self._write_line(
-                delivery.id, Step.RELEASED, {"reason": hold.reason, "cause": hold.cause, "detail": hold.detail}, now
-            )
+            line = {"reason": hold.reason, "cause": hold.cause, "detail": hold.detail}
+            self._write_line(delivery.id, Step.RELEASED, line | ({"passed_by": passed_by} if passed_by else {}), now)
             return self._read(delivery.id)
 
     def settle(

@@ -193,6 +193,46 @@ def born_command(
     return subprocess.CompletedProcess(list(command), code, said, complained)
 
 
+_SHELL_PROGRAM: Final = """#!{python} -IS
+# `wake-bridge` for a shell: born in the nursery, unless only a new interpreter or a process of this terminal will do
+import json, os, socket, sys, time
+
+word = next((one for one in sys.argv[1:] if not one.startswith("-")), "")
+if word == "run" or any(os.environ.get(name) != value for name, value in {at_start!r}.items()):
+    os.execv({program!r}, [{program!r}, *sys.argv[1:]])
+os.umask(umask := os.umask(0))
+order = {{"module": "", "arguments": sys.argv[1:], "environment": dict(os.environ), "home": os.getcwd(), "umask": umask}}
+
+
+def ask(order, *descriptors):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect({place!r})
+        socket.send_fds(connection, [json.dumps(order).encode()], descriptors)
+        return json.loads(connection.recv(65536))
+
+
+runs, ends = os.pipe()
+pid = ask(order, 0, 1, 2, ends)["pid"]
+os.close(ends)
+os.read(runs, 1)  # closed at its end
+while (code := ask({{"poll": pid}})["code"]) is None:
+    time.sleep({poll})
+sys.exit(code if code >= 0 else 128 - code)
+"""
+
+
+def shell_program(directory: Path) -> Path:
+    """`wake-bridge` as shells find it in that directory, a tenth of the cost of the installed one; answers the directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    program = directory / PROGRAM.name
+    text = _SHELL_PROGRAM.format(
+        python=sys.executable, program=str(PROGRAM), at_start=_AT_START, place=nursery(), poll=_POLL / 10
+    )
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+    return directory
+
+
 def nursery() -> str:
     """The socket of this process's nursery; it is opened with the first birth, and ends with this process."""
     with _opening:
@@ -279,7 +319,7 @@ def serve(place: str) -> None:
 def _modules() -> Iterator[str]:
     """All of the program, without what begins to run as soon as it is imported, and what is for tests."""
     for one in pkgutil.walk_packages(wake_bridge.__path__, "wake_bridge."):
-        if not one.name.endswith(".__main__") and not one.name.startswith("wake_bridge.testing."):
+        if not one.name.endswith(".__main__") and not one.name.startswith(("wake_bridge.testing.", "wake_bridge.mcp.")):
             yield one.name
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.nursery import shell_program
 from wake_bridge.testing.playground import Impostors
 
 AGENTS = ("api", "web", "core", "docs", "tools")
@@ -35,7 +36,14 @@ def clean_machine(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -
     with tempfile.TemporaryDirectory(prefix="wbt-") as sockets:
         environment = {
             "HOME": str(home),
-            "PATH": os.pathsep.join([*troupe.search_path, str(Path(program[0]).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(
+                [
+                    *troupe.search_path,
+                    str(shell_program(tmp_path / "bin")),
+                    str(Path(program[0]).parent),
+                    os.environ["PATH"],
+                ]
+            ),
             "TMUX_TMPDIR": sockets,
             "SHELL": "/bin/sh",
             "TERM": "screen-256color",

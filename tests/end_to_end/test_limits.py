@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.nursery import shell_program
 from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.testing.memory_core import MemoryCoreProcess
 from wake_bridge.testing.playground import Playground
@@ -52,7 +53,8 @@ def _loop(world: Playground, limits: str, *, stops_after: int, is_heard_by_a_per
     sandbox.run("init")
     script = world.directory / "answer"
     settings = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in sandbox.environment.items())
-    script.write_text(ANSWER.format(environment=settings, program=shlex.join(sandbox.command)))
+    program = shell_program(world.directory / "bin") / "wake-bridge"
+    script.write_text(ANSWER.format(environment=settings, program=shlex.quote(str(program))))
     script.chmod(0o755)
     pair = [world.enlisted(name, "--on-submit", str(script)) for name in ("ping", "pong")]
     daemon = sandbox.daemon()
@@ -70,7 +72,7 @@ def _loop(world: Playground, limits: str, *, stops_after: int, is_heard_by_a_per
         return submits() > count
 
     def stands_or_woken_past(count: int) -> bool:
-        return stands() is not None or woken_past(count)
+        return woken_past(count) or stands() is not None
 
     def stopped() -> None:
         # each wake may be as slow as the machine; only one that does not come at all hangs

@@ -13,11 +13,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.nursery import shell_program
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.sandbox import QUICK
 from wake_bridge.domain.causes import Cause, HoldReason, cause_written
@@ -64,7 +64,7 @@ class Room:
         tmux, sandbox = self.world.tmux, self.world.sandbox
         environment = {
             **sandbox.environment,
-            "PATH": f"{Path(sandbox.command[0]).parent}:{os.environ['PATH']}",
+            "PATH": f"{shell_program(self.world.directory / 'bin')}:{os.environ['PATH']}",
             "TMUX": f"{tmux.socket_path},{tmux.server_pid},0",
             **({"TMUX_PANE": pane} if pane else {}),
         }

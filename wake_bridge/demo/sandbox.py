@@ -87,6 +87,9 @@ Written with dotted keys, so that a test can add its own of the same tables in t
 
 Found = TypeVar("Found")
 _POLL: Final = 0.05
+_REST: Final = 3
+"""How many times as long as a look took is rested before the next one."""
+
 _KEPT: Final = (
     "PATH",
     "LANG",
@@ -256,8 +259,8 @@ class Sandbox:
                 logs = "\n".join(daemon.log() for daemon in self.daemons)
                 standing = json.dumps(self.deliveries(), indent=1)
                 raise TimeoutError(f"waited {timeout} s for {what}\n{standing}\n{logs[-6000:]}")
-            # a look that runs a command is a load of its own: rest as long as it took
-            time.sleep(max(_POLL, time.monotonic() - began))
+            # a look that runs a command is a load of its own
+            time.sleep(max(_POLL, _REST * (time.monotonic() - began)))
 
     def waits_for_delivery(self, timeout: float = HUNG, **wanted: object) -> dict[str, Any]:
         """The newest delivery with those fields, such as `state="DELIVERED"` or `hold_reason="userTyping"`."""

@@ -1,0 +1,120 @@
+"""What the captured screens of the main programs say that a person may want to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from wake_bridge_adapters.screens import read_capture
+from wake_bridge_adapters.screens.classify import classify
+from wake_bridge_adapters.screens.screen import Screen
+
+from tests.screens.corpus import CAPTURES, PROFILES, Captured, corpus
+from wake_bridge.domain.attention import Standing, standing_of
+from wake_bridge.domain.names import AttentionKind
+from wake_bridge.domain.presence import PresenceState
+
+MAIN = ("claude", "codex", "gemini", "opencode")
+NAMED = {
+    "error-400": AttentionKind.FAILED,
+    "question.": AttentionKind.QUESTION,
+    "approval": AttentionKind.APPROVAL,
+    "scrolled-approval": AttentionKind.APPROVAL,
+    "scrolled-far-from-approval": AttentionKind.APPROVAL,
+    "unfocused-approval": AttentionKind.APPROVAL,
+    "colour-approval": AttentionKind.APPROVAL,
+    "v2.1.197-approval": AttentionKind.APPROVAL,
+    "v0.140.0-approval": AttentionKind.APPROVAL,
+}
+"""What the name of a capture begins with, and what its agent stands at."""
+
+
+def _expected(one: Captured) -> AttentionKind | None:
+    return next((kind for begin, kind in NAMED.items() if one.file.name.startswith(begin)), None)
+
+
+def _standing(harness: str, screen: Screen) -> Standing:
+    return standing_of(classify(screen, PROFILES[harness]).evidence)
+
+
+@pytest.mark.parametrize("harness", MAIN)
+def test_each_captured_screen_says_what_its_agent_stands_at_and_no_other_says_anything(harness: str) -> None:
+    """Approvals, questions and the error that ends a turn, on every capture; a retry, an interrupt or a menu is none of them."""
+    captures = [one for one in corpus() if one.capture.harness == harness]
+    said = {one.name: _standing(harness, one.capture.screen).kind for one in captures}
+    assert said == {one.name: _expected(one) for one in captures}
+    assert AttentionKind.QUESTION in said.values()
+
+
+ERRORS = {
+    "claude": "API Error: 400 Mock bad request",
+    "codex": '{"type": "error", "error": {"type": "api_error", "message": "Mock bad',
+    "opencode": "Mock bad request",
+}
+"""The words of the captured error of each."""
+
+
+def _changed(harness: str, directory: Path, change: Callable[[str], str]) -> Standing:
+    """What the captured error says once its screen is changed."""
+    captured = json.loads((CAPTURES / harness / "error-400.80x24.json").read_text(encoding="utf-8"))
+    ansi = change(captured["ansi"])
+    assert ansi != captured["ansi"]
+    file = directory / "changed.json"
+    file.write_text(json.dumps({**captured, "ansi": ansi}), encoding="utf-8")
+    return _standing(harness, read_capture(file).screen)
+
+
+@pytest.mark.parametrize(
+    ("harness", "words"),
+    [
+        ("claude", "You've hit your limit · resets 3am (Europe/Berlin)"),
+        ("claude", "You’ve hit your session limit · resets 8:30pm (Asia/Tokyo)"),
+        ("codex", "You've hit your usage limit. Upgrade to Pro or try again at 2:51 PM."),
+    ],
+)
+def test_a_limit_in_the_place_and_colour_of_an_error_is_one(tmp_path: Path, harness: str, words: str) -> None:
+    """The programs print a limit as they print an error; the agent is idle all the same."""
+    said = _changed(harness, tmp_path, lambda ansi: ansi.replace(ERRORS[harness], words))
+    assert said.kind is AttentionKind.LIMITED
+
+
+@pytest.mark.parametrize(
+    ("harness", "old", "new"),
+    [
+        ("claude", "\x1b[38;5;220m", "\x1b[39m"),
+        ("codex", "\x1b[38;5;1m", "\x1b[39m"),
+        ("codex", ERRORS["codex"], "Conversation interrupted"),
+        ("opencode", "\x1b[38;5;168m", "\x1b[38;5;75m"),
+    ],
+)
+def test_an_answer_that_quotes_an_error_and_an_interrupt_are_none(
+    tmp_path: Path, harness: str, old: str, new: str
+) -> None:
+    """Without its colour it is somebody's text; what a person interrupted did not fail."""
+    assert _changed(harness, tmp_path, lambda ansi: ansi.replace(old, new)).kind is None
+
+
+@pytest.mark.parametrize(
+    ("harness", "answer"),
+    [("claude", "\x1b[39m❯ go on\n● It works now."), ("codex", "\x1b[39m› go on\n• It works now.")],
+)
+def test_an_error_of_an_earlier_turn_says_nothing(tmp_path: Path, harness: str, answer: str) -> None:
+    """Whoever went on has seen it."""
+
+    def goes_on(ansi: str) -> str:
+        rows = ansi.split("\n")
+        at = next(number for number, row in enumerate(rows) if ERRORS[harness] in row)
+        return "\n".join([*rows[2 : at + 1], *answer.split("\n"), *rows[at + 1 :]])
+
+    assert _changed(harness, tmp_path, goes_on).kind is None
+
+
+def test_a_sign_of_the_last_turn_proves_nothing_and_stops_no_wake() -> None:
+    """Idle stays idle: an agent whose turn failed can be woken."""
+    for harness in ERRORS:
+        capture = read_capture(CAPTURES / harness / "error-400.80x24.json")
+        reading = classify(capture.screen, PROFILES[harness])
+        assert reading.state is PresenceState.IDLE
+        assert reading.obstacles == ()

@@ -90,12 +90,14 @@ def test_the_tmux_server_we_are_in_says_where_sockets_lie(inside: str, directory
 
 
 def test_a_service_uses_the_files_that_commands_use() -> None:
-    """The service is the daemon that `status` and `deliveries` talk of, in its time zone."""
+    """The service is the daemon that `status` and `deliveries` talk of, in its time zone, beside the same harnesses."""
     carried = {
         "XDG_STATE_HOME": "/x/state",
         "WAKE_BRIDGE_DAEMON_STATE_DIR": "/y",
         "NEO_MEMORY_DB_PATH": "/z.sqlite",
         "TZ": "Europe/Berlin",
+        "CODEX_HOME": "/codex",
+        "CLAUDE_CONFIG_DIR": "/claude",
     }
     others = {
         "WAKE_BRIDGE_TEST_CRASH": "1",

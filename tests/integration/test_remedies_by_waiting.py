@@ -250,6 +250,43 @@ def test_what_needs_nothing_to_be_done_ends_by_itself(tmp_path: Path, cause: Cau
     live(office.clock, story())
 
 
+def test_a_wake_whose_adapter_was_taken_away_goes_on_once_that_is_enabled_again(tmp_path: Path) -> None:
+    """Another adapter would find no trace of its text and send it again; the remedy, taken literally, ends the hold."""
+    office = Office(tmp_path, [ADA, "@me"], start=START)
+    script = Scripted(office)
+    office.adapters["memory"] = script
+
+    async def dies_once_staged(journal: Journal) -> AttemptOutcome:
+        await journal(Step.INTENT_STAGE, {})
+        raise Died
+
+    async def goes_well(journal: Journal) -> AttemptOutcome:
+        await journal(Step.INTENT_SUBMIT, {})
+        await journal(Step.SUBMITTED, {})
+        return Delivered(Proof.SUBMITTED)
+
+    async def story() -> None:
+        async with office:
+            scene = Scene(office, script)
+            office.subscribe(ADA, pane="ada")
+            await office.reads()
+            script.attempts = [dies_once_staged, goes_well]
+            scene.mail()
+            with pytest.raises(Died):
+                await scene.until_told()
+            del office.adapters["memory"]
+            await office.restarts()
+            held = await _held_by(scene, Cause.LEFT_BY_ADAPTER)
+            assert held.hold is not None
+            assert "enable it again and restart the daemon (no_adapter: begun by memory" in held.hold.remedy(ADA)
+            office.adapters["memory"] = script
+            await office.restarts()
+            done = await _left_alone(scene)
+            assert (done.id, done.outcome) == (held.id, Outcome.SUBMITTED), done
+
+    live(office.clock, story())
+
+
 async def _held_by(scene: Scene, cause: Cause) -> Delivery:
     """The delivery, as soon as it is held like that."""
     for _ in range(60):

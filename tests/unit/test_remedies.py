@@ -211,6 +211,7 @@ def test_a_command_to_be_copied_names_the_pane_as_a_shell_reads_it(hold: Hold, c
         (Cause.NO_SUCH_PANE, Step.INTENT_STAGE, Cause.LEFT_IN_NO_PANE),
         (Cause.MOVED, Step.INTENT_STAGE, Cause.LEFT_BY_MOVE),
         (Cause.SERVER_BEGAN_ANEW, Step.INTENT_STAGE, Cause.LEFT_BY_MOVE),
+        (Cause.BEGUN_BY_ANOTHER, Step.INTENT_STAGE, Cause.LEFT_BY_ADAPTER),
         (Cause.TARGET_MOVED, Step.INTENT_STAGE, Cause.LEFT_BY_TARGET),
         (Cause.NOT_YET_SHOWN, Step.INTENT_STAGE, Cause.NOT_YET_SHOWN),
         (Cause.TMUX_SILENT, Step.INTENT_STAGE, Cause.STAGED),
@@ -233,6 +234,9 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.GRAPH_NOT_LOCKED: "test_graph_lock.py::test_where_nothing_can_be_locked_it_says_so",
     Cause.GLYPH_STYLE: "test_screen_trust.py::test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally",
     Cause.VERSION: "test_screen_trust.py::test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally",
+    Cause.TMUX_SILENT: "test_tmux_resolve.py::test_a_server_that_stands_still_is_told_as_that_and_the_pane_is_found_once_it_goes_on",
+    Cause.LEFT_BY_ADAPTER: "test_remedies_by_waiting.py::test_a_wake_whose_adapter_was_taken_away_goes_on_once_that_is_enabled_again",
+    Cause.BEGUN_BY_ANOTHER: "test_remedies_by_waiting.py::test_a_wake_whose_adapter_was_taken_away_goes_on_once_that_is_enabled_again",
     Cause.MOVED: "test_remembered_panes.py::test_the_mail_of_a_closed_pane_is_not_submitted_to_the_one_that_moved_up",
     Cause.SERVER_BEGAN_ANEW: "test_setup_rebind.py::test_on_a_terminal_it_asks_for_each_who_lives_where_and_the_holds_end",
     Cause.TARGET_MOVED: "test_remembered_panes.py::test_a_pane_line_in_targets_that_leads_to_another_agent_is_named_and_ends_the_hold_once_corrected",
@@ -266,10 +270,8 @@ UNTAKEN: dict[Cause, str] = {
     Cause.RECONNECTING: "the real Codex alone shows it",
     Cause.CONVERSATION_LOST: "the real Codex alone shows it",
     Cause.SESSION_TOUCHED: "a tmux without `client_activity` alone says it; the deed is that of client-key",
-    Cause.TMUX_SILENT: "it says where to look, and the hold ends as tmux answers",
     Cause.ONLY_SEEN: "a Claude Code without its monitor alone is only seen",
     Cause.OWN_SERVER: "another program is asked, and ours only where its owner says so",
-    Cause.BEGUN_BY_ANOTHER: "an adapter that is taken away between two starts, in the middle of an attempt",
 }
 """Those that no test takes, and why: nothing is added here without a reason that holds."""
 

@@ -98,6 +98,7 @@ class Cause(StrEnum):
     LEFT_IN_NO_PANE = "left-in-no-pane"
     LEFT_BY_TARGET = "left-by-target"
     LEFT_BY_MOVE = "left-by-move"
+    LEFT_BY_ADAPTER = "left-by-adapter"
     WINDOW = "window"
     BUSY_PANE = "busy_pane"
     REFRACTORY = "refractory"
@@ -192,6 +193,9 @@ _IS_LOOKED_AT_AGAIN: Final = "wake-bridge looks at {where} again"
 _OPEN_IT_AGAIN: Final = (
     "open {where} again, or run `wake-bridge bind {identity}` inside the right pane, which pins it or prints what"
     " to change in [targets]"
+)
+_BEGUN_BY_ANOTHER: Final = (
+    "only the adapter that began this wake can look for it: enable it again and restart the daemon ({detail})"
 )
 _NOTHING_TO_DO: Final = "nothing to do: "
 
@@ -440,6 +444,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 "run `wake-bridge bind {identity}` inside the right pane, or `wake-bridge setup --rebind`: our wake text"
                 " was left in a pane that is gone"
             ),
+            Cause.LEFT_BY_ADAPTER: Remedy(_BEGUN_BY_ANOTHER),
         },
     ),
     HoldReason.WINDOW: Family(
@@ -546,9 +551,7 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             Cause.ALL_DEGRADED: Remedy(
                 "wake-bridge retries each route by itself; `wake-bridge doctor` shows what failed", person=False
             ),
-            Cause.BEGUN_BY_ANOTHER: Remedy(
-                "only the adapter that began this wake can look for it: enable it again and restart the daemon ({detail})"
-            ),
+            Cause.BEGUN_BY_ANOTHER: Remedy(_BEGUN_BY_ANOTHER, left=Cause.LEFT_BY_ADAPTER),
         },
     ),
     HoldReason.ADAPTER_FAILED: Family(

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from wake_bridge_adapters.tmux.pane_facts import NoPane
 from wake_bridge_adapters.tmux.panes import panes_of
 
 from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Identity
@@ -370,3 +372,22 @@ def test_a_socket_that_was_cleaned_away_is_unreachable_until_it_is_back(scene: S
     assert away.reason is HoldReason.UNREACHABLE
     assert str(socket) in away.detail
     assert isinstance(outcome, Delivered)
+
+
+def test_a_server_that_stands_still_is_told_as_that_and_the_pane_is_found_once_it_goes_on(scene: Scene) -> None:
+    """The remedy taken literally: the command that it names does not come back; then the server is let go on."""
+    agent = scene.resident()
+    scene.adapter = scene.new_adapter(timeout=0.5)
+    server = scene.tmux.server_pid
+    os.kill(server, signal.SIGSTOP)
+    try:
+        found = scene.resolve(scene.address(agent.id))
+        assert isinstance(found, Nowhere)
+        assert found.cause is Cause.TMUX_SILENT
+        _, command, _ = found.hold.remedy(Identity("@agent")).split("`")
+        program, *words = command.split()
+        with pytest.raises(subprocess.TimeoutExpired):
+            subprocess.run([program, "-S", str(scene.tmux.socket_path), *words], timeout=0.2, check=False)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert isinstance(scene.resolve(scene.address(agent.id)), Place)

@@ -264,7 +264,7 @@ class _Sheet:
         yield _Room(0, 0, action=False)
 
     def _written(self, room: _Room) -> tuple[list[str], list[str]]:
-        action = self._action() if room.action else ""
+        action = action_line(self._style.action, self._identity, self._known) if room.action else ""
         below = [action, self._trailer] if action else [self._trailer]
         allowed = min(room.kinds, self._style.max_lines - 1 - len(below))
         if allowed > 0 and 1 + allowed + len(below) <= self._paper_lines:
@@ -290,9 +290,6 @@ class _Sheet:
             label = label or "[priority:normal]"
         total = sum(group.count for group in self._groups)
         return f"[WAKE]{label} {total} {'event' if total == 1 else 'events'} for {self._name}"
-
-    def _action(self) -> str:
-        return action_line(self._style.action, self._identity, self._known)
 
 
 def _trailer(groups: Sequence[Group], delivery_id: str, now: Instant) -> str:

@@ -21,6 +21,13 @@ PAIRS_AT_ONCE: Final = 500
 """Messages of one question: whoever has thousands must not make the others wait, nor hold them all in memory."""
 
 
+READ_EVERY: Final = 1_000
+"""Milliseconds for which what was read is good enough: looks are many, and nobody's state lasts so short."""
+
+PRESENCE_PATIENCE: Final = 0.5
+"""Seconds: a busy graph holds up no look."""
+
+
 class GraphQueries:
     """An awaitable face of a change log.
 
@@ -90,13 +97,6 @@ class GraphQueries:
 
 def _mail_states(log: ChangeLog, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
     return log.mail_states(pairs)
-
-
-READ_EVERY: Final = 1_000
-"""Milliseconds for which what was read is good enough: looks are many, and nobody's state lasts so short."""
-
-PRESENCE_PATIENCE: Final = 0.5
-"""Seconds: a busy graph holds up no look."""
 
 
 class GraphPresence:

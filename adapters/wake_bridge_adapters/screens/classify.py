@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -401,7 +401,7 @@ def _cursor_behind_text(screen: Screen, composer: Composer, blanks_behind: int) 
     """
     if composer.cursor is None:
         return True
-    filled = [number for number, line in _numbered(composer) if line.strip(BLANKS)]
+    filled = [number for number, line in enumerate(composer.lines, composer.top) if line.strip(BLANKS)]
     if not filled:
         return False
     row = screen.row(filled[-1])
@@ -418,7 +418,3 @@ def _cursor_behind_text(screen: Screen, composer: Composer, blanks_behind: int) 
         return True
     drawn = row.last_reversed()
     return drawn is not None and text_width(line) != len(line) and is_behind(drawn, filled[-1])
-
-
-def _numbered(composer: Composer) -> Iterable[tuple[int, str]]:
-    return enumerate(composer.lines, composer.top)

@@ -215,7 +215,7 @@ class Gate:
             if isinstance(place, Nowhere):
                 continue
             # identities that share a pane take turns, so that its limits are counted right
-            async with self._pane_lock(place.key):
+            async with self._pane_locks.setdefault(place.key, asyncio.Lock()):
                 guarded = self._judge(delivery, news, place, route)
                 if (
                     isinstance(guarded, Hold)
@@ -260,9 +260,6 @@ class Gate:
         # the instant at which it ends was reckoned by a clock that may be set, and by a day that may have 23 hours
         look_at = min(guarded.next_look_at, self._clock.now() + LOOKED_AT_EVERY)
         return replace(guarded, next_look_at=Instant(look_at))
-
-    def _pane_lock(self, key: str) -> asyncio.Lock:
-        return self._pane_locks.setdefault(key, asyncio.Lock())
 
     def _judge(
         self, delivery: Delivery, news: News, place: Place | None = None, route: Route | None = None

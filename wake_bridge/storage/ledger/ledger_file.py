@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -33,63 +36,18 @@ Migration = Callable[[sqlite3.Connection], None]
 """Brings the schema from one version to the next, statement by statement, inside a transaction it does not end."""
 
 
-def create_first_schema(connection: sqlite3.Connection) -> None:
-    """Version 0, an empty file, to version 1."""
-    _run_script(connection, "v1.sql")
-
-
-def add_heartbeat_and_notices(connection: sqlite3.Connection) -> None:
-    """To version 2."""
-    _run_script(connection, "v2.sql")
-
-
-def add_sessions(connection: sqlite3.Connection) -> None:
-    """To version 3."""
-    _run_script(connection, "v3.sql")
-
-
-def bring_to_version_4(connection: sqlite3.Connection) -> None:
-    """To version 4: remembered panes, and news that is told once more."""
-    _run_script(connection, "v4.sql")
-
-
-def bring_to_version_5(connection: sqlite3.Connection) -> None:
-    """To version 5: the cause of a hold."""
-    _run_script(connection, "v5.sql")
-
-
-def bring_to_version_6(connection: sqlite3.Connection) -> None:
-    """To version 6: receivers of webhooks."""
-    _run_script(connection, "v6.sql")
-
-
-def bring_to_version_7(connection: sqlite3.Connection) -> None:
-    """To version 7: episodes in which an agent needs a person."""
-    _run_script(connection, "v7.sql")
-
-
-def bring_to_version_8(connection: sqlite3.Connection) -> None:
-    """To version 8: what a receiver left to another route."""
-    _run_script(connection, "v8.sql")
-
-
-MIGRATIONS: Final[tuple[Migration, ...]] = (
-    create_first_schema,
-    add_heartbeat_and_notices,
-    add_sessions,
-    bring_to_version_4,
-    bring_to_version_5,
-    bring_to_version_6,
-    bring_to_version_7,
-    bring_to_version_8,
-)
-"""In order; the version of a file is how many of them it has seen. Append, never change."""
-
-
-def _run_script(connection: sqlite3.Connection, name: str) -> None:
-    script = files("wake_bridge.storage.ledger").joinpath(name).read_text(encoding="utf-8")
-    for statement in statements_of(script):
+def _run_script(script: Traversable, connection: sqlite3.Connection) -> None:
+    for statement in statements_of(script.read_text(encoding="utf-8")):
         connection.execute(statement)
+
+
+def _scripts() -> Iterator[Migration]:
+    """`v1.sql` to version 1, `v2.sql` to version 2 and so on, as many as there are."""
+    for number in count(1):
+        script = files("wake_bridge.storage.ledger").joinpath(f"v{number}.sql")
+        if not script.is_file():
+            return
+        yield partial(_run_script, script)
 
 
 def statements_of(script: str) -> Iterator[str]:
@@ -100,6 +58,10 @@ def statements_of(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = tuple(_scripts())
+"""In order; the version of a file is how many of them it has seen. Append, never change."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:

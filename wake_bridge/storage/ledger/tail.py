@@ -14,28 +14,8 @@ from wake_bridge.ports.ledger_records import NOT_ADDRESSED, EpochStart, PageReco
 from wake_bridge.storage.ledger.columns import columns_of_event, to_json
 from wake_bridge.storage.ledger.database import LedgerPart
 
-_INSERT = """
-    INSERT INTO wake_event (
-        id, epoch, log_id, identity, subject_key, replay, kind, detail, thread, from_human, subscription_id,
-        other_subscriptions, policy, priority, window_seconds, matched_at, occurred_at, not_before, status, status_at,
-        reason, refusals, by_heartbeat
-    ) VALUES (
-        :id, :epoch, :log_id, :identity, :subject_key, :replay, :kind, :detail, :thread, :from_human, :subscription_id,
-        :other_subscriptions, :policy, :priority, :window_seconds, :matched_at, :occurred_at, :not_before, :status, :now,
-        :reason, :refusals, :by_heartbeat
-    ) ON CONFLICT DO NOTHING
-"""
-
-_REOPEN = """
-    UPDATE wake_event SET
-        epoch = :epoch, log_id = :log_id, detail = :detail, thread = :thread, from_human = :from_human,
-        subscription_id = :subscription_id, other_subscriptions = :other_subscriptions, policy = :policy,
-        priority = :priority, window_seconds = :window_seconds, matched_at = :matched_at, occurred_at = :occurred_at,
-        not_before = :not_before, status = :status, status_at = :now, reason = :reason, refusals = :refusals,
-        by_heartbeat = :by_heartbeat, delivery_id = NULL
-    WHERE identity = :identity AND subject_key = :subject_key AND replay = 0
-        AND status IN ('superseded', 'refused') AND reason = :not_addressed
-"""
+_STAY = {"id", "identity", "subject_key", "kind", "replay"}
+"""What an event keeps that is news once more."""
 
 _KNOWN = """
     SELECT 1 FROM wake_event
@@ -156,12 +136,10 @@ class TailRecord(LedgerPart):
         )
 
     def _insert_new(self, events: Iterable[WakeEvent], now: Instant) -> list[WakeEvent]:
-        taken = (self._take_in(self._as_announced(event), now) for event in events)
+        """The events as they lie in the ledger from now on, without those that were known."""
+        judged = map(self._as_announced, events)
+        taken = (event if self._insert(event, now) else self._reopen(event, now) for event in judged)
         return [event for event in taken if event is not None]
-
-    def _take_in(self, event: WakeEvent, now: Instant) -> WakeEvent | None:
-        """The event as it lies in the ledger from now on; None if it was known."""
-        return event if self._insert(event, now) else self._reopen(event, now)
 
     def _as_announced(self, event: WakeEvent) -> WakeEvent:
         """The event itself; closed if its identity was shown the subject already."""
@@ -174,8 +152,9 @@ class TailRecord(LedgerPart):
 
     def _insert(self, event: WakeEvent, now: Instant, replay: int = 0) -> bool:
         """Whether the event was new. Raises `LedgerError` if only its id was taken: it must not vanish in silence."""
-        columns = {**columns_of_event(event), "replay": replay, "now": now}
-        if self._db.change(_INSERT, columns):
+        columns = {**columns_of_event(event), "replay": replay, "status_at": now}
+        names, values = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+        if self._db.change(f"INSERT INTO wake_event ({names}) VALUES ({values}) ON CONFLICT DO NOTHING", columns):  # noqa: S608 - the names are our own
             return True
         if self._db.row(_KNOWN, columns) is None:
             raise LedgerError("two events have one id", event.id, hint="please report this")
@@ -185,8 +164,13 @@ class TailRecord(LedgerPart):
         """An event whose identity was not yet in the audience is news after all; it keeps the id it had."""
         if event.status is not EventStatus.OPEN:
             return None
-        columns = {**columns_of_event(event), "now": now, "not_addressed": NOT_ADDRESSED}
-        if not self._db.change(_REOPEN, columns):
+        columns = {**columns_of_event(event), "status_at": now, "delivery_id": None}
+        told_anew = ", ".join(f"{name} = :{name}" for name in columns if name not in _STAY)
+        statement = (
+            f"UPDATE wake_event SET {told_anew} WHERE identity = :identity AND subject_key = :subject_key AND replay = 0"  # noqa: S608 - the names are our own
+            " AND status IN ('superseded', 'refused') AND reason = :not_addressed"
+        )
+        if not self._db.change(statement, {**columns, "not_addressed": NOT_ADDRESSED}):
             return None
         (reopened,) = self._events(
             "SELECT * FROM wake_event WHERE identity = :identity AND subject_key = :subject_key AND replay = 0", columns

@@ -1,4 +1,4 @@
--- From version 3 to version 4.
+-- From version 3 to version 4: remembered panes, and news that is told once more.
 -- A statement never changes once released: later versions migrate.
 
 -- The pane where an identity's agent was found: from then on it counts, `name` is only how it was found.

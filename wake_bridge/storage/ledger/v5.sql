@@ -1,4 +1,4 @@
--- From version 4 to version 5.
+-- From version 4 to version 5: the cause of a hold.
 -- A statement never changes once released: later versions migrate.
 
 -- What exactly a held delivery met; empty where an earlier version held it, which stands for the reason's general cause.

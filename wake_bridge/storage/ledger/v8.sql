@@ -1,4 +1,4 @@
--- From version 7 to version 8.
+-- From version 7 to version 8: what a receiver left to another route.
 -- A statement never changes once released: later versions migrate.
 
 -- The subscription whose receiver has left the event to the next route, and is not sent it again; empty where none has.

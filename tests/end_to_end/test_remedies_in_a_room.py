@@ -192,6 +192,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "draft": Row(C.USER_TYPING, _shows("draft", "half a thought"), _presses("Enter")),
     "typist": Row(C.CLIENT_KEY, _is_typed_at, _nothing),
     "bang": Row(C.SHELL_MODE, _shows("shell"), _presses("Escape")),
+    "vim": Row(C.NOT_AT_REST, _shows("vim-normal"), _presses("i")),
     "menu": Row(C.NO_COMPOSER, _shows("menu"), _presses("Escape")),
     "copymode": Row(C.COPY_MODE, _tmux("copy-mode", "-t", "{pane}"), _presses("q")),
     "dead": Row(C.PANE_DEAD, _dies, _runs_it),

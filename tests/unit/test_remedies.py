@@ -265,7 +265,6 @@ UNTAKEN: dict[Cause, str] = {
     Cause.TRANSCRIPT: "views of real programs alone; their screens are captured",
     Cause.OTHER: "other people's rules",
     Cause.UNREACHABLE: "the deed is that of no-such-pane",
-    Cause.NOT_AT_REST: "whatever is open there: each kind of it has a row of its own",
     Cause.CURSOR_ELSEWHERE: "no program that is at hand leaves its cursor elsewhere",
     Cause.RECONNECTING: "the real Codex alone shows it",
     Cause.CONVERSATION_LOST: "the real Codex alone shows it",

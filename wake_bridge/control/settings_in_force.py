@@ -166,7 +166,9 @@ def in_force(
     try:
         read = load_settings(config_option, environment)
     except ConfigurationInvalid as mistake:
-        return InForce(theirs.config_file, "; ".join(mistake.problems) or str(mistake))
+        # whoever tells it names the file besides
+        told = [one.removeprefix(f"{theirs.config_file}: ") for one in mistake.problems]
+        return InForce(theirs.config_file, "; ".join(told) or str(mistake))
     changed = changed_keys(theirs, read)
     return InForce(
         theirs.config_file,

@@ -729,6 +729,22 @@ def test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally
     assert imagined.json("routes", "@ada")["decision"]["holdReason"] == HoldReason.ACTIVE
 
 
+def test_what_the_graphs_own_server_serves_is_taken_over_by_the_key_that_is_named(imagined: House) -> None:
+    """On a foreign graph its own server wakes some; the remedy, taken literally, makes them ours."""
+    subscription = imagined.subscribe("--tmux", "work")
+    imagined.change(subscription, "harnessTarget", "mcp-notifications")
+    with closing(sqlite3.connect(imagined.graph)) as connection, connection:
+        connection.execute("PRAGMA application_id = 0")
+    decision = imagined.json("routes", "@ada")["decision"]
+    assert decision["cause"] == "own-server"
+    _, key, rest = decision["remedy"].split("`")
+    assert rest.startswith(" in the configuration")
+
+    imagined.environment[f"WAKE_BRIDGE_{key.upper().replace('.', '_')}"] = "mcp-notifications"
+
+    assert imagined.json("routes", "@ada")["decision"]["holdReason"] == HoldReason.ACTIVE
+
+
 @pytest.mark.parametrize(
     ("commands", "settings", "word", "remedy"),
     [

@@ -729,6 +729,20 @@ def test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally
     assert imagined.json("routes", "@ada")["decision"]["holdReason"] == HoldReason.ACTIVE
 
 
+def test_who_is_only_seen_is_woken_in_its_pane_after_what_is_advised(in_tmux: House) -> None:
+    """Its subscription names the channel alone, where a pane means nothing; the remedy is taken literally."""
+    subscription = in_tmux.subscribe("--harness-target", "bridge-daemon", "--adapter", "channel")
+    lined(PresenceState.IDLE, only_seen=True)(in_tmux)
+    decision = in_tmux.json("routes", "@ada")["decision"]
+    assert decision["cause"] == "only-seen"
+
+    _, _, _, update, _, bind, *_ = decision["remedy"].split("`")
+    in_tmux.json(*update.replace("ID", subscription).split()[1:])
+    in_tmux.json(*bind.split()[1:], "--pane", "work:agent")
+
+    assert in_tmux.json("routes", "@ada")["decision"]["holdReason"] == HoldReason.NO_AGENT
+
+
 def test_what_the_graphs_own_server_serves_is_taken_over_by_the_key_that_is_named(imagined: House) -> None:
     """On a foreign graph its own server wakes some; the remedy, taken literally, makes them ours."""
     subscription = imagined.subscribe("--tmux", "work")

@@ -251,6 +251,7 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.NOT_SUBSCRIBED: "test_one_truth.py::test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally",
     Cause.NOT_ACTIVE: "test_one_truth.py::test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally",
     Cause.OWN_SERVER: "test_one_truth.py::test_what_the_graphs_own_server_serves_is_taken_over_by_the_key_that_is_named",
+    Cause.ONLY_SEEN: "test_one_truth.py::test_who_is_only_seen_is_woken_in_its_pane_after_what_is_advised",
     Cause.LOOP: "test_limits.py::test_resume_lets_one_of_them_go_on",
     Cause.GRAPH_AWAY: "test_bad_input.py::test_a_locked_graph_is_waited_for",
     Cause.DRY_RUN: "test_daemon_life.py::test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical",
@@ -270,7 +271,6 @@ UNTAKEN: dict[Cause, str] = {
     Cause.RECONNECTING: "the real Codex alone shows it",
     Cause.CONVERSATION_LOST: "the real Codex alone shows it",
     Cause.SESSION_TOUCHED: "a tmux without `client_activity` alone says it; the deed is that of client-key",
-    Cause.ONLY_SEEN: "a Claude Code without its monitor alone is only seen",
 }
 """Those that no test takes, and why: nothing is added here without a reason that holds."""
 

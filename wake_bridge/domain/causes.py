@@ -375,8 +375,8 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             ),
             Cause.NO_SUCH_PANE: Remedy(_OPEN_IT_AGAIN, left=Cause.LEFT_IN_NO_PANE),
             Cause.ONLY_SEEN: Remedy(
-                "`wake-bridge doctor` shows what is missing to wake it there; or run `wake-bridge bind {identity}` inside"
-                " its pane"
+                "`wake-bridge doctor` shows what is missing to wake it there; or have its pane used:"
+                " `wake-bridge update ID --adapter tmux`, then `wake-bridge bind {identity}` inside it"
             ),
             Cause.NO_PLACE: Remedy(
                 "run `wake-bridge bind {identity}` inside its pane, or subscribe it with --tmux PANE"

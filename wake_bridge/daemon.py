@@ -9,19 +9,28 @@ import signal
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from wake_bridge.answers.actions import Actions
 from wake_bridge.answers.queries import Queries
 from wake_bridge.answers.sessions import PATIENT, SessionAnswers
-from wake_bridge.config.settings import Settings, engine_settings, matching_rules, needs_restart, taken_over
+from wake_bridge.config.settings import (
+    HTTP_NEEDS,
+    Settings,
+    engine_settings,
+    listen_address,
+    matching_rules,
+    needs_restart,
+    taken_over,
+)
 from wake_bridge.control.graph_lock import GraphLock
 from wake_bridge.control.housekeeping import Housekeeping
 from wake_bridge.control.instance_lock import SHOWN_EVERY, InstanceLock, show_end, show_life
@@ -30,10 +39,11 @@ from wake_bridge.control.server import ControlServer
 from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.domain.attention import needs_a_person
 from wake_bridge.domain.delivery import DeliveryState
-from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
+from wake_bridge.domain.signed_wakes import REMEMBERED
 from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.integrations.adapters import checked_settings, reload_adapters
 from wake_bridge.ports.adapter import PersonGuide
@@ -42,6 +52,9 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
 from wake_bridge.wiring import wire
+
+if TYPE_CHECKING:
+    from wake_bridge.http.server import WakeServer
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
@@ -69,7 +82,14 @@ STUCK_AFTER: Final = 30_000
 """Milliseconds without progress of the tail after which the watchdog is no longer fed."""
 
 
-def run_daemon(config_option: str | None, *, once: bool, dry_run: bool, early: InstanceLock | None = None) -> bool:
+def run_daemon(
+    config_option: str | None,
+    *,
+    once: bool,
+    dry_run: bool,
+    early: InstanceLock | None = None,
+    has_graph: bool = True,
+) -> bool:
     """Run the daemon in the foreground, until a signal or, with `once`, until nothing is left to do.
 
     Args:
@@ -77,6 +97,7 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool, early: I
         once: to the tip, each delivery as far as it goes, then end.
         dry_run: decide and log on a copy of the ledger; type nothing.
         early: the lock of the state directory, where it is held already; given up in the end.
+        has_graph: follow the graph; else signed wakes are taken in alone.
 
     Returns:
         False if a delivery failed in this run.
@@ -87,7 +108,12 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool, early: I
     with ExitStack() as held:
         if early is not None:
             held.enter_context(early)
-        checked = checked_settings(config_option)
+
+        def read() -> Settings:
+            return replace(checked_settings(config_option), has_graph=has_graph)
+
+        checked = read()
+        require_listening(checked)
         configure_logging(checked, os.environ)
         locks: Locks | None = None
         if dry_run:
@@ -99,10 +125,10 @@ def run_daemon(config_option: str | None, *, once: bool, dry_run: bool, early: I
                 early.release()
                 early = None
             instance_lock = early or held.enter_context(InstanceLock(checked.state_dir))
-            graph_lock = held.enter_context(GraphLock(checked.graph_path, checked.state_dir))
+            graph_lock = held.enter_context(GraphLock(checked.graph_path, checked.state_dir)) if has_graph else None
             locks = Locks(instance_lock, graph_lock)
             directory = checked.state_dir
-        return asyncio.run(_live(checked, directory, lambda: checked_settings(config_option), locks, once=once))
+        return asyncio.run(_live(checked, directory, read, locks, once=once))
 
 
 async def _live(
@@ -144,6 +170,31 @@ def _copied_state(state_dir: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
+def require_listening(settings: Settings) -> None:
+    """Raise what keeps signed wakes from being taken in where they are to be; without effect elsewhere.
+
+    Raises:
+        ConfigurationInvalid: nobody may send any.
+        OperationFailed: the extra is not installed.
+    """
+    where = listen_address(settings)
+    if where is None:
+        return
+    if not settings.config.http.senders:
+        raise ConfigurationInvalid(
+            "nobody may send signed wakes",
+            str(settings.config_file),
+            hint="name a sender, its key and whom it may wake: [http.senders.NAME] (docs/serve.md)",
+        )
+    missing = [one for one in HTTP_NEEDS if find_spec(one) is None]
+    if missing:
+        raise OperationFailed(
+            f"signed wakes cannot be taken in: {', '.join(missing)} is not installed",
+            str(where),
+            hint="run `pip install 'wake-bridge[http]'`",
+        )
+
+
 def _give_up() -> None:
     os.write(
         2,
@@ -154,10 +205,10 @@ def _give_up() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """What a daemon that may type holds for life."""
+    """What a daemon that may type holds for life; no graph's lock where there is no graph."""
 
     instance: InstanceLock
-    graph: GraphLock
+    graph: GraphLock | None
 
 
 class Daemon:
@@ -211,14 +262,14 @@ class Daemon:
         self._log.info(
             "daemon_started",
             pid=os.getpid(),
-            graph=str(self._settings.graph_path),
+            graph=str(self._settings.graph_path) if self._settings.has_graph else None,
             state_dir=str(self._settings.state_dir),
             adapters=sorted(parts.loaded.adapters),
         )
         self._notifier.ready("tailing")
         # what the start has made lives as long as the daemon: going through it again would stop a wake for 30 ms
         gc.freeze()
-        jobs = {
+        jobs: dict[str, Callable[[], Awaitable[None]]] = {
             "tail": parts.tail.run,
             "deliver": parts.deliverer.run,
             "watch": self._watch,
@@ -226,9 +277,14 @@ class Daemon:
             "acknowledge": parts.acknowledge.run,
             "unknowns": self._unknowns,
         }
+        server = self._listen()
+        if server is not None:
+            jobs["http"] = server.run
         try:
             await Supervisor(jobs, parts.clock).run(self._stop)
         finally:
+            if server is not None:
+                server.close()
             self._notifier.stopping()
             self._log.info("daemon_stopping")
             await parts.deliverer.drain(STOP_PATIENCE)
@@ -236,6 +292,16 @@ class Daemon:
             await self._show_count(0, parts.clock.now())
             await control.stop()
             self._log.info("daemon_stopped", cursor=parts.tail.cursor)
+
+    def _listen(self) -> WakeServer | None:
+        """Take the address for signed wakes, if any are taken in here."""
+        if listen_address(self._settings) is None or self._is_dry_run:
+            return None
+        from wake_bridge.http.server import WakeServer  # noqa: PLC0415 - an extra, that was looked for
+
+        server = WakeServer(self._settings, self.parts.signed.take, self.parts.clock.wall)
+        self._log.info("http_listening", where=str(server.bind()), senders=sorted(self._settings.config.http.senders))
+        return server
 
     async def _watch(self) -> None:
         """Look at the panes as soon as it is known whose they are."""
@@ -359,12 +425,12 @@ class Daemon:
         if not self._is_dry_run:
             self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
-        if HEARTBEAT in self.parts.loaded.adapters and not self._is_dry_run:
+        if HEARTBEAT in self.parts.loaded.adapters and self._settings.has_graph and not self._is_dry_run:
             self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
         self._housekeeping.start()
 
     def _look_for_other_driver(self) -> None:
-        if self._locks is not None:
+        if self._locks is not None and self._locks.graph is not None:
             self._locks.graph.stay()
         self._upstream = find_other_driver(self._settings.state_dir)
         driver = self._rival()
@@ -375,7 +441,8 @@ class Daemon:
 
     def _rival(self) -> OtherDriver | None:
         """What else drives the same graph or directory now, None if nothing does."""
-        return (self._locks.graph.rival() if self._locks is not None else None) or self._upstream
+        graph = self._locks.graph if self._locks is not None else None
+        return (graph.rival() if graph is not None else None) or self._upstream
 
     async def _keep_place(self, control: ControlServer) -> None:
         """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""
@@ -425,6 +492,9 @@ class Daemon:
         ledger = self.parts.ledger
         before = Instant(self.parts.clock.now() - self._settings.config.daemon.retention_days * DAY)
         removed = 0
+        forgotten = Instant(self.parts.clock.now() - REMEMBERED)
+        while ledger.forget_emissions(forgotten, PRUNED_AT_ONCE):  # noqa: ASYNC110 - each turn does a part
+            await asyncio.sleep(BREATH)
         while step := ledger.prune(before, PRUNED_AT_ONCE):
             removed += step
             await asyncio.sleep(BREATH)

@@ -15,6 +15,7 @@ from wake_bridge.control.instance_lock import lived_until
 from wake_bridge.domain.errors import LedgerError, SourceUnavailable
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.matching import MatchingRules
+from wake_bridge.domain.names import Epoch, Identity
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
@@ -33,10 +34,14 @@ from wake_bridge.engine.sessions.hook_handover import HookHandover
 from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.sessions.session_identity import SessionIdentity
 from wake_bridge.engine.settings import Current
-from wake_bridge.engine.tail.tail import Tail
+from wake_bridge.engine.tail.signed_wakes import SignedWakes
+from wake_bridge.engine.tail.tail import EventNotifier, Tail
 from wake_bridge.integrations.adapters import LoadedAdapters, make_adapters
 from wake_bridge.integrations.human import WordToTheHuman
 from wake_bridge.ports.adapter import Notifier, SessionServed
+from wake_bridge.ports.change_log import ChangeLog
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.storage.graph.absent import open_log
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.graph.signal import signal_for
 from wake_bridge.storage.graph.source import is_busy
@@ -85,6 +90,7 @@ class Parts:
     rules: Latest[MatchingRules]
     current: Current
     is_embedded: bool
+    signed: SignedWakes
 
     async def close(self) -> None:
         """Give up files, threads and connections."""
@@ -119,19 +125,22 @@ def wire(
         SourceUnavailable: it may not be read; one that is merely locked is waited for.
     """
     clock = SteadyClock()
-    require_graph(settings)
+    if settings.has_graph:
+        require_graph(settings)
     loaded = make_adapters(settings, clock)
-    graph = SqliteGraph(settings.graph_path)
+    graph = open_log(settings)
     rules = Latest(matching_rules(settings, loaded.adapters))
     is_embedded = _is_embedded(graph)
     current = Current(engine_settings(settings, embedded=is_embedded))
-    queries = GraphQueries(lambda: SqliteGraph(settings.graph_path))
+    queries = GraphQueries(lambda: open_log(settings))
     report = structlog.get_logger("tail")
     tail = Tail(
         graph,
         ledger,
         signal_for(
-            settings.graph_path, lambda why: report.warning("no_hints", reason=why), enabled=settings.config.graph.watch
+            settings.graph_path,
+            lambda why: report.warning("no_hints", reason=why),
+            enabled=settings.config.graph.watch and settings.has_graph,
         ),
         LastSyncId(cursor_directory),
         clock,
@@ -253,8 +262,18 @@ def wire(
         poke=deliverer.poke,
         dry_run=dry_run,
     )
+    signed = SignedWakes(
+        ledger,
+        clock,
+        new_ulid,
+        rules=rules.get,
+        epoch=lambda: tail.epoch if tail.begun.is_set() else Epoch(0),
+        lives_here=lambda identity: lives_here(identity, settings, current, ledger, tail),
+        notifier=EventNotifier(deliverer.poke),
+    )
     return Parts(
         settings=settings,
+        signed=signed,
         clock=clock,
         ledger=ledger,
         queries=queries,
@@ -283,6 +302,13 @@ def active_routes(tail: Tail, watch: Watch) -> int:
     return tail.active_routes + sum(watch.sighted(one) is not None for one in tail.unplaced_identities())
 
 
+def lives_here(identity: Identity, settings: Settings, current: Current, ledger: Ledger, tail: Tail) -> bool:
+    """Whether an identity can have a place on this host: a target, a pane that was bound or found, a node in the graph."""
+    if identity in current.settings.targets or (settings.has_graph and identity in tail.known_identities()):
+        return True
+    return ledger.binding(identity) is not None or ledger.remembered(identity) is not None
+
+
 def require_graph(settings: Settings) -> None:
     """Raise what is wrong with the graph, unless it is only locked for the moment."""
     graph = SqliteGraph(settings.graph_path)
@@ -295,7 +321,7 @@ def require_graph(settings: Settings) -> None:
         graph.close()
 
 
-def _is_embedded(graph: SqliteGraph) -> bool:
+def _is_embedded(graph: ChangeLog) -> bool:
     try:
         return graph.is_embedded()
     except SourceUnavailable:

@@ -26,7 +26,7 @@ from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 
-NEITHER = {"run", "demo", "screens", "mcp"}
+NEITHER = {"run", "serve", "demo", "screens", "mcp"}
 """Play for some seconds, need an agent that rests, or speak another protocol."""
 
 GROUPS = {"add", "show", "check", "install", "status"}

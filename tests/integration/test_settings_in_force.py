@@ -179,7 +179,7 @@ def test_the_rule_stands_in_the_table_of_commands() -> None:
     needing = {name for commands in COMMANDS.values() for name, place in commands.items() if place.needs_file}
     page = (Path(__file__).parents[2] / "docs/settings.md").read_text(encoding="utf-8")
 
-    assert needing == {"run", "service", "init", "setup", "subscribe", "hook", "claude", "uninstall", "config"}
+    assert needing == {"run", "serve", "service", "init", "setup", "subscribe", "hook", "claude", "uninstall", "config"}
     assert all(f"`{name}`" in page for name in needing)
 
 

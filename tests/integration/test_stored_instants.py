@@ -41,6 +41,11 @@ WAITED_FOR: Final = {
     ("heartbeat", "cooldown"): "a length; counts from `nudged_at`",
     ("receiver", "next_try_at"): "`rebase`: at most 1 min away",
     ("receiver", "suspended_at"): "`rebase`: at most now; after three days of it the receiver is degraded",
+    (
+        "signed_wake",
+        "taken_at",
+    ): "`rebase`: at most now; an eventId is forgotten 90 days after it, and after `emitted_at`",
+    ("signed_wake", "emitted_at"): "the sender's word; of one without a timestamp it may be at most 5 min ahead",
     ("remembered_pane", "seen_at"): "`rebase`: at most now; compared with the start of an agent",
     ("episode", "began_at"): "`rebase`: at most now; told after a length from it",
 }

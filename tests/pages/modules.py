@@ -32,6 +32,7 @@ FOLDERS: Final = (
     "wake_bridge/integrations",
     "wake_bridge/system",
     "wake_bridge/answers",
+    "wake_bridge/http",
     "wake_bridge/offline",
     "wake_bridge",
     "wake_bridge/doctor",

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from tests.pages import settings as settings_page
-from wake_bridge.config.fields import Configuration, TargetTable
+from wake_bridge.config.fields import Configuration, SenderTable, TargetTable
 from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
 from wake_bridge.config.sources import keys_of
 from wake_bridge.domain.errors import ConfigurationInvalid
@@ -318,7 +318,9 @@ def test_the_example_names_every_key_with_its_default() -> None:
         for name in key:
             assert isinstance(written, dict)
             written = written[name]
-    assert example.model_copy(update={"adapters": {}, "targets": {}}) == Configuration()
+    http = example.http.model_copy(update={"senders": {}})
+    assert example.model_copy(update={"adapters": {}, "targets": {}, "http": http}) == Configuration()
+    assert set(tree["http"]["senders"]["NAME"]) == set(SenderTable.model_fields)
     assert set(tree["targets"]["@neo-gpt"]) == set(TargetTable.model_fields)
 
 
@@ -341,6 +343,8 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[human]",
         "[attention]",
         "[heartbeat]",
+        "[http]",
+        "[http.senders.NAME]",
         "[adapters.tmux]",
         "[adapters.osascript]",
         "[adapters.claude]",

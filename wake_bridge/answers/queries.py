@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from wake_bridge.config.settings import listen_address
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.control.serving import surroundings
 from wake_bridge.domain.guards import OtherDriver
@@ -65,13 +66,14 @@ class Queries:
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:
         parts, tail = self._parts, self._parts.tail
+        nudges = HEARTBEAT in parts.loaded.adapters and parts.settings.has_graph
         return {
             "pid": os.getpid(),
             "cursor": tail.cursor,
             "tip": tail.tip,
             "epoch": tail.epoch,
             "active_routes": active_routes(tail, parts.watch),
-            "nudged": len(parts.heartbeat.served()) if HEARTBEAT in parts.loaded.adapters else 0,
+            "nudged": len(parts.heartbeat.served()) if nudges else 0,
             "since": time_or_none(self._since),
             "graph_trouble": tail.away or None,
             "state_trouble": parts.ledger.trouble or None,
@@ -79,6 +81,8 @@ class Queries:
             "other_driver": driver.told if (driver := self._other_driver()) else None,
             "log": where_logs_go() or None,
             "version": program_version(),
+            "has_graph": parts.settings.has_graph,
+            "listen": str(address) if (address := listen_address(parts.settings)) else None,
             "settings_refused": self._refused() or None,
             "clock_ahead": parts.clock.now() - parts.clock.wall(),
         }

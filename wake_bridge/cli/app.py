@@ -50,6 +50,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "inbox": ("inbox @reviewer", "inbox @reviewer --bodies --consume"),
     "read": (f"read @reviewer {_ID}", f"read @reviewer {_ID} --keep"),
     "run": ("run", "run --once --dry-run"),
+    "serve": ("serve", "serve --json"),
     "status": ("status", "status --watch"),
     "next": ("next", "next --back"),
     "deliveries": ("deliveries --state held", "deliveries --target @reviewer --limit 5"),
@@ -144,6 +145,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
     },
     "Wakes": {
         "next": CommandPlace("next", "next_agent", "Go to the agent that needs you; again for the one after it."),
+        "serve": CommandPlace("daemon", "serve", "Run the daemon for signed wakes, without a graph.", needs_file=True),
         "deliveries": CommandPlace("wakes", "deliveries", "List deliveries; show or retry one."),
         "pause": CommandPlace("wakes", "pause", "Pause wakes for one identity or for all."),
         "resume": CommandPlace("wakes", "resume", "Resume wakes and lift spent limits."),

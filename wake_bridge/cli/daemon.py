@@ -257,6 +257,19 @@ def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -
         raise click.exceptions.Exit(1)
 
 
+@click.command()
+@pass_run
+def serve(run: CommandContext) -> None:
+    """Run the daemon without a graph: it takes signed wakes from other hosts and wakes the agents of this one.
+
+    `[http]` in the configuration says where it listens, who may send, and whom each sender wakes. Needs the extra `http`.
+    """
+    early = _lock_early(run.config_option)
+    from wake_bridge.daemon import run_daemon
+
+    run_daemon(run.config_option, once=False, dry_run=False, early=early, has_graph=False)
+
+
 def _lock_early(config_option: str | None) -> InstanceLock | None:
     """The lock of a state directory that is there and free; whatever is wrong with it, the daemon itself says."""
     from wake_bridge.config.locations import find_locations
@@ -377,6 +390,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         "attention": [episode_record(one) for one in episodes],
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
+        "listen": told.get("listen") or None,
         "state_trouble": daemon.trouble or None,
         "other_driver": told.get("other_driver") or None,
         "sinceYouLeft": absence,
@@ -397,6 +411,7 @@ def _words(record: Mapping[str, Any]) -> str:
         f"daemon     {state}",
         *_settings_words(record),
         f"graph      {record['graph_trouble'] or record['graph']}",
+        *([f"listens    {record['listen']}, for signed wakes"] if record["listen"] else []),
         _place_in_log(record),
         f"routes     {record['active_routes']} active"
         + (f", {record['nudged']} left to the heartbeat" if record["nudged"] else ""),

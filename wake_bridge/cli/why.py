@@ -58,12 +58,11 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
     from wake_bridge.cli.presence import routes_now
     from wake_bridge.control.serving import daemon_state
     from wake_bridge.records import delivery_record, episode_record
-    from wake_bridge.storage.graph.status import book_of
+    from wake_bridge.storage.graph.status import book_here
     from wake_bridge.storage.ledger import LedgerStore
 
     routes = routes_now(run, identity)
-    with run.open_graph() as graph:
-        book = book_of(graph, run.settings)
+    book = book_here(run.settings)
     theirs = [(one, book.why_unwoken(one)) for one in book.all() if one.identity == identity]
     left = book.why_left_to_heartbeat(identity)
     explanation, remedy = _of_identity(identity, routes, left, daemon_state(run.settings.state_dir))

@@ -6,17 +6,30 @@ of docs/settings.md are written from this (`make docs`).
 
 from __future__ import annotations
 
+import hashlib
 import re
 import string
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
+from wake_bridge.domain.signed_wakes import ListenAddress
 
+_FINGERPRINT: Final = "sha256:"
 PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
 WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
 CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exec)|eval|exec|source|\.")
@@ -282,6 +295,109 @@ class TargetTable(Table):
     )
 
 
+class SenderKey:
+    """A key that signs, which nobody prints: where it is written down again it is its SHA-256, by which two are compared."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The key itself, for who verifies with it."""
+        return self._text
+
+    @property
+    def fingerprint(self) -> str:
+        """What may be written down."""
+        if self._text.startswith(_FINGERPRINT):
+            return self._text
+        return f"{_FINGERPRINT}{hashlib.sha256(self._text.encode()).hexdigest()}"
+
+    def __repr__(self) -> str:
+        return "(withheld)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SenderKey) and other.fingerprint == self.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read from text; written as its fingerprint."""
+        text = core_schema.str_schema(strict=True)
+        written = core_schema.plain_serializer_function_ser_schema(lambda one: one.fingerprint)
+        return core_schema.no_info_after_validator_function(cls, text, serialization=written)
+
+
+def _checked_sender(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
+        raise ValueError("must be letters, digits, - and _")
+    return name
+
+
+SenderName = Annotated[str, AfterValidator(_checked_sender)]
+
+
+class SenderTable(Table):
+    """`[http.senders.NAME]`: who may post signed wakes, and whom they wake; one for each key."""
+
+    key: SenderKey | None = Field(
+        None, examples=["whsec_…"], description="that signs; then nobody else may read this file (or use key_file)"
+    )
+    key_file: str = Field(
+        "", description="a file of yours alone with the key instead, one a line: the new one beside the old; read anew"
+    )
+    identities: Identities = Field((), examples=[("@neo-gpt",)], description="whom they may wake")
+    legacy: bool = Field(
+        default=False, description="true: also with X-Neo-Wake-Signature alone, which has no timestamp (upstream's)"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_key_and_somebody_to_wake(self) -> SenderTable:
+        if bool(self.key and self.key.reveal()) == bool(self.key_file):
+            raise ValueError("needs either key or key_file")
+        if not self.identities:
+            raise ValueError("needs identities: whom the sender may wake")
+        return self
+
+
+class HttpTable(Table):
+    """`[http]`: signed wakes from other hosts, for `wake-bridge serve` and, where `listen` is set, for the daemon."""
+
+    listen: str = Field(
+        "",
+        description="ADDRESS:PORT or unix:/path; empty: `serve` takes 127.0.0.1:8787, the daemon does not listen",
+    )
+    hosts: Texts = Field((), description="names by which senders call this host, besides the address and localhost")
+    tls_certificate_file: str = Field("", description="PEM, with the chain; needed where others can connect")
+    tls_key_file: str = Field("", description="PEM, of yours alone")
+    behind_proxy: bool = Field(default=False, description="true: a proxy before it does TLS")
+    senders: dict[SenderName, SenderTable] = Field(default_factory=dict)
+
+    @field_validator("listen")
+    @classmethod
+    def _is_an_address(cls, text: str) -> str:
+        if text:
+            ListenAddress.parse(text)
+        return text
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> HttpTable:
+        if bool(self.tls_certificate_file) != bool(self.tls_key_file):
+            raise ValueError("tls_certificate_file and tls_key_file go together")
+        if not self.listen:
+            return self
+        if not self.senders:
+            raise ValueError("listen needs a sender: [http.senders.NAME]")
+        if not (ListenAddress.parse(self.listen).is_local or self.tls_certificate_file or self.behind_proxy):
+            raise ValueError(
+                f"{self.listen} is open to other hosts: set tls_certificate_file and tls_key_file, or behind_proxy = true"
+            )
+        return self
+
+
 class Configuration(Table):
     """All of it. `adapters` stays as written: each adapter validates its own table with its own model."""
 
@@ -296,6 +412,7 @@ class Configuration(Table):
     human: HumanTable = HumanTable()
     attention: AttentionTable = AttentionTable()
     heartbeat: HeartbeatTable = HeartbeatTable()
+    http: HttpTable = HttpTable()
     adapters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     screens: ScreensTable = ScreensTable()
     targets: dict[IdentityName, TargetTable] = Field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from wake_bridge.config.fields import Configuration, Table
+from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (
     SESSION_VARIABLE,
     Gathered,
@@ -31,6 +32,8 @@ from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules, TargetRule
 from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, WakePolicy
 from wake_bridge.domain.receivers import WEBHOOK
+from wake_bridge.domain.signed_wakes import SERVED_AT, ListenAddress, subscription_for
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.settings import EngineSettings, TargetSettings
 from wake_bridge.system.files import (
     ConfigPlace,
@@ -53,7 +56,7 @@ class Settings:
     `config_file` is the file that was, or would be, read; `source_files` those that were. `log_file` is None where
     nothing is configured, `screens_directory` where no profiles of one's own are to be read; `own_screens` is where
     they go. `fallback_pane` is `$TMUX_SESSION`: the tmux target of
-    subscriptions that name none. `origins` says where each key was set; what is missing there has its default.
+    subscriptions that name none. `has_graph` is false where signed wakes alone are taken in. `origins` says where each key was set; what is missing there has its default.
     """
 
     config: Configuration
@@ -65,8 +68,12 @@ class Settings:
     screens_directory: Path | None = None
     own_screens: Path = field(default_factory=default_screens_directory)
     fallback_pane: str = ""
+    has_graph: bool = True
     origins: Mapping[Key, str] = field(default_factory=dict)
 
+
+HTTP_NEEDS: Final = ("starlette", "standardwebhooks", "uvicorn")
+"""The packages of the extra `http`."""
 
 WEBHOOK_NEEDS: Final = ("httpx2", "standardwebhooks")
 """The packages of the extra `webhook`."""
@@ -120,7 +127,8 @@ def load_settings_at(
     mistakes += _adapter_mistakes(gathered.tree, gathered.origins, adapter_models)
     _raise_for(mistakes, place.path)
     settings = _resolve(config, place, gathered, environment)
-    _raise_for(_untrusted_profiles(settings.screens_directory), place.path)
+    unusable = http_mistakes(config.http, settings.config_file, settings.source_files, settings.origins)
+    _raise_for([*_untrusted_profiles(settings.screens_directory), *unusable], place.path)
     return settings
 
 
@@ -252,6 +260,7 @@ def matching_rules(settings: Settings, known_adapters: Collection[str] | None = 
         user_scope=config.graph.user_scope,
         unusable=unusable_adapters(settings),
         serve=frozenset(config.graph.serve),
+        signed=signed_subscriptions(settings),
         known_adapters=None if known_adapters is None else frozenset(known_adapters),
     )
 
@@ -260,6 +269,24 @@ def unusable_adapters(settings: Settings) -> dict[str, str]:
     """The adapters of receivers that cannot send here, each with why in one clause."""
     why = why_no_webhooks(settings)
     return {WEBHOOK: why} if why else {}
+
+
+def listen_address(settings: Settings) -> ListenAddress | None:
+    """Where signed wakes are taken in; None where they are not."""
+    text = settings.config.http.listen or ("" if settings.has_graph else SERVED_AT)
+    return ListenAddress.parse(text) if text else None
+
+
+def senders_of(settings: Settings) -> list[ConfiguredSender]:
+    """Who may send signed wakes."""
+    return senders_in(settings.config.http, settings.config_file)
+
+
+def signed_subscriptions(settings: Settings) -> tuple[Subscription, ...]:
+    """What stands for the word of each sender; none where no signed wakes are taken in."""
+    if listen_address(settings) is None:
+        return ()
+    return tuple(subscription_for(one.name, who) for one in senders_of(settings) for who in sorted(one.identities))
 
 
 def why_no_webhooks(settings: Settings) -> str:
@@ -331,7 +358,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
     )
 
 
-NEEDS_RESTART: Final = ("adapters", "daemon", "graph", "heartbeat.interval")
+NEEDS_RESTART: Final = ("adapters", "daemon", "graph", "heartbeat.interval", "http")
 """Tables and keys that a reload leaves as they were when the daemon started: its places, what it opened, its timers."""
 
 RELOADED: Final = ("daemon.log_level",)
@@ -385,6 +412,7 @@ def taken_over(started: Settings, read: Settings) -> Settings:
             "graph": before.graph,
             "daemon": before.daemon.model_copy(update={"log_level": after.daemon.log_level}),
             "heartbeat": after.heartbeat.model_copy(update={"interval": before.heartbeat.interval}),
+            "http": before.http,
             "adapters": before.adapters,
         }
     )
@@ -396,6 +424,7 @@ def taken_over(started: Settings, read: Settings) -> Settings:
         graph_path=started.graph_path,
         state_dir=started.state_dir,
         log_file=started.log_file,
+        has_graph=started.has_graph,
         origins=origins,
     )
 

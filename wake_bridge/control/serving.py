@@ -120,6 +120,15 @@ def graph_served_instead(state_dir: Path, graph: Path) -> Path | None:
         return None
 
 
+def has_no_graph(state_dir: Path) -> bool:
+    """Whether the daemon that runs in a state directory, or ran there last, takes signed wakes alone; never raises."""
+    try:
+        record = json.loads(read_own_file(state_dir / SETTINGS_NAME))
+        return isinstance(record, dict) and record.get("hasGraph") is False
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
 def reach_by_daemon(
     state_dir: Path, identities: Sequence[str], *, timeout: float = LOOKS_TAKE
 ) -> Mapping[str, Mapping[str, Any]]:

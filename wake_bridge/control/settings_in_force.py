@@ -19,7 +19,7 @@ from wake_bridge.config.settings import Settings, changed_keys, installed_adapte
 from wake_bridge.config.sources import gather
 from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
-from wake_bridge.control.serving import SETTINGS_NAME, state_dir_in_use
+from wake_bridge.control.serving import SETTINGS_NAME, has_no_graph, state_dir_in_use
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.system.files import begin_draft, default_state_directory, locate_config, read_own_file
 
@@ -36,6 +36,7 @@ def write_settings(state_dir: Path, settings: Settings) -> None:
         "configFile": str(settings.config_file),
         "sourceFiles": [str(one) for one in settings.source_files],
         "graph": str(settings.graph_path),
+        "hasGraph": settings.has_graph,
         "stateDir": str(settings.state_dir),
         "logFile": str(settings.log_file or ""),
         "screens": str(settings.screens_directory or ""),
@@ -74,6 +75,7 @@ def _settings(record: Mapping[str, Any]) -> Settings:
         config_file=Path(record["configFile"]),
         source_files=tuple(Path(one) for one in record["sourceFiles"]),
         graph_path=Path(record["graph"]),
+        has_graph=record.get("hasGraph", True) is not False,
         state_dir=Path(record["stateDir"]),
         log_file=Path(record["logFile"]) if record["logFile"] else None,
         screens_directory=Path(record["screens"]) if record["screens"] else None,
@@ -180,4 +182,5 @@ def in_force(
 
 def where_the_daemon_is(settings: Settings) -> Settings:
     """The settings, with the state directory of the daemon that serves the graph now."""
-    return replace(settings, state_dir=state_dir_in_use(settings.graph_path, settings.state_dir))
+    state_dir = state_dir_in_use(settings.graph_path, settings.state_dir)
+    return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir))

@@ -230,16 +230,20 @@ class Sandbox:
         files = (self.state_dir / name for name in ("state.sqlite", "state.sqlite-wal"))
         return [(found.st_mtime_ns, found.st_size) for found in (one.stat() for one in files if one.exists())]
 
-    def daemon(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
-        """Start `wake-bridge run` with options and wait until it tails, or has ended."""
-        daemon = self.daemon_under_way(*options, environment=environment)
+    def daemon(
+        self, *options: str, environment: Mapping[str, str] | None = None, command: str = "run"
+    ) -> DaemonProcess:
+        """Start `wake-bridge run` (or `serve`) with options and wait until it tails, or has ended."""
+        daemon = self.daemon_under_way(*options, environment=environment, command=command)
         daemon.waits_until_tailing()
         return daemon
 
-    def daemon_under_way(self, *options: str, environment: Mapping[str, str] | None = None) -> DaemonProcess:
-        """Start `wake-bridge run` with options, and wait for nothing."""
-        command = [*self.command, "run", *options]
-        daemon = self.daemon_processes(command, {**self.environment, **(environment or {})}, self)
+    def daemon_under_way(
+        self, *options: str, environment: Mapping[str, str] | None = None, command: str = "run"
+    ) -> DaemonProcess:
+        """Start `wake-bridge run` (or `serve`) with options, and wait for nothing."""
+        words = [*self.command, command, *options]
+        daemon = self.daemon_processes(words, {**self.environment, **(environment or {})}, self)
         self.daemons.append(daemon)
         return daemon
 

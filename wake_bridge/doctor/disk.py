@@ -7,16 +7,18 @@ import shutil
 import stat
 import sys
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from wake_bridge.config.settings import Settings
+from wake_bridge.config.settings import HTTP_NEEDS, Settings, listen_address, senders_of
 from wake_bridge.control.serving import serving
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.guards import QuietHours
+from wake_bridge.domain.signed_wakes import NO_GRAPH
 from wake_bridge.storage.graph.signal import why_it_cannot_be_watched
 from wake_bridge.storage.graph.status import graph_status
 from wake_bridge.storage.graph.upstream import CURSOR_FILE
@@ -108,6 +110,8 @@ PRUNERS_VARIABLES: Final = ("NEO_BRIDGE_LAST_SYNC_ID_PATH", "NEO_AI_DAEMON_DIR")
 def graph(settings: Settings) -> list[Finding]:
     """Readable, in WAL mode, with somebody who is to be woken."""
     seen = graph_status(settings)
+    if not settings.has_graph:
+        return [well("graph", NO_GRAPH)]
     if seen.trouble:
         return [ill("graph", seen.trouble, seen.hint or "`wake-bridge setup` or `init` makes one")]
     kind = "embedded" if seen.embedded else "foreign (another program's)"
@@ -156,6 +160,22 @@ def file_hints(settings: Settings) -> Finding:
         f" till then wake-bridge looks every {settings.config.graph.poll_interval:g} s"
     )
     return ill("file events", why, hint)
+
+
+def signed_wakes(settings: Settings) -> list[Finding]:
+    """Whether signed wakes can be taken in, where they are to be."""
+    where = listen_address(settings)
+    if where is None:
+        return []
+    missing = [one for one in HTTP_NEEDS if find_spec(one) is None]
+    if missing:
+        hint = "run `pip install 'wake-bridge[http]'`"
+        return [ill("signed wakes", f"{', '.join(missing)} is not installed", hint)]
+    senders = senders_of(settings)
+    whom = ", ".join(f"{one.name} ({', '.join(sorted(one.identities))})" for one in senders)
+    if not senders:
+        return [ill("signed wakes", "nobody may send any", "name a sender: [http.senders.NAME]")]
+    return [well("signed wakes", f"{where}, from {whom}")]
 
 
 def pruner(settings: Settings) -> Finding:

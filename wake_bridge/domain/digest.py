@@ -5,12 +5,13 @@ Short: counts, the latest subject and sender, ids. Never a message body, unless 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.names import DAY, HOUR, EventKind, Identity, Instant, Priority
+from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.domain.text import SUBJECT_LIMIT, harmless, name
 
 ID_LIMIT: Final = 64
@@ -164,6 +165,11 @@ def action_template(setting: str, *, embedded: bool) -> str:
     return EMBEDDED_ACTION if embedded else FOREIGN_ACTION
 
 
+def action_about(action: str, events: Iterable[WakeEvent]) -> str:
+    """The action template for these events: mail that a signed wake told of does not lie in the graph here."""
+    return FOREIGN_ACTION if action == EMBEDDED_ACTION and any(map(is_signed, events)) else action
+
+
 def action_line(action: str, identity: Identity, known: Container[Identity]) -> str:
     """What the agent is asked to do, of an action template; empty for none."""
     # the place-holder goes through: made harmless as a whole, a known name would lose its @
@@ -237,6 +243,7 @@ class _Sheet:
     ) -> None:
         self._groups = grouped(events)
         self._style = style
+        self._action_template = action_about(style.action, events)
         self._paper_lines = paper_lines
         self.joint = "\n" if paper_lines > 1 else _GAP
         self._now = now
@@ -264,7 +271,7 @@ class _Sheet:
         yield _Room(0, 0, action=False)
 
     def _written(self, room: _Room) -> tuple[list[str], list[str]]:
-        action = action_line(self._style.action, self._identity, self._known) if room.action else ""
+        action = action_line(self._action_template, self._identity, self._known) if room.action else ""
         below = [action, self._trailer] if action else [self._trailer]
         allowed = min(room.kinds, self._style.max_lines - 1 - len(below))
         if allowed > 0 and 1 + allowed + len(below) <= self._paper_lines:

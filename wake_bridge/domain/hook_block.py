@@ -10,7 +10,16 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wake_bridge.domain.digest import ID_LIMIT, DigestStyle, action_line, quoted, recency, subject_of, waiting
+from wake_bridge.domain.digest import (
+    ID_LIMIT,
+    DigestStyle,
+    action_about,
+    action_line,
+    quoted,
+    recency,
+    subject_of,
+    waiting,
+)
 from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.names import Identity, Instant, Priority
 from wake_bridge.domain.text import harmless, name
@@ -92,7 +101,7 @@ def compose_block(
     lines += [one.translate(_LOOK_ALIKES) for one in quoted(events, bodies or {}, allow_from, known)]
     if total > len(shown):
         lines.append(f"{total - len(shown)} more wait and follow at the next occasion.")
-    action = action_line(style.action, identity, known).removeprefix(NOTICE).strip()
+    action = action_line(action_about(style.action, events), identity, known).removeprefix(NOTICE).strip()
     lines += [action.translate(_LOOK_ALIKES)] if action else []
     return "\n".join([*lines, f"</{TAG}>"])
 

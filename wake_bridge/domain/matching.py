@@ -31,6 +31,7 @@ from wake_bridge.domain.subscriptions import (
     DEFAULT_ADAPTER,
     Subscription,
     SubscriptionBook,
+    of_rows,
     parse_subscription,
     with_known_adapters,
 )
@@ -54,7 +55,7 @@ class MatchingRules:
 
     `default_policy` None is `auto`, `default_window` is in seconds, `catch_up` and `look_back` (how old mail
     may be when seen with a live cursor, and when its row is newer than itself) in milliseconds. `known_adapters` None
-    means that nobody knows.
+    means that nobody knows. `signed` stand for the senders whose signed wakes are taken in.
     """
 
     targets: Mapping[Identity, TargetRule] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class MatchingRules:
     serve: frozenset[str] = frozenset()
     known_adapters: frozenset[str] | None = None
     unusable: Mapping[str, str] = field(default_factory=dict)
+    signed: tuple[Subscription, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def match(fact: Fact, book: SubscriptionBook, moment: MatchContext) -> list[Wake
     identities = book.identities_for(fact.trigger) if everyone else dict.fromkeys(fact.recipients or ())
     events = []
     for identity in identities:
-        listening = book.of(identity) if fact.kind is EventKind.PULSE else book.listening(identity, fact.trigger)
+        is_pulse = fact.kind is EventKind.PULSE
+        listening = of_rows(book.of(identity)) if is_pulse else book.listening(identity, fact.trigger)
         if listening:
             verdicts = [_judge(fact, identity, subscription, moment) for subscription in listening]
             events.append(_event(fact, identity, verdicts, moment))

@@ -11,7 +11,7 @@ from wake_bridge.domain.digest import DigestStyle, action_line, recency
 from wake_bridge.domain.events import MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.receivers import Receiver
-from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription, SubscriptionBook
+from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription, SubscriptionBook, of_rows
 from wake_bridge.domain.text import harmless, name
 
 LONGEST_COOLDOWN: Final = 3_600_000
@@ -74,10 +74,10 @@ def drivers(
 
     known: dict[Identity, list[Subscription]] = {identity: [] for identity in bound}
     for subscription in book.all():
-        if subscription.identity:
+        if subscription.identity and not subscription.is_signed:
             known.setdefault(subscription.identity, []).append(subscription)
     return {
-        identity: driver_of(theirs, book.of(identity), is_bound=identity in bound, wakes=wakes)
+        identity: driver_of(theirs, of_rows(book.of(identity)), is_bound=identity in bound, wakes=wakes)
         for identity, theirs in known.items()
     }
 

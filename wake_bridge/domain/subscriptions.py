@@ -90,7 +90,7 @@ class Subscription:
     `trigger` is None where it names none we know. `window` is in seconds, None where the default applies. `details`
     are what an adapter for applications is told besides, as pairs of name and value. `receiver` is where its wakes are posted, None where they are not. `problems`
     say why it cannot be delivered (someone must change it), `remarks` what of it goes by the default because it cannot
-    be meant, `ignored` which of upstream's metadata names have no meaning here.
+    be meant, `ignored` which of upstream's metadata names have no meaning here. `is_signed`: no row matches it, signed wakes do.
     """
 
     id: str
@@ -111,6 +111,7 @@ class Subscription:
     problems: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    is_signed: bool = False
 
     @property
     def is_active(self) -> bool:
@@ -130,6 +131,11 @@ def chosen_target(*, takes_pushes: bool = False, has_url: bool = False, has_plac
     if has_url:
         return WEBHOOK_TARGET
     return BRIDGE_TARGET if has_place else DISABLED_TARGET
+
+
+def of_rows(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
+    """Those of them that the graph has a node for."""
+    return tuple(one for one in subscriptions if not one.is_signed)
 
 
 def plain_tag(tag: str) -> str:
@@ -369,7 +375,8 @@ class SubscriptionBook:
             return
         if not subscription.identity or subscription.trigger is None:
             return
-        self._listening[subscription.trigger].setdefault(subscription.identity, {})[subscription.id] = subscription
+        if not subscription.is_signed:
+            self._listening[subscription.trigger].setdefault(subscription.identity, {})[subscription.id] = subscription
         self._serving.setdefault(subscription.identity, {})[subscription.id] = subscription
         if not subscription.is_heartbeat_only:
             is_unwoken = self._why_unwoken(subscription, has_target=False)

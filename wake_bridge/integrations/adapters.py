@@ -106,7 +106,8 @@ def _adapter_context(settings: Settings, clock: SteadyClock) -> AdapterContext:
         screens_directory=str(settings.screens_directory or ""),
         environment=os.environ,
         clock=clock,
-        graph=GraphName(settings.graph_path),
+        # what a pane's mark names: without a graph the ledger is what no other daemon has
+        graph=GraphName(settings.graph_path if settings.has_graph else settings.state_dir),
     )
 
 

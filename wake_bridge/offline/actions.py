@@ -23,7 +23,7 @@ from wake_bridge.ports.adapter import (
     PaneLister,
     Place,
 )
-from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.absent import open_log
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ancestry import own_session
 from wake_bridge.system.clock import SteadyClock
@@ -182,7 +182,7 @@ def replay(settings: Settings, subscription_id: str, since: LogId) -> ResyncResu
         LedgerError: the ledger cannot be written.
     """
     clock = SteadyClock()
-    log = SqliteGraph(settings.graph_path)
+    log = open_log(settings)
     ledger = LedgerStore.open(settings.state_dir)
     try:
         position = ledger.position()

@@ -18,10 +18,10 @@ from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
-from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.absent import open_log
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.nodes import find_identity
-from wake_bridge.storage.graph.status import book_of
+from wake_bridge.storage.graph.status import book_here
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -50,7 +50,7 @@ def look_into(
     """
     settings, steady = as_the_daemon_goes(settings), SteadyClock()
     daemon = serving(settings.state_dir, settings.graph_path)
-    log = SqliteGraph(settings.graph_path)
+    log = open_log(settings)
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:
         # what the graph adds to the settings concerns the digest alone
@@ -113,7 +113,6 @@ def _reachable(settings: Settings) -> set[Identity]:
     """Everyone with a subscription that can wake, or a target; the targets alone where the graph cannot be read."""
     targets = {Identity(name) for name in settings.config.targets}
     try:
-        with GraphFile(settings.graph_path) as graph:
-            return targets | book_of(graph, settings).identities()
+        return targets | book_here(settings).identities()
     except SourceError:
         return targets

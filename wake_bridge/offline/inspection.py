@@ -38,7 +38,7 @@ from wake_bridge.ports.adapter import (
 from wake_bridge.records import presence_record, routes_record
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
-from wake_bridge.storage.graph.status import book_of
+from wake_bridge.storage.graph.status import book_here, book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 
@@ -86,20 +86,27 @@ class Inspection:
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
     def _read_graph(self) -> bool:
+        self._identities: frozenset[str] = frozenset()
+        if not self._settings.has_graph:
+            self._know(book_here(self._settings))
+            return False
         try:
             with GraphFile(self._settings.graph_path) as graph:
-                book = self._book = book_of(graph, self._settings)
+                book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))
-                self._active = book.subscribed()
-                for one in book.all():
-                    self._subscribed[one.identity] = book.of(one.identity)
+                self._know(book)
                 return bool(graph.is_embedded)
         except SourceError:
             # without a graph the configured targets can still be looked at
-            self._identities = frozenset()
             self._drivers = {}
             return True
+
+    def _know(self, book: SubscriptionBook) -> None:
+        self._book = book
+        self._active = book.subscribed()
+        for one in book.all():
+            self._subscribed[one.identity] = book.of(one.identity)
 
     def why_not_posted(self, receiver: Receiver) -> str:
         """Why nothing goes to a receiver now, and what a person can do; empty where wakes are posted there."""
@@ -265,9 +272,8 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
         standing = shut.get(receiver.subscription_id)
         return standing is not None and standing.speaks_of(receiver)
 
-    with GraphFile(settings.graph_path) as graph:
-        book = book_of(graph, settings)
-        found, unplaced = drivers(book, bound, is_shut), set(book.unplaced())
+    book = book_here(settings)
+    found, unplaced = drivers(book, bound if settings.has_graph else (), is_shut), set(book.unplaced())
     skipped = {Driver.PUSH}
     # where nobody can tell, another heartbeat must keep away
     if daemon_state(settings.state_dir) is not DaemonState.NOT_RUNNING:

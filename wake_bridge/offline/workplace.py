@@ -89,8 +89,10 @@ class Workplace:
 
     def where_the_daemon_is(self, settings: Settings) -> Settings:
         """The settings, with the state directory of the daemon that serves the graph. Raises `OperationFailed`."""
+        from wake_bridge.control.serving import has_no_graph
+
         state_dir = self._state_dir_in_use(settings.graph_path, settings.state_dir)
-        return settings if state_dir == settings.state_dir else replace(settings, state_dir=state_dir)
+        return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir))
 
     def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
         """See `control.serving`; said once where it is not the configured one."""
@@ -115,20 +117,33 @@ class Workplace:
         """The graph, to look at; a context manager. Raises `SourceError`s."""
         from wake_bridge.storage.graph.file import GraphFile
 
+        self._require_graph(self.settings.state_dir)
         return GraphFile(self.settings.graph_path)
 
     def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
         from wake_bridge.storage.graph.file import GraphWriter
 
+        self._require_graph(self.settings.state_dir)
         return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
 
     def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
         from wake_bridge.storage.graph.file import GraphFile, GraphWriter
 
+        self._require_graph(self.places.state_dir)
         path = self.places.graph_path
         return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
+
+    def _require_graph(self, state_dir: Path) -> None:
+        """Raise `SourceMissing` where the daemon takes signed wakes alone."""
+        from wake_bridge.control.serving import has_no_graph
+
+        if has_no_graph(state_dir):
+            from wake_bridge.domain.errors import SourceMissing
+            from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
+
+            raise SourceMissing(NO_GRAPH, str(state_dir), hint=NO_GRAPH_HINT)
 
     def unreached(self, identities: Sequence[Identity]) -> Mapping[Identity, Hold]:
         """Why those of them who cannot be reached now cannot; never fails: whom nobody can tell of is not among them."""

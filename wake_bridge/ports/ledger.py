@@ -22,6 +22,7 @@ from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
 from wake_bridge.ports.ledger_records import (
     DegradedRoute,
+    Emission,
     EpochStart,
     GivenNotice,
     Lock,
@@ -30,6 +31,7 @@ from wake_bridge.ports.ledger_records import (
     Pause,
     Position,
     Quarantined,
+    Taken,
     Tally,
     TaskState,
 )
@@ -395,6 +397,19 @@ class ReceiverStore(Protocol):
         """All that failed, by subscription."""
 
 
+class SignedWakeStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
+    def take_in(self, emission: Emission, events: Sequence[WakeEvent], now: Instant) -> tuple[Taken, list[WakeEvent]]:
+        """Remember an emission and insert its events, in one transaction; answer what it was, and the events that were new.
+
+        Nothing changes where its sender's eventId is known. Of the events the same holds as for `advance`.
+        """
+
+    def forget_emissions(self, before: Instant, at_most: int) -> int:
+        """Forget emissions that were taken in, and say that they were sent, before that; answer how many, at most `at_most`."""
+
+
 class UpkeepStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
@@ -431,6 +446,7 @@ class Ledger(
     NoticeStore,
     EpisodeStore,
     ReceiverStore,
+    SignedWakeStore,
     UpkeepStore,
     Protocol,
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Protocol
 
 from wake_bridge.domain.events import WakeEvent
@@ -120,6 +121,24 @@ class Tally:
     delivered: int = 0
     quarantined: int = 0
     holds: Mapping[str, int] = field(default_factory=dict)
+
+
+class Taken(StrEnum):
+    """What a signed wake was to the ledger: new, known already, or known with another body."""
+
+    NEW = "new"
+    KNOWN = "known"
+    OTHER_BODY = "other body"
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """A signed wake as it was sent: by whom, its eventId, the SHA-256 of its body in hex, and when it says that it was."""
+
+    sender: str
+    event_id: str
+    body: str
+    emitted_at: Instant
 
 
 class NewId(Protocol):

@@ -71,6 +71,10 @@ EVENTS: Final = frozenset(
         "subscription_undeliverable",
         "subscription_defaults_taken",
         "no_active_routes",
+        # signed wakes
+        "http_listening",
+        "http_refused",
+        "wake_taken_in",
         # wake events and deliveries
         "event_matched",
         "event_refused",

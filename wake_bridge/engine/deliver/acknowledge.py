@@ -13,6 +13,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Pro
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
+from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.engine.deliver.relevance import JudgedEvents, events_of, judge_events
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
@@ -121,7 +122,9 @@ class Acknowledge:
         self._settled_before = now
 
     async def _look_at_ended(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:
-        messages = [one.detail.message_id for one in events if isinstance(one.detail, MessageDetail)]
+        messages = [
+            one.detail.message_id for one in events if isinstance(one.detail, MessageDetail) and not is_signed(one)
+        ]
         states = await self._queries.mail_states([(message, delivery.identity) for message in messages])
         if any(state.is_read for state in states.values()):
             now = self._clock.now()

@@ -10,11 +10,12 @@ from typing import Final
 from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import Unread, is_our_pulse
+from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import IdentityRow, MailState
 from wake_bridge.ports.ledger import Ledger
-from wake_bridge.ports.ledger_records import NOT_ADDRESSED
+from wake_bridge.ports.ledger_records import NOT_ADDRESSED, TaskState
 
 EVENTS_AT_ONCE: Final = 500
 """Events that are read in one go."""
@@ -47,12 +48,15 @@ async def judge_events(
     Raises `SourceError` when the graph cannot be asked: then nothing is known and nothing may be typed.
     """
     open_events = [one for one in events if one.status is EventStatus.OPEN]
-    messages = [(one.detail.message_id, identity) for one in open_events if isinstance(one.detail, MessageDetail)]
-    tasks = list(dict.fromkeys(one.detail.task_id for one in open_events if isinstance(one.detail, TaskDetail)))
-    edges = [one.detail.edge_id for one in open_events if isinstance(one.detail, PermissionDetail)]
+    # the graph here knows nothing of what a signed wake told
+    of_rows = [one for one in open_events if not is_signed(one)]
+    messages = [(one.detail.message_id, identity) for one in of_rows if isinstance(one.detail, MessageDetail)]
+    tasks = list(dict.fromkeys(one.detail.task_id for one in of_rows if isinstance(one.detail, TaskDetail)))
+    edges = [one.detail.edge_id for one in of_rows if isinstance(one.detail, PermissionDetail)]
     states = await queries.mail_states([*messages, *((task, identity) for task in tasks)])
     present = await queries.edges_present(edges)
-    left_behind = _left_behind(ledger, tasks, open_events)
+    left_behind = _left_behind(ledger.task_states(tasks), of_rows)
+    left_behind |= _left_behind({}, [one for one in open_events if is_signed(one)])
     identities = dict(await queries.identities())
     shown = ledger.announced(identity, [one.subject_key for one in open_events])
 
@@ -94,13 +98,12 @@ async def still_unread(
     return tuple(one for one in told if one.subject_key not in shown and _fate(one, states, set()) is None)
 
 
-def _left_behind(ledger: Ledger, tasks: Sequence[str], events: Sequence[WakeEvent]) -> dict[str, str]:
-    """The ids of those moves of `tasks` that a later move has overtaken, each with the words for it."""
-    states = ledger.task_states(tasks)
+def _left_behind(states: Mapping[str, TaskState], events: Sequence[WakeEvent]) -> dict[str, str]:
+    """The ids of those moves of tasks that a later move has overtaken, each with the words for it."""
     moves = [(one, one.detail) for one in events if isinstance(one.detail, TaskDetail)]
     latest = {move.task_id: one.id for one, move in sorted(moves, key=lambda each: (each[0].epoch, each[0].log_id))}
     # a task that the ledger does not know stands where its last move took it
-    now = {task: states[task].state if task in states else "" for task in tasks}
+    now = {task: states[task].state if task in states else "" for task in latest}
     return {
         one.id: f"the task has moved on{f' to {now[move.task_id]}' if now[move.task_id] else ''}"
         for one, move in moves
@@ -113,6 +116,8 @@ def _fate(
 ) -> tuple[EventStatus, str] | None:
     """The status of an event that is no news any more; None while it is."""
     detail = event.detail
+    if is_signed(event):
+        return None
     if isinstance(detail, PermissionDetail):
         return None if detail.edge_id in present else (EventStatus.SUPERSEDED, "the permission was withdrawn")
     if isinstance(detail, TaskDetail):

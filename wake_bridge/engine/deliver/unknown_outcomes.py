@@ -16,6 +16,7 @@ from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.reasons import SEEN_LATE
 from wake_bridge.domain.routing import Route
+from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.engine.deliver.relevance import events_of, still_unread
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.adapter_calls import AdapterCalls
@@ -217,7 +218,7 @@ class UnknownOutcomes:
 
     async def _was_read(self, unknown: Delivery, told: Sequence[WakeEvent]) -> bool:
         """Whether any of the mail that it told of was read, which is then written down. Raises `SourceError`."""
-        mail = [one.detail.message_id for one in told if isinstance(one.detail, MessageDetail)]
+        mail = [one.detail.message_id for one in told if isinstance(one.detail, MessageDetail) and not is_signed(one)]
         states = await self._queries.mail_states([(message_id, unknown.identity) for message_id in mail])
         is_read = any(state.is_read for state in states.values())
         if is_read:

@@ -87,6 +87,8 @@ class PageMatcher:
         self.identities = dict(contents.identities)
         for subscription_id, properties in contents.subscriptions:
             self._subscribe(subscription_id, properties)
+        for signed in rules.signed:
+            self.book.put(signed)
         routes = self.book.active_routes
         self._log.info("subscriptions_read", subscriptions=len(self.book.all()), active_routes=routes)
         if not routes:

@@ -61,7 +61,7 @@ def require_identity(graph: GraphFile, identity: str) -> Node:
 
 def require_known(settings: Settings, identity: Identity) -> None:
     """Raise `NotFound` for an identity that neither graph nor configuration knows; without a graph nobody can tell."""
-    if identity in settings.config.targets:
+    if identity in settings.config.targets or not settings.has_graph:
         return
     try:
         with GraphFile(settings.graph_path) as graph:

@@ -6,11 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from wake_bridge.config.settings import Settings, enabled_adapters, matching_rules, unusable_adapters
+from wake_bridge.config.settings import (
+    Settings,
+    enabled_adapters,
+    matching_rules,
+    signed_subscriptions,
+    unusable_adapters,
+)
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.matching import MatchingRules, is_placed
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
+from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, SubscriptionBook, parse_subscription
 from wake_bridge.storage.graph.file import GraphFile
 
@@ -33,6 +40,8 @@ class GraphStatus:
 
 def graph_status(settings: Settings, bound: Iterable[Identity] = ()) -> GraphStatus:
     """Where the graph's log ends and who can be woken, `bound` ones included; never raises."""
+    if not settings.has_graph:
+        return GraphStatus(active_routes=book_here(settings).active_routes, trouble=NO_GRAPH, hint=NO_GRAPH_HINT)
     try:
         with GraphFile(settings.graph_path) as graph:
             book = book_of(graph, settings)
@@ -47,25 +56,41 @@ def graph_status(settings: Settings, bound: Iterable[Identity] = ()) -> GraphSta
         return GraphStatus(trouble=str(error), hint=error.hint)
 
 
+def book_here(settings: Settings) -> SubscriptionBook:
+    """All subscriptions of the graph, or without one the word of each sender. Raises `SourceError`."""
+    if not settings.has_graph:
+        book = _empty_book(settings, embedded=False)
+        for signed in signed_subscriptions(settings):
+            book.put(signed)
+        return book
+    with GraphFile(settings.graph_path) as graph:
+        return book_of(graph, settings)
+
+
 def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:
     """All subscriptions, as the daemon judges them."""
+    book = _empty_book(settings, embedded=graph.is_embedded)
+    for node in graph.nodes(SUBSCRIPTION_LABEL):
+        book.put(parse_subscription(node.id, node.properties))
+    for signed in signed_subscriptions(settings):
+        book.put(signed)
+    return book
 
+
+def _empty_book(settings: Settings, *, embedded: bool) -> SubscriptionBook:
     @cache
     def rules() -> MatchingRules:
         # only who counts routes asks: it takes a look through all that is installed
         return matching_rules(settings, enabled_adapters(settings))
 
     targets = settings.config.targets
-    book = SubscriptionBook(
-        embedded=graph.is_embedded,
+    return SubscriptionBook(
+        embedded=embedded,
         serve=settings.config.graph.serve,
         has_target=lambda who: who in targets,
         is_placed=lambda one: is_placed(one, rules()),
         unusable=unusable_adapters(settings),
     )
-    for node in graph.nodes(SUBSCRIPTION_LABEL):
-        book.put(parse_subscription(node.id, node.properties))
-    return book
 
 
 def _nudged(book: SubscriptionBook, settings: Settings, bound: Iterable[Identity]) -> int:

@@ -136,6 +136,9 @@ class Memory(LedgerPart):
             # a task's moves are kept as `task:state:mark`; a semicolon follows the colon
             " UNION SELECT * FROM wake_event WHERE kind = 'task' AND :subject <> ''"
             " AND subject_key >= :subject || ':' AND subject_key < :subject || ';'"
+            # and what a signed wake told of, as `subject signed:sender`
+            " UNION SELECT * FROM wake_event WHERE :subject <> ''"
+            " AND subject_key >= :subject || ' signed:' AND subject_key < :subject || ' signed;'"
             " UNION SELECT * FROM wake_event WHERE log_id = :log_id AND log_id > 0 ORDER BY epoch, log_id, seq",
             {"subject": subject_key, "log_id": log_id},
         )

@@ -19,12 +19,12 @@ from wake_bridge.storage.ledger.ledger_file import (
 )
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.tail import EventRecord, TailRecord
+from wake_bridge.storage.ledger.tail import EventRecord, StoredEmissions
 from wake_bridge.storage.ledger.upkeep import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
 
 
 class LedgerStore(
-    TailRecord,
+    StoredEmissions,
     Coalescing,
     DeliveryReading,
     HandingOver,

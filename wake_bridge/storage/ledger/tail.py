@@ -10,7 +10,15 @@ from dataclasses import replace
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
-from wake_bridge.ports.ledger_records import NOT_ADDRESSED, EpochStart, PageRecord, Position, TaskState
+from wake_bridge.ports.ledger_records import (
+    NOT_ADDRESSED,
+    Emission,
+    EpochStart,
+    PageRecord,
+    Position,
+    Taken,
+    TaskState,
+)
 from wake_bridge.storage.ledger.columns import columns_of_event, to_json
 from wake_bridge.storage.ledger.database import LedgerPart
 
@@ -176,6 +184,33 @@ class TailRecord(LedgerPart):
             "SELECT * FROM wake_event WHERE identity = :identity AND subject_key = :subject_key AND replay = 0", columns
         )
         return reopened
+
+
+class StoredEmissions(TailRecord):
+    """Signed wakes that were taken in."""
+
+    def take_in(self, emission: Emission, events: Sequence[WakeEvent], now: Instant) -> tuple[Taken, list[WakeEvent]]:
+        """See `Ledger.take_in`."""
+        with self._db.transaction():
+            known = self._db.value(
+                "SELECT body FROM signed_wake WHERE sender = ? AND event_id = ?", (emission.sender, emission.event_id)
+            )
+            if known is not None:
+                return (Taken.KNOWN if known == emission.body else Taken.OTHER_BODY), []
+            self._db.change(
+                "INSERT INTO signed_wake (sender, event_id, body, emitted_at, taken_at) VALUES (?, ?, ?, ?, ?)",
+                (emission.sender, emission.event_id, emission.body, emission.emitted_at, now),
+            )
+            return Taken.NEW, self._insert_new(events, now)
+
+    def forget_emissions(self, before: Instant, at_most: int) -> int:
+        """See `Ledger.forget_emissions`."""
+        with self._db.transaction():
+            return self._db.change(
+                "DELETE FROM signed_wake WHERE (sender, event_id) IN (SELECT sender, event_id FROM signed_wake"
+                " WHERE MAX(taken_at, emitted_at) < ? LIMIT ?)",
+                (before, at_most),
+            )
 
 
 class EventRecord(LedgerPart):

@@ -287,6 +287,7 @@ class Upkeep(LedgerPart):
                 " degraded_at = MIN(degraded_at, :now)",
                 moment,
             )
+            self._db.change("UPDATE signed_wake SET taken_at = :now WHERE taken_at > :now", moment)
             self._count_wakes_as_of(now)
 
     def _count_wakes_as_of(self, now: Instant) -> None:

@@ -1,0 +1,136 @@
+"""The log of the graph that is configured, or of none: then one in which nothing ever stands, for signed wakes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from wake_bridge.config.settings import Settings, signed_subscriptions
+from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.ports.change_log import (
+    Census,
+    ChangeLog,
+    EdgeRow,
+    IdentityRow,
+    Json,
+    LogBounds,
+    LogEntry,
+    MailState,
+    Page,
+    Traces,
+)
+from wake_bridge.storage.graph.change_log import SqliteGraph
+
+_START: Final = LogId(0)
+
+
+def open_log(settings: Settings) -> ChangeLog:
+    """The graph's log; without a graph one in which nothing ever stands."""
+    if settings.has_graph:
+        return SqliteGraph(settings.graph_path)
+    return NoGraph(one.identity for one in signed_subscriptions(settings))
+
+
+class NoGraph:
+    """See `ports.change_log.ChangeLog`.
+
+    Args:
+        identities: who is woken here, by the configuration: a digest may name them.
+    """
+
+    def __init__(self, identities: Iterable[Identity]) -> None:
+        self._identities = {one: IdentityRow(one) for one in identities}
+
+    def read_after(self, cursor: LogId, limit: int) -> Page:  # noqa: ARG002 - the port's signature
+        """Nothing."""
+        return Page((), (), cursor, "", 0)
+
+    def bounds(self) -> LogBounds:
+        """An empty log."""
+        return LogBounds(_START, _START)
+
+    def fingerprint_at(self, log_id: LogId) -> str | None:  # noqa: ARG002 - the port's signature
+        """No row."""
+        return None
+
+    def is_embedded(self) -> bool:
+        """The mail lies elsewhere."""
+        return False
+
+    def version(self) -> tuple[int, int, int]:
+        """Nothing is ever committed."""
+        return 0, 0, 0
+
+    def heal(self) -> bool:
+        """Nothing is open."""
+        return False
+
+    def reopen(self) -> None:
+        """Nothing is open."""
+
+    def subscriptions(self) -> list[tuple[str, Json]]:
+        """None."""
+        return []
+
+    def subscription(self, subscription_id: str) -> Json | None:  # noqa: ARG002 - the port's signature
+        """None."""
+        return None
+
+    def identities(self) -> Mapping[Identity, IdentityRow]:
+        """Those of the configuration."""
+        return self._identities
+
+    def census(self) -> Census:
+        """Nothing."""
+        return Census(_START, "", ())
+
+    def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:  # noqa: ARG002
+        """None."""
+        return frozenset()
+
+    def typed_tasks_after(self, log_id: LogId) -> frozenset[str]:  # noqa: ARG002 - the port's signature
+        """None."""
+        return frozenset()
+
+    def node(self, node_id: str) -> Json | None:  # noqa: ARG002 - the port's signature
+        """None."""
+        return None
+
+    def has_audience(self, message_id: str) -> bool:  # noqa: ARG002 - the port's signature
+        """No."""
+        return False
+
+    def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
+        """Nobody knows what is read: it counts as unread."""
+        return {pair: MailState(exists=True, addressed=True, is_read=False) for pair in pairs}
+
+    def edges_present(self, edge_ids: Sequence[str]) -> set[str]:
+        """Nobody knows what was withdrawn."""
+        return set(edge_ids)
+
+    def unread_mail(self, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:  # noqa: ARG002
+        """None."""
+        return []
+
+    def presences(self, since: Instant) -> list[Json]:  # noqa: ARG002 - the port's signature
+        """None."""
+        return []
+
+    def recent_mail(self, since: Instant) -> list[str]:  # noqa: ARG002 - the port's signature
+        """None."""
+        return []
+
+    def mail_edges(self, message_ids: Sequence[str]) -> list[LogEntry]:  # noqa: ARG002 - the port's signature
+        """None."""
+        return []
+
+    def traces_of(self, entity_id: str) -> Traces:  # noqa: ARG002 - the port's signature
+        """None."""
+        return Traces()
+
+    def touched(self, after: LogId, upto: LogId) -> set[str]:  # noqa: ARG002 - the port's signature
+        """Nothing."""
+        return set()
+
+    def close(self) -> None:
+        """Nothing is open."""

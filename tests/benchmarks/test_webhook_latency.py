@@ -41,10 +41,10 @@ def test_row_committed_to_received(office: Office, figures: Figures) -> None:
                 metadata = {"url": url, "signingKey": "whsec_a2V5", "coalesceWindow": 0}
                 core.subscribe(name, harnessTarget="a2a-webhook", harnessTargetMetadata=metadata)
         daemon, _ = office.daemon()
-        with MemoryCoreProcess(office.sandbox.graph) as core:
+        with MemoryCoreProcess(office.sandbox.graph) as writer:
 
             def send(who: str) -> tuple[str, float]:
-                return str(core.do("send", "@person", who, "posted")), time.time()
+                return str(writer.do("send", "@person", who, "posted")), time.time()
 
             # the libraries are loaded with the first one
             _delays(live, [send(names[-1])])

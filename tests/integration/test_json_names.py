@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from tests import golden
+from tests import golden, output_schemas
 from wake_bridge.cli.app import COMMANDS, cli
 from wake_bridge.cli.output import NOT_OURS, TEXTS, as_printed, camel
 from wake_bridge.demo.fake_harness import FakeHarness
@@ -128,6 +129,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "setup --tmux-keys --dry-run",
         "logs",
         f"logs --delivery {delivery.id}",
+        "subscribe @a --trigger SENT_TO_ME --webhook https://ci.example.org/wake",
         f"unsubscribe {subscription}",
         "uninstall --dry-run",
     ):
@@ -145,20 +147,39 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
     assert [(name, one) for name, one in empty if name not in TEXTS] == []
     assert [line for line, answers in printed.items() if not answers] == ["bind @a --pane nowhere", "push-capable"]
     now = {"json": _fields_of_commands(printed)}
+    by_command = _by_command(printed)
     if golden.RECORD in os.environ:
         golden.record(now)
+        for command, answers in by_command.items():
+            file, schema = output_schemas.file_of(command), output_schemas.schema_of(command, answers)
+            known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else schema
+            file.write_text(output_schemas.written(output_schemas.joined(known, schema)), encoding="utf-8")
+    for command, answers in by_command.items():
+        schema = json.loads(output_schemas.file_of(command).read_text(encoding="utf-8"))
+        Draft202012Validator.check_schema(schema)
+        checked = Draft202012Validator(output_schemas.strict(schema))
+        wrong = [one.message for answer in answers for one in checked.iter_errors(answer)]
+        assert (command, wrong) == (command, [])
     assert list(golden.broken({"json": golden.frozen()["json"]}, now)) == []
     (status,) = printed["status"]
     assert (status["running"], status["isRunning"]) == ("no", False)
 
 
-def _fields_of_commands(printed: Mapping[str, list[Any]]) -> dict[str, list[str]]:
-    seen: dict[str, set[str]] = {}
+def _by_command(printed: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """All that each command printed, its schema's lines."""
+    said: dict[str, list[Any]] = {}
     for line, answers in printed.items():
         name, *rest = line.split()
         command = " ".join([name, *(word for word in rest[:1] if word in GROUPS)])
-        seen.setdefault(command, set()).update(path for answer in answers for path in golden.fields_of(answer))
-    return {command: sorted(paths) for command, paths in seen.items()}
+        said.setdefault(command, []).extend(answers)
+    return said
+
+
+def _fields_of_commands(printed: Mapping[str, list[Any]]) -> dict[str, list[str]]:
+    return {
+        command: sorted({path for answer in answers for path in golden.fields_of(answer)})
+        for command, answers in _by_command(printed).items()
+    }
 
 
 def test_old_names_stay_beside_the_new_ones() -> None:

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from wake_bridge_adapters.webhook.addresses import Allowed, Forbidden, require_public, why_refused
 
 from wake_bridge.domain.names import Instant
@@ -216,6 +217,8 @@ def test_a_message_is_sent_as_the_page_shows_it() -> None:
         event_id=EVENT_ID, log_id=17, agent_identity="@ci", subscription_id="WAKE_SUB:7", emitted_at=AT, payload=MAIL
     )
     assert written(envelope) in PAGE.splitlines()
+    schema = json.loads((SCHEMA_FOLDER / "envelope.schema.json").read_text(encoding="utf-8"))
+    assert [one.message for one in Draft202012Validator(schema).iter_errors(json.loads(written(envelope)))] == []
     assert "bodyText" not in written(envelope)
     assert '"bodyText":"b"' in written(
         envelope.model_copy(update={"payload": MAIL.model_copy(update={"body_text": "b"})})

@@ -69,6 +69,13 @@ class HeartbeatPulse(EnvelopePart):
     next_action: str
 
 
+class InboxItem(SentToMe):
+    """`wake/inbox_item`: one message as it lies in the inbox, whether or not it was announced."""
+
+    sent_at: str | None
+    read_at: str | None
+
+
 class TypedEvent(EnvelopePart):
     """One of the events of a digest."""
 
@@ -167,7 +174,7 @@ def _without_absent_bodies(value: Any) -> Any:
     return [_without_absent_bodies(one) for one in value] if isinstance(value, list) else value
 
 
-SCHEMAS: Final[Mapping[str, Any]] = {"envelope.schema.json": Envelope}
+SCHEMAS: Final[Mapping[str, Any]] = {"envelope.schema.json": Envelope, "inbox-item.schema.json": InboxItem}
 """The files beside this one, and the model that each is made from."""
 
 
@@ -176,7 +183,7 @@ def schema_text(model: Any) -> str:
     from pydantic import TypeAdapter  # noqa: PLC0415 - only who writes or compares schemas needs it
 
     schema = TypeAdapter(model).json_schema(by_alias=True)
-    named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "wake-bridge envelope", **schema}
+    named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "wake-bridge envelope"} | schema
     return json.dumps(named, indent=2, ensure_ascii=False) + "\n"
 
 

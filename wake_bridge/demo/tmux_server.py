@@ -201,6 +201,8 @@ class PrivateTmux:
     @property
     def server_pid(self) -> int:
         """The server's process; 0 when none runs."""
+        if not self.socket_path.exists():
+            return 0
         answer = self._call("display-message", "-p", "#{pid}")
         return int(answer.stdout) if answer.returncode == 0 else 0
 
@@ -236,18 +238,25 @@ class PrivateTmux:
         """A pane, in a new window of `session`, which is made with that size when there is none.
 
         `command` is an argv, or a line for the shell. tmux runs either under a shell that it replaces.
+
+        Raises:
+            RuntimeError: tmux refused it; says what it complained about.
         """
         line = command if isinstance(command, str) else "exec " + shlex.join(command)
-        settings = {**self._environment, **(environment or {})}
-        if self._call("has-session", "-t", f"={session}").returncode == 0:
-            found = self.server.sessions.get(session_name=session)
-            assert found is not None  # noqa: S101
-            pane = found.new_window(window_shell=line, environment=settings).active_pane
-        else:
-            made = self.server.new_session(session, window_command=line, x=width, y=height, environment=settings)
-            pane = made.active_pane
-        assert pane is not None  # noqa: S101
-        return pane
+        settings = [f"-e{name}={value}" for name, value in {**self._environment, **(environment or {})}.items()]
+        what = ["-d", "-P", "-F", "#{pane_id}", *settings, line]
+        deadline = time.monotonic() + HUNG
+        while True:
+            made = self._call("new-session", "-s", session, "-x", str(width), "-y", str(height), *what)
+            # a server whose last pane has just been closed still answers, and ends
+            if "server exited" not in made.stderr or time.monotonic() > deadline:
+                break
+            time.sleep(_POLL)
+        if "duplicate session" in made.stderr:
+            made = self._call("new-window", "-t", f"={session}:", *what)
+        if made.returncode:
+            raise RuntimeError(f"tmux makes no pane in {session}: {made.stderr.strip()}")
+        return libtmux.Pane(server=self.server, pane_id=made.stdout.strip())
 
     def look(self, pane: libtmux.Pane) -> Look:
         """What the pane shows now."""

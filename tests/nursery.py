@@ -33,7 +33,7 @@ from wake_bridge_adapters.screens.profile import load_profiles
 import wake_bridge
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.integrations.adapters import load_catalogue
-from wake_bridge.testing import crash_points, set_clock, stuck_tail
+from wake_bridge.testing import crash_points, faults, set_clock, stuck_tail
 
 IMPORTED: Final = ("apscheduler.schedulers.asyncio", "importlib.readers", "plistlib", "watchfiles")
 """What the program loads only where it needs it; beside all of its own modules and every adapter."""
@@ -44,7 +44,7 @@ PROGRAM: Final = Path(sys.executable).with_name("wake-bridge")
 _OURS: Final = {
     (str(PROGRAM),): "",
     (sys.executable, "-m", "wake_bridge"): "",
-    **{(sys.executable, *one.COMMAND): one.__name__ for one in (crash_points, set_clock, stuck_tail)},
+    **{(sys.executable, *one.COMMAND): one.__name__ for one in (crash_points, faults, set_clock, stuck_tail)},
 }
 """What starts a command that can be born here, and the module whose `run` it begins with, if not the program itself."""
 

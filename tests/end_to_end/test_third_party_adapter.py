@@ -152,19 +152,21 @@ def test_a_wake_flies_through_the_installed_wheel(stranger: Stranger, tmp_path: 
     record, loft = tmp_path / "flown", tmp_path / "loft"
     loft.write_text(LOFT.replace("{record}", str(record)))
     loft.chmod(0o755)
+    before = Sandbox(tmp_path)
+    before.run("init")
+    before.run("agent", "add", "@bird")
     with Sandbox(tmp_path, command=(str(stranger.python), "-m", "wake_bridge")) as sandbox:
         sandbox.configure(
             f'[adapters.pigeon]\nloft = "{loft}"\n[targets."@bird"]\nadapter = "pigeon"\npane = "carl"\n'
             "[adapters.tmux]\nenabled = false\n"
         )
-        sandbox.run("init")
+        sandbox.run("subscribe", "@bird", "--trigger", "SENT_TO_ME")
         listed = {one["name"]: one for one in sandbox.lines("adapters")}
         assert listed["pigeon"]["usable"]
         assert (listed["pigeon"]["distribution"], listed["pigeon"]["trouble"]) == ("wake-bridge-pigeon", None)
-        sandbox.run("agent", "add", "@bird")
-        sandbox.run("subscribe", "@bird", "--trigger", "SENT_TO_ME")
         sandbox.daemon()
         sandbox.run("wake", "@bird", "fly")
+        sandbox.waits_for(lambda: [*tmp_path.glob("flown.*")], what="the pigeon")
         told = sandbox.waits_for_delivery(target="@bird", outcome="submitted")
         assert (told["adapter"], told["pane"], told["proof"]) == ("pigeon", "carl", 1)
     (flown,) = tmp_path.glob("flown.*")

@@ -23,17 +23,17 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_person_who_types_at_any_moment_is_never_typed_over(tmux: PrivateTmux, directory: Path) -> None:
     """A draft stays as it is, staged text stays unsubmitted and is reported, never submitted together."""
-    table = type_at_random(directory, tmux, count=20, seed=SEED)
+    table = type_at_random(directory, tmux, count=12, seed=SEED)
     table.show()
     assert table.violations == []
-    assert table.trials == 20
+    assert table.trials == 12
 
 
 def test_a_key_at_a_chosen_moment_meets_the_half_of_the_rule_that_is_meant_for_it(
     tmux: PrivateTmux, directory: Path
 ) -> None:
     """Check and act are one step inside tmux; nothing of a person's comes between them."""
-    table = type_at_chosen_moments(directory, tmux, times=2, seed=SEED)
+    table = type_at_chosen_moments(directory, tmux, times=1, seed=SEED)
     table.show()
     assert table.violations == []
     assert table.rows["between look and paste"].keys() == {REFUSED}

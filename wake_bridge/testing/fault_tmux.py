@@ -16,13 +16,14 @@ TMUX: Final = "tmux"
 WAYS: Final = ("fails", "killed", "garbage", "hangs", "unsaid", "mute")
 _EXECUTABLE: Final = 0o700
 _STAND_IN: Final = """#!{python} -SE
-import os, signal, subprocess, sys, time
+import os, sys
 sys.path.append({modules!r})
 from fault_plan import FaultPlan
 REAL = {real!r}
 way = FaultPlan({directory!r}).meets("tmux", " ".join(sys.argv[1:]))
 if not way:
     os.execv(REAL, ["tmux", *sys.argv[1:]])
+import signal, subprocess, time
 if way in ("unsaid", "mute"):
     subprocess.run([REAL, *sys.argv[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 if way in ("hangs", "mute"):

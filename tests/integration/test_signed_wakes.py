@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+import stat
+import subprocess
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -15,9 +19,12 @@ import pytest
 
 from wake_bridge.config.senders import ConfiguredSender
 from wake_bridge.domain.digest import EMBEDDED_ACTION, DigestStyle, compose
+from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.events import EventStatus, MessageDetail
 from wake_bridge.domain.names import DAY, EventKind, Identity, Instant, Priority, WakePolicy
+from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.http import app, listener
+from wake_bridge.http.signatures import Signatures
 from wake_bridge.ports.ledger_records import Emission, Taken
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing import HUNG
@@ -405,3 +412,74 @@ def test_a_key_in_a_file_counts_from_when_the_file_has_it(tmp_path: Path) -> Non
         assert await status_by(OTHER_KEY) == 202
 
     at(tmp_path, story, sender)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    directory = tmp_path_factory.mktemp("tls")
+    files = directory / "certificate.pem", directory / "key.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "1",
+    ]
+    named = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    out = ["-keyout", str(files[1]), "-out", str(files[0])]
+    subprocess.run([*made, *named, *out], check=True, capture_output=True)
+    return files
+
+
+def test_over_tls_and_a_unix_socket_the_same_is_answered(certificate: tuple[Path, Path]) -> None:
+    """A client that never shakes hands holds nothing; the socket is its owner's alone; what else lies there stays."""
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    place = Path(tempfile.mkdtemp(prefix="wbt-")) / "wake.sock"
+    place.write_text("mine")
+    with pytest.raises(OperationFailed, match="something else lies there"):
+        listener.Listener(ListenAddress(path=str(place)), None).bind()
+    place.unlink()
+
+    async def health(where: ListenAddress, tls: ssl.SSLContext | None) -> bytes:
+        listening = listener.Listener(where, tls)
+        bound = listening.bind()
+        answer = app.application(Signatures([UP]), no_wake, {"127.0.0.1", "localhost"}, lambda: Instant(0))
+        serving = asyncio.create_task(listening.serve(answer))
+        if bound.path:
+            reader, writer = await asyncio.open_unix_connection(bound.path)
+            assert mode_of(place) == 0o600
+        else:
+            mute = await asyncio.open_connection(bound.host, bound.port)
+            reader, writer = await asyncio.open_connection(bound.host, bound.port, ssl=trusting)
+            mute[1].close()
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        said = await reader.read()
+        writer.close()
+        serving.cancel()
+        await asyncio.wait({serving})
+        listening.close()
+        return said
+
+    async def no_wake(sender: str, wake: object, body: str) -> Taken:  # noqa: ARG001
+        raise AssertionError("nobody has signed")
+
+    for where, tls in (
+        (ListenAddress.parse("127.0.0.1:0"), listener.tls_context(*certificate)),
+        (ListenAddress(path=str(place)), None),
+    ):
+        said = asyncio.run(asyncio.wait_for(health(where, tls), HUNG))
+        assert said.startswith(b"HTTP/1.1 200 ")
+        assert said.endswith(b'{"status":"ok"}')
+    assert not place.exists()
+    with pytest.raises(OperationFailed, match="cannot be used"):
+        listener.tls_context(certificate[1], certificate[0])

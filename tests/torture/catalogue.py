@@ -14,6 +14,7 @@ from tests.torture import (
     kills,
     late,
     lifecycle,
+    malformed,
     operation_faults,
     posts,
     races,
@@ -168,6 +169,12 @@ PLAYED: Final = (
     Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
     Run("typists", ("G-T6",), "a person types at any moment of a wake", people),
     Run("hostile", ("G-T4",), "hostile subjects and bodies, judged byte by byte", hostile),
+    Run(
+        "malformed",
+        ("G-T4",),
+        "malformed requests to the entrance of signed wakes: no crash, memory flat",
+        lambda course: [malformed.knock(course.directory, count=course.count(2_000, 100_000), seed=course.seed)],
+    ),
     Run(
         "hazards",
         ("G-T5", "G-T7", "G-T8"),

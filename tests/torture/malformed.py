@@ -1,0 +1,213 @@
+"""Malformed requests at the entrance of signed wakes: a real `serve`, its memory and what it has written down.
+
+Judged are the answers, the process (does it live, how does its memory grow), and a good wake that must be taken at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from tests.torture.report import Table, Verdict
+from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.testing import HUNG
+from wake_bridge.testing.wake_entrance import KEY, message_wake, neo_headers, standard_headers
+
+AT_ONCE: Final = 8
+GROWS_BY: Final = 24 * 1024 * 1024
+"""Bytes that the daemon may grow by after its first tenth of the requests, logs and the ledger's cache included."""
+
+REFUSED: Final = "refused"
+TAKEN: Final = "taken"
+ENDED: Final = "connection ended"
+FAILED: Final = "5xx"
+
+CONFIGURATION: Final = f"""{QUICK}
+[http]
+listen = "127.0.0.1:0"
+[http.senders.up]
+key = "{KEY}"
+identities = ["@far"]
+[targets."@far"]
+pane = "nobody"
+"""
+
+ABOUT: Final = (
+    "Requests of which nothing may come, over connections of their own: broken HTTP, bodies that are no JSON or another one,"
+    " wrong lengths, stripped and false signatures, and signed bodies with fields of other kinds. *taken*: a signed body that"
+    " is still a wake. The daemon must live, answer no 5xx, keep its memory, and take a good wake at the end."
+)
+
+
+def _head(body: bytes, headers: Mapping[str, str], length: int | None = None) -> bytes:
+    told = {
+        "Host": "127.0.0.1",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body) if length is None else length),
+    }
+    lines = [f"{name}: {value}" for name, value in (told | dict(headers)).items()]
+    return ("POST /api/wake HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace") + body
+
+
+def _signed(body: bytes, event_id: str) -> dict[str, str]:
+    with suppress(UnicodeDecodeError):
+        return standard_headers(body, event_id)
+    return {"webhook-id": event_id, "webhook-timestamp": str(int(time.time())), "webhook-signature": "v1,AAAA"}
+
+
+ODD: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    -1,
+    10**40,
+    1.5,
+    "",
+    "x" * 5000,
+    [],
+    {},
+    [[[]]],
+    "\ud800",
+    "\0",
+    "@",
+    "é" * 99,
+)
+
+
+def _spoiled(chance: random.Random) -> dict[str, Any]:
+    """A wake with something odd in one of its places."""
+    wake = message_wake()
+    place: dict[str, Any] = chance.choice([wake, wake["payload"]])
+    name = chance.choice([*place, "new"])
+    if chance.random() < 0.3:
+        place.pop(name, None)
+    else:
+        place[name] = chance.choice(ODD)
+    return wake
+
+
+def broken_http(chance: random.Random) -> bytes:
+    """Bytes that are no request, or half of one."""
+    whole = _head(b"{}", {"X": "y" * chance.choice([1, 100, 20_000])})
+    cut = whole[: chance.randrange(len(whole))]
+    return chance.choice(
+        [
+            chance.randbytes(chance.randrange(1, 3000)),
+            cut + b"\r\n\r\n",
+            whole.replace(b"HTTP/1.1", b"HTTP/9.9"),
+            whole.replace(b"\r\n", b"\n", 2),
+            b"GET " + b"/" * chance.randrange(1, 30_000) + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+            b"POST /api/wake HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chance.randbytes(50),
+            whole.replace(b"Host: 127.0.0.1", b"Host: " + chance.randbytes(9).hex().encode()),
+        ]
+    )
+
+
+def broken_body(chance: random.Random) -> bytes:
+    """A request whose body is no wake."""
+    body = chance.choice(
+        [
+            chance.randbytes(chance.randrange(0, 5000)),
+            b"[" * chance.randrange(1, 50_000),
+            b'{"a":' * 5000,
+            json.dumps(chance.choice(ODD)).encode(),
+            b"{" + b'"a":1,' * 9000 + b'"b":1}',
+        ]
+    )
+    return _head(body, _signed(body, "x") if chance.random() < 0.5 else {})
+
+
+def broken_length(chance: random.Random) -> bytes:
+    """A request with another length than it says, or far too long."""
+    body = json.dumps(message_wake()).encode()
+    length = chance.choice([0, 1, len(body) - 1, len(body) + 1, 10**9, -1])
+    return _head(body + b"x" * chance.choice([0, 70_000]), {}, length)
+
+
+def broken_signature(chance: random.Random) -> bytes:
+    """A good wake with a signature that does not hold."""
+    wake = message_wake()
+    body = json.dumps(wake).encode()
+    headers = _signed(body, wake["eventId"]) | neo_headers(body, wake)
+    name = chance.choice([*headers])
+    headers[name] = chance.choice(["", "v1,", "v1", "x" * 9000, headers[name][:-1], "nan", "-1", "1e400", "\xff"])
+    return _head(body, headers)
+
+
+def signed_nonsense(chance: random.Random) -> bytes:
+    """A body that is signed, and has something odd in it."""
+    wake = _spoiled(chance)
+    body = json.dumps(wake).encode()
+    return _head(body, _signed(body, str(wake.get("eventId", "x")).encode("ascii", "replace").decode()))
+
+
+KINDS: Final[Mapping[str, Callable[[random.Random], bytes]]] = {
+    "broken HTTP": broken_http,
+    "a body that is no wake": broken_body,
+    "a wrong length": broken_length,
+    "a signature that does not hold": broken_signature,
+    "a signed body with something odd in it": signed_nonsense,
+}
+
+
+UNFINISHED: Final = ("broken HTTP", "a wrong length")
+"""Requests that may have no end: their sender says that nothing more comes, so that nobody waits for it."""
+
+
+def _answer_to(port: int, request: bytes, *, is_whole: bool = True) -> str:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), HUNG) as connection:
+        connection.settimeout(HUNG)
+        with suppress(OSError):
+            connection.sendall(request)
+            if not is_whole:
+                connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        with suppress(OSError):
+            while chunk := connection.recv(4096):
+                answer += chunk
+        status = answer.split(b" ", 2)[1:2]
+        if status:
+            return {b"2": TAKEN, b"4": REFUSED}.get(status[0][:1], FAILED)
+    return ENDED
+
+
+def knock(directory: Path, *, count: int, seed: int) -> Table:
+    """Send so many malformed requests to a real daemon."""
+    table = Table("What comes of malformed requests", ABOUT, "request", (REFUSED, ENDED, TAKEN, FAILED), KINDS)
+    with Sandbox(directory) as box:
+        box.configure(CONFIGURATION)
+        box.config_file.chmod(0o600)
+        daemon = box.daemon(command="serve")
+        port = int(daemon.waits_for_log("http_listening")[0]["where"].rpartition(":")[2])
+        process = psutil.Process(daemon.pid)
+
+        def shoot(number: int) -> None:
+            chance = random.Random(f"{seed}:{number}")
+            name = [*KINDS][number % len(KINDS)]
+            result = _answer_to(port, KINDS[name](chance), is_whole=name not in UNFINISHED)
+            violations = (f"trial {number} was answered with 5xx",) if result == FAILED else ()
+            table.add(name, Verdict(result, violations))
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            first = count // 10
+            [*pool.map(shoot, range(first))]
+            before = process.memory_info().rss
+            [*pool.map(shoot, range(first, count))]
+        grown = process.memory_info().rss - before
+        table.measures["memory grown by"] = f"{grown / 1024 / 1024:.1f} MB"
+        table.demand(grown < GROWS_BY, "memory", f"the daemon grew by {grown} bytes")
+        wake = message_wake()
+        body = json.dumps(wake).encode()
+        good = _answer_to(port, _head(body, standard_headers(body, wake["eventId"]) | neo_headers(body, wake)))
+        table.demand(good == TAKEN, "a good wake", f"at the end a good wake was {good}")
+        table.demand(daemon.process.poll() is None, "the daemon", "it has ended")
+        table.demand(not daemon.entries("job_fell"), "the daemon", "a job fell")
+    return table

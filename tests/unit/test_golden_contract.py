@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 
 import pytest
 
 from tests.golden import broken, collected, frozen, joined
+from wake_bridge.former_names import MOVED
 
 
 def test_nothing_that_others_rely_on_is_gone_or_says_something_else() -> None:
@@ -56,6 +58,11 @@ def test_a_module_that_others_import_answers_to_its_former_name(
         sys.modules.pop(one, None)
     assert found is getattr(importlib.import_module(found.__module__), name)
     assert found.__module__.partition(".")[0] in {"wake_bridge", "wake_bridge_adapters"}
+
+
+def test_every_former_name_leads_to_a_module_that_is_there() -> None:
+    """A module that moves again takes its former names along."""
+    assert [old for old, new in MOVED.items() if importlib.util.find_spec(new) is None] == []
 
 
 def test_a_module_that_never_was_is_not_found() -> None:

@@ -451,7 +451,7 @@ TABLE: Sequence[Broken] = (
     Broken("target @a", a_name_that_no_pane_has, "no pane is called exactly 'nowhere'", "nowhere"),
     Broken("target @a", a_session_with_two_shells, "has 2 panes", "wake-bridge bind @a"),
     Broken("target @a", a_pane_with_a_shell, "no-agent", "start the agent in shell:"),
-    Broken("version @a", a_version_nobody_has_seen, "its profile is strict", "screens trust"),
+    Broken("version @a", a_version_nobody_has_seen, "its profile is strict", "take strict_version out of its profile"),
     Broken("names", a_pane_named_by_indexes, "@a by 'a:0.0' (its window is named after", "rename-window -t @", ok=None),
     Broken("heartbeat", no_heartbeat, "switched off", "[adapters.heartbeat]", ok=None),
     Broken("word to the human", a_word_that_nobody_says, "there is no nowhere-to-be-found", "whole path"),

@@ -412,7 +412,7 @@ SET_UPS: Final[Mapping[str, SetUp]] = {
     "budget": SetUp(
         then(IN_WORK, House.woke, sets("LIMITS_WAKES_PER_HOUR", "1"), sets("COALESCE_REFRACTORY", "0")),
         "guard",
-        "1 wakes within an hour",
+        "1 wakes within an hour, until ",
         HoldReason.BUDGET,
     ),
     "storm": SetUp(
@@ -687,6 +687,8 @@ def the_daemon_agrees(house: House, one: SetUp, because: str, message: str) -> N
         assert one.stage in {"never", "heartbeat"}
     else:
         assert (after["holdReason"], one.says in after["hold_detail"]) == (one.reason or HoldReason.NO_ADAPTER, True)
+        (waiting,) = [row for row in house.json("status")["waiting"] if row["agentIdentity"] == "@ada"]
+        assert (waiting["holdReason"], waiting["holdDetail"]) == (after["holdReason"], after["holdDetail"])
         told = house.json("why", message, "@ada")["verdict"]
         assert (because if one.stage == "look" else one.says) in told
 

@@ -39,7 +39,7 @@ def subscribed(world: Playground) -> Iterator[Playground]:
     assert made
 
 
-def listed(world: Playground) -> tuple[str | None, str, bool]:
+def listed(world: Playground) -> tuple[str | None, str | None, bool]:
     (one,) = world.sandbox.ask("list", "@codex")["subscriptions"]
     return one["pane"], one["note"], one["deliverable"]
 
@@ -50,7 +50,7 @@ def option(world: Playground, name: str) -> str:
 
 def test_list_shows_the_pane_and_a_bind_that_overrules_the_subscription(subscribed: Playground) -> None:
     """A bind wins over the pane that the subscription names: `list` says which pane it is, and why."""
-    assert listed(subscribed) == ("first:0.0", "", True)
+    assert listed(subscribed) == ("first:0.0", None, True)
     said = "@codex is bound to second:0.0; its subscription's 'first' is not used: `wake-bridge unbind @codex`"
 
     subscribed.sandbox.run("bind", "@codex", "--pane", "second")
@@ -82,7 +82,7 @@ def test_unbind_forgets_the_pane_in_the_ledger_and_in_tmux(subscribed: Playgroun
     assert answer.stdout == '{"agentIdentity":"@codex","unbound":true,"panes":["second:0.0"]}\n'
     assert "note: it lives in first:0.0" in answer.stderr
     assert option(subscribed, "second") == ""
-    assert listed(subscribed) == ("first:0.0", "", True)
+    assert listed(subscribed) == ("first:0.0", None, True)
     again = subscribed.sandbox.run("unbind", "@codex")
     assert "@codex was not bound" in again.stdout
 
@@ -153,7 +153,7 @@ def test_list_names_a_bind_that_a_later_target_overrules(subscribed: Playground)
 
     assert pane == "first:0.0"
     assert note == "[targets] puts @codex in first:0.0; what it was bound to is not used: `wake-bridge unbind @codex`"
-    assert unbound == ""
+    assert unbound is None
 
 
 def test_a_bind_that_a_configured_target_would_overrule_is_refused_and_changes_nothing(targeted: Playground) -> None:

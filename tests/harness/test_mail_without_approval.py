@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import pytest
 
 from tests.harness.house import House
 from tests.harness.installed import executable, search_path
+from tests.harness.model.scenes import Call
 from tests.harness.programs import PROGRAMS, Program, Setting
 from tests.harness.tenancy import ONLY
 from wake_bridge.domain.setup import SetupAgent
@@ -30,6 +32,9 @@ SANDBOXED: Final = ("codex",)
 """Who runs a command that no rule names without a question, but where it can write nothing."""
 
 REPLY: Final = "I will look at it."
+
+GREETINGS: Final = 10
+"""Turns after which a program has started a server that it starts at all."""
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(300), pytest.mark.parametrize("name", ABLE)]
 
@@ -54,12 +59,13 @@ class ReadersHouse(House):
 
     before: dict[str, bytes]
 
-    def __init__(self, program: Program, directory: Path, command: tuple[str, ...], *, told: bool) -> None:
+    def __init__(self, program: Program, directory: Path, command: tuple[str, ...], *, told: bool, mcp: bool) -> None:
         tools = directory / "bin"
         tools.mkdir()
         reader = Reader(program.name, program.registry, program.package, program.arguments, tools=str(tools))
         super().__init__(reader, directory, command)
         self._told = told
+        self._server = (str(tools / "wake-bridge"),) if mcp else ()
         settings = (f"{name}={value}" for name, value in self.bridge.environment.items() if name != "PATH")
         script = tools / "wake-bridge"
         script.write_text(f'#!/bin/sh\nexec env {shlex.join(settings)} {shlex.join(command)} "$@"\n', encoding="utf-8")
@@ -70,19 +76,34 @@ class ReadersHouse(House):
         self.before = self.everything()
         if self._told:
             agent = SetupAgent(self.identity, self.program.name, self.work, "agents:0.0")
-            apply(plan_files([agent], self.home), self.bridge.state_dir)
+            apply(plan_files([agent], self.home, self._server), self.bridge.state_dir)
 
     def everything(self) -> dict[str, bytes]:
         """All files below the agent's HOME."""
         return {str(file): file.read_bytes() for file in sorted(self.home.rglob("*")) if file.is_file()}
 
-    def wakes(self, *commands: str) -> None:
-        """Send a message that wakes it; the model runs `commands`, in which `{message}` is the message's id."""
+    def wakes(self, *commands: str | Call) -> None:
+        """Send a message that wakes it; the model does `commands`, in which `{message}` is the message's id."""
         self.waits_for_presence("idle", 60)
         self.bridge.run("pause", self.identity)
         message = self.bridge.send(self.identity, "please look", "--body", "The bug is in the parser.")
-        self.model.stage.follows(*(command.replace("{message}", message) for command in commands))
+        self.model.stage.follows(*(_about(command, message) for command in commands))
         self.bridge.run("resume", self.identity)
+
+    def waits_for_tool(self, tool: str) -> None:
+        """Talk to the program until it offers that tool to the model: Codex begins a turn without servers that still start."""
+        self.waits_for_presence("idle", 60)
+        for _ in range(GREETINGS):
+            asked = len(self.model.requests())
+            self.says("hello there")
+            waits_until(partial(self._is_asked_again, asked), self, "asked")
+            self.waits_for_presence("idle", 60)
+            if any(name.endswith(tool) for one in self.model.requests() for name in one.asked.tools):
+                return
+        raise AssertionError(f"no {tool} among {sorted(self.model.requests()[-1].asked.tools)}")
+
+    def _is_asked_again(self, so_far: int) -> bool:
+        return len(self.model.requests()) > so_far
 
     @property
     def reply(self) -> str:
@@ -99,6 +120,16 @@ class ReadersHouse(House):
         return self.bridge.lines("inbox", self.identity)
 
 
+def _about(command: str | Call, message: str) -> str | Call:
+    if isinstance(command, str):
+        return command.replace("{message}", message)
+    said = {
+        name: one.replace("{message}", message) if isinstance(one, str) else one
+        for name, one in command.arguments.items()
+    }
+    return Call(command.tool, said)
+
+
 @pytest.fixture
 def house(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, program: tuple[str, ...]
@@ -107,7 +138,9 @@ def house(
     wanted = PROGRAMS[name]
     if executable(wanted) is None:
         pytest.fail(f"{name} is not installed: `make harnesses` installs it", pytrace=False)
-    house = ReadersHouse(wanted, tmp_path, program, told="untold" not in request.keywords)
+    house = ReadersHouse(
+        wanted, tmp_path, program, told="untold" not in request.keywords, mcp="by_tools" in request.keywords
+    )
     try:
         with house:
             yield house
@@ -143,6 +176,30 @@ def test_a_wake_leads_to_mail_read_and_answered_without_a_dialog(house: ReadersH
         return bool(house.replies())
 
     house.wakes("{read}", house.reply)
+    waits_until(answered, house, "answered")
+    house.waits_for_presence("idle", 30)
+
+    (reply,) = house.replies()
+    assert (reply["from"], reply["subject"], reply["body"]) == (house.identity, "Re: please look", REPLY)
+    assert reply["inReplyTo"].startswith("MESSAGE:")
+    assert "waitingOnApproval" not in states
+    assert house.unread() == []
+
+
+@pytest.mark.by_tools
+def test_a_wake_leads_to_mail_read_and_answered_by_mcp_tools_without_a_dialog(house: ReadersHouse) -> None:
+    """`check_inbox` and `send_message` of the registered server ask nobody, and the reply is in the agent's own name."""
+    states: set[str] = set()
+
+    def answered() -> bool:
+        states.add(house.presence()["state"])
+        return bool(house.replies())
+
+    house.waits_for_tool("check_inbox")
+    house.wakes(
+        Call("check_inbox", {"consume": True}),
+        Call("send_message", {"to": "@me", "subject": "Re: please look", "body": REPLY, "replyTo": "{message}"}),
+    )
     waits_until(answered, house, "answered")
     house.waits_for_presence("idle", 30)
 

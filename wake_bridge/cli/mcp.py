@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, foreign_option, pass_run
 
-MISSING = "the MCP SDK is not installed"
-EXTRA = "install it: `pip install 'wake-bridge[mcp]'`"
+
+def require_mcp() -> None:
+    """Raise `OperationFailed` where the SDK is not installed."""
+    from importlib.util import find_spec
+
+    from wake_bridge.domain.errors import OperationFailed
+
+    for module in ("mcp", "mcp_types"):
+        if sys.modules.get(module, module) is None or find_spec(module) is None:
+            raise OperationFailed(
+                "the MCP SDK is not installed", module, hint="install it: `pip install 'wake-bridge[mcp]'`"
+            )
 
 
 @click.command("mcp")
@@ -27,17 +39,14 @@ def mcp(run: CommandContext, port: int | None, identity: str | None, foreign: bo
     Over stdio the caller is the agent whose harness started the server. Over HTTP it is whoever sends the token that
     the server keeps in a private file and names when it starts.
     """
-    from wake_bridge.domain.errors import OperationFailed, UsageMistake
+    from wake_bridge.domain.errors import UsageMistake
 
     if (port is None) is not (identity is None):
         given, missing = ("--http", "--as @ID") if identity is None else ("--as", "--http PORT")
         raise UsageMistake(f"{given} needs {missing}", "mcp", hint="`wake-bridge mcp --http 0 --as @ID`")
-    try:
-        from wake_bridge.mcp import server
-    except ModuleNotFoundError as missing_module:
-        if str(missing_module.name).partition(".")[0] == "wake_bridge":
-            raise
-        raise OperationFailed(MISSING, str(missing_module.name), hint=EXTRA) from missing_module
+    require_mcp()
+    from wake_bridge.mcp import server
+
     if port is None or identity is None:
         server.run(run.config_option, foreign=foreign)
         return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
+from wake_bridge.cli.mcp import require_mcp
 from wake_bridge.cli.panes import patiently
 from wake_bridge.cli.setup_words import SetupOutcome, show_hooks, show_instructions, show_plan, show_untracked
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.errors import OperationFailed
     from wake_bridge.domain.names import Identity
-    from wake_bridge.domain.setup import CandidateAgents, FoundAgent
+    from wake_bridge.domain.setup import CandidateAgents, FoundAgent, Plan
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.integrations.agent_files import FileChange
+    from wake_bridge.integrations.agent_files.git_exclude import Untracked
     from wake_bridge.panes import Fragile
     from wake_bridge.uninstall import Account
 
@@ -105,6 +107,7 @@ def _words(chosen: Mapping[Identity, FoundAgent], left: Sequence[CandidateAgents
     is_flag=True,
     help="Write into the agents' own files how to read mail, and allow the commands.",
 )
+@click.option("--mcp", is_flag=True, help="Register the MCP server with the agents too.")
 @click.option("--git-exclude", is_flag=True, help="List these new files in .git/info/exclude.")
 @click.option("--rebind", is_flag=True, help="Ask for the pane of each identity that is held as `moved`.")
 @click.option("--tmux-keys", is_flag=True, help="Bind two keys in your tmux configuration, for `next` and back.")
@@ -115,6 +118,7 @@ def setup(
     yes: bool,
     dry_run: bool,
     write_instructions: bool,
+    mcp: bool,
     git_exclude: bool,
     rebind: bool,
     tmux_keys: bool,
@@ -133,6 +137,8 @@ def setup(
     from wake_bridge.setup import carry_out, fragile, proposed, remember_panes, setup_state
     from wake_bridge.system.files import ConfigPlace, locate_config
 
+    if mcp:
+        require_mcp()
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageMistake(
             "there is no terminal to ask on", "setup", hint="--yes does it, --dry-run shows what would be done"
@@ -151,11 +157,7 @@ def setup(
     made = proposed(settings, reports.panes, now)
     if not made.proposals:
         raise _nobody_found(reports)
-    # a directory that was removed, or that the system does not tell, has no files to write
-    housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
-    files = agent_files.plan_files(housed, Path.home())
-    untracked = agent_files.untracked_files(files, agent_files.read_files_record(settings.state_dir))
-    told = _Told(files, [one for one in files if one.changes])
+    told, untracked = _what_to_tell(run, settings, made, mcp=mcp)
     hooks = _outdated_hooks(run, settings)
     _remarks(run, reports, asyncio.run(fragile(settings, made, reports.panes)))
     with run.console.outliving_its_reader() if yes else nullcontext():
@@ -221,6 +223,21 @@ class _Told:
 
     files: Sequence[FileChange]
     missing: Sequence[FileChange]
+
+
+def _what_to_tell(
+    run: CommandContext, settings: Settings, made: Plan, *, mcp: bool
+) -> tuple[_Told, Sequence[Untracked]]:
+    """The agents' files, with the MCP server where it is asked for or was before; and those that git would show."""
+    from wake_bridge.integrations import agent_files
+    from wake_bridge.system.own_program import own_program
+
+    # a directory that was removed, or that the system does not tell, has no files to write
+    housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
+    earlier = agent_files.read_files_record(settings.state_dir)
+    server = own_program(run.config_option, os.environ) if mcp or agent_files.has_mcp_server(earlier) else ()
+    files = agent_files.plan_files(housed, Path.home(), server)
+    return _Told(files, [one for one in files if one.changes]), agent_files.untracked_files(files, earlier)
 
 
 def _outdated_hooks(run: CommandContext, settings: Settings) -> Sequence[FileChange]:

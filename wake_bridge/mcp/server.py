@@ -122,6 +122,7 @@ def _described(one: ToolKind[Any]) -> types.Tool:
             idempotent_hint=one.repeats,
             open_world_hint=False,
         ),
+        _meta={"anthropic/alwaysLoad": True} if one.is_loaded else None,
     )
 
 

@@ -68,6 +68,8 @@ class ToolKind(Generic[Taken]):
     reads: bool = False
     removes: bool = False
     repeats: bool = False
+    is_loaded: bool = False
+    """Whether Claude Code has it at hand in every turn, without a search for tools before."""
 
     def call(self, desk: Desk, who: Identity, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Do it. Raises `WakeBridgeError`."""
@@ -301,6 +303,7 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 models.InboxResult,
                 _check_inbox,
                 repeats=True,
+                is_loaded=True,
             ),
             ToolKind(
                 "read_message",
@@ -310,6 +313,7 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 models.MessageResult,
                 _read_message,
                 repeats=True,
+                is_loaded=True,
             ),
             ToolKind(
                 "send_message",
@@ -319,6 +323,7 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 models.SendMessageArguments,
                 models.SentResult,
                 _send_message,
+                is_loaded=True,
             ),
             ToolKind(
                 "acknowledge",
@@ -328,6 +333,7 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 models.AcknowledgedResult,
                 _acknowledge,
                 repeats=True,
+                is_loaded=True,
             ),
             ToolKind(
                 "update_task",

@@ -38,6 +38,13 @@ def own_program(config_option: str | None, environment: Mapping[str, str]) -> tu
     return (*([f"{CONFIG_VARIABLE}={named}"] if named else []), *command)
 
 
+def variables_and_command(words: Sequence[str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The variables that stand before the program's path, and the command."""
+    set_first = [word for word in words if _is_variable(word)]
+    pairs = (word.partition("=") for word in set_first)
+    return {name: value for name, _, value in pairs}, tuple(words[len(set_first) :])
+
+
 def for_a_shell(words: Sequence[str]) -> str:
     """Those words as a shell reads them; what stands before the program's path sets variables."""
     return " ".join(_assigned(word) if _is_variable(word) else shlex.quote(word) for word in words)

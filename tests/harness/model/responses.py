@@ -15,6 +15,9 @@ _NOT_THE_PERSON: Final = ("<environment_context>", "<user_instructions>", "# AGE
 """How messages begin that the program itself puts into the user's mouth."""
 
 
+_WITHIN: Final = "."
+
+
 class Responses:
     """`POST /v1/responses`."""
 
@@ -34,7 +37,7 @@ class Responses:
             elif str(item.get("type", "")).endswith("_output"):
                 is_after_tool, tool_says = True, str(item.get("output", ""))
         wanted = (body.get("text") or {}).get("format") or {}
-        tools = frozenset(str(tool.get("name", tool.get("type"))) for tool in body.get("tools") or ())
+        tools = frozenset(name for tool in body.get("tools") or () for name in _names(tool))
         is_streamed = bool(body.get("stream"))
         return Asked("responses", tuple(users), is_after_tool, tools, is_streamed, wanted.get("schema"), tool_says)
 
@@ -90,6 +93,15 @@ def _output(item: Mapping[str, Any], said: list[Piece]) -> list[dict[str, Any]]:
     return [{**item, "status": "completed", "content": content}, *calls]
 
 
+def _names(tool: Mapping[str, Any]) -> list[str]:
+    """What a tool is called; those of an MCP server stand in a namespace of their own."""
+    name = str(tool.get("name", tool.get("type")))
+    return [name, *(f"{name}{_WITHIN}{inner['name']}" for inner in tool.get("tools") or ())]
+
+
 def _function_call(call: Call) -> dict[str, Any]:
-    written = {"name": call.tool, "arguments": json.dumps(call.arguments), "status": "completed"}
+    namespace, _, name = call.tool.rpartition(_WITHIN)
+    written = {"name": name, "arguments": json.dumps(call.arguments), "status": "completed"}
+    if namespace:
+        written["namespace"] = namespace
     return {"id": new_id("fc"), "call_id": new_id("call"), "type": "function_call", **written}

@@ -60,11 +60,14 @@ class Stage:
     def __init__(self) -> None:
         self._go = threading.Event()
         self._lock = threading.Lock()
-        self._commands: list[str] = []
+        self._commands: list[str | Call] = []
         self.waiting = 0
 
-    def follows(self, *commands: str) -> None:
-        """Let the next wake be answered by running these commands, one after the other; `{read}` is what it says."""
+    def follows(self, *commands: str | Call) -> None:
+        """Let the next wake be answered by these, one after the other: commands to run, or tools of an MCP server.
+
+        `{read}` in a command is what the wake says; a tool is named by what its server calls it.
+        """
         self._commands = list(commands)
 
     def holds(self) -> None:
@@ -83,11 +86,9 @@ class Stage:
         if asked.is_after_tool and (still := _STILL_RUNS.search(asked.tool_says)):
             yield Call("write_stdin", going_on(int(still.group(1))))
             return
-        tool = next((name for name in SHELL_TOOLS if name in asked.tools), "")
-        if self._commands and tool and "[WAKE]" in asked.last:
-            said = _READ.search(asked.last)
+        if self._commands and "[WAKE]" in asked.last and (called := self._next_call(asked)) is not None:
             yield Say("There is mail.")
-            yield Call(tool, plain_command(tool, self._commands.pop(0).replace("{read}", said[1] if said else "")))
+            yield called
             return
         named = _ASKED_FOR.search(asked.last)
         scene = named.group(1) if named and not asked.is_after_tool else ""
@@ -105,6 +106,19 @@ class Stage:
                 yield from _calling(asked, ASK_TOOLS, ASIDE)
             case _:
                 yield Say("Noted.")
+
+    def _next_call(self, asked: Asked) -> Call | None:
+        """What follows next, by a tool that the program has; None where it has none for it."""
+        step = self._commands[0]
+        wanted = [name for name in sorted(asked.tools) if isinstance(step, Call) and name.endswith(step.tool)]
+        known = wanted if isinstance(step, Call) else [name for name in SHELL_TOOLS if name in asked.tools]
+        if not known:
+            return None
+        del self._commands[0]
+        if isinstance(step, Call):
+            return Call(known[0], step.arguments)
+        said = _READ.search(asked.last)
+        return Call(known[0], plain_command(known[0], step.replace("{read}", said[1] if said else "")))
 
     def _streaming(self) -> Iterator[Piece]:
         with self._counted():

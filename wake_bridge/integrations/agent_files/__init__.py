@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wake_bridge.integrations.agent_files.git_exclude import plan_excludes, untracked_files
 from wake_bridge.integrations.agent_files.hook_settings import take_traces
-from wake_bridge.integrations.agent_files.plan import apply, plan_files
+from wake_bridge.integrations.agent_files.plan import apply, has_mcp_server, plan_files
 from wake_bridge.integrations.agent_files.record import Removal, plan_removal, read_files_record, remove
 from wake_bridge.integrations.agent_files.text_file import FileChange
 from wake_bridge.integrations.agent_files.tmux_keys import plan_tmux_keys
@@ -13,6 +13,7 @@ __all__ = [
     "FileChange",
     "Removal",
     "apply",
+    "has_mcp_server",
     "plan_excludes",
     "plan_files",
     "plan_removal",

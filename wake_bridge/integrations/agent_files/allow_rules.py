@@ -87,7 +87,7 @@ def _codex(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: A
         "# Mail of wake-bridge is read and sent outside the sandbox, without a question.\n"
         f'prefix_rule(pattern = ["wake-bridge", [{commands}]], decision = "allow")\n'
     )
-    return _blocked(home / ".codex" / "rules" / "wake-bridge.rules", text)
+    return blocked(home / ".codex" / "rules" / "wake-bridge.rules", text)
 
 
 def _gemini(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: ARG001 - all makers look alike
@@ -96,10 +96,12 @@ def _gemini(agent: SetupAgent, home: Path, read: Reader) -> AllowRule:  # noqa: 
     text = (
         f'[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = [{prefixes}]\ndecision = "allow"\npriority = 100\n'
     )
-    return _blocked(home / ".gemini" / "policies" / "wake-bridge.toml", text)
+    return blocked(home / ".gemini" / "policies" / "wake-bridge.toml", text)
 
 
-def _blocked(path: Path, block: str) -> AllowRule:
+def blocked(path: Path, block: str) -> AllowRule:
+    """A marked block of ours in a file whose comments begin with `#`."""
+
     def edit(text: str) -> str:
         return with_block(text.encode(), block, HASH, path).decode()
 

@@ -149,7 +149,7 @@ def value_at(text: str, path: Sequence[str]) -> Any:
     return None if missing else _plain(piece)
 
 
-def with_added(text: str, path: Sequence[str], wanted: Sequence[str] | Mapping[str, str]) -> str:
+def with_added(text: str, path: Sequence[str], wanted: Sequence[str] | Mapping[str, Any]) -> str:
     """`text` with `wanted` at the end of the array (strings) or object (a mapping) at `path`.
 
     What is there already stays where and as it is; what is missing on the path is made.

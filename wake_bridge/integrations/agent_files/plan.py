@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.integrations.agent_files.allow_rules import AllowRule, in_json, rule_for
-from wake_bridge.integrations.agent_files.record import read_files_record, recorded, write_files_record
+from wake_bridge.integrations.agent_files.mcp_servers import servers_for
+from wake_bridge.integrations.agent_files.record import WrittenFile, read_files_record, recorded, write_files_record
 from wake_bridge.integrations.agent_files.text_file import (
     FileChange,
     Form,
+    JsonPart,
     Marks,
     content_of,
     make_directories,
@@ -94,7 +97,7 @@ def instruction_file(agent: SetupAgent, exists: Callable[[Path], bool]) -> Path 
     return next(present, agent.directory / _CREATED.get(agent.harness, "AGENTS.md"))
 
 
-def plan_files(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
+def plan_files(agents: Sequence[SetupAgent], home: Path, mcp: Sequence[str] = ()) -> list[FileChange]:
     """What must be told and allowed so that a wake leads to mail being read, without a dialog.
 
     Files that already say so are in the list too, unchanged: they may be taken back later.
@@ -102,12 +105,18 @@ def plan_files(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
     Args:
         agents: who is to be reached; several in one directory share its files.
         home: where the harnesses keep their own settings.
+        mcp: the words that start wake-bridge, where its MCP server is to be registered as well.
 
     Raises:
         OperationFailed: a file cannot be read, or is not what its harness expects; the message names it.
         RefusedForSafety: a link leads to a file of another kind, or would allow something elsewhere.
     """
-    return [*_told(agents), *_allowed(agents, home)]
+    return [*_told(agents), *_allowed(agents, home, mcp)]
+
+
+def has_mcp_server(files: Iterable[WrittenFile]) -> bool:
+    """Whether an earlier run has registered the MCP server: what was asked for once is kept up to date."""
+    return any(_STARTS_MCP in one.what for one in files)
 
 
 def _told(agents: Sequence[SetupAgent]) -> list[FileChange]:
@@ -130,14 +139,21 @@ def _told(agents: Sequence[SetupAgent]) -> list[FileChange]:
     return list(changes.values())
 
 
-def _allowed(agents: Sequence[SetupAgent], home: Path) -> list[FileChange]:
+_STARTS_MCP: Final = "starts the MCP server"
+
+
+def _allowed(agents: Sequence[SetupAgent], home: Path, mcp: Sequence[str]) -> list[FileChange]:
     changes: dict[Path, FileChange] = {}
     for agent in agents:
-        rule = rule_for(agent, home, content_of)
-        if rule is not None:
+        mail = rule_for(agent, home, content_of)
+        rules = [(f"{agent.harness} may use the mail commands", mail)] if mail is not None else []
+        if mcp:
+            told = f"{agent.harness} {_STARTS_MCP} and may use its mail tools"
+            rules += [(told, one) for one in servers_for(agent, home, mcp)]
+        for what, rule in rules:
             place = real_place(rule.path)
             _require_inside(agent.directory, rule.path, place[0])
-            changes[place[0]] = _change(agent.harness, rule, place, changes.get(place[0]))
+            changes[place[0]] = _change(what, rule, place, changes.get(place[0]))
     return list(changes.values())
 
 
@@ -151,21 +167,25 @@ def _require_inside(directory: Path, asked: Path, real: Path) -> None:
         )
 
 
-def _change(harness: str, rule: AllowRule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:
+def _change(what: str, rule: AllowRule, place: tuple[Path, Path | None], earlier: FileChange | None) -> FileChange:
     path, link = place
     before = content_of(path)
     now = earlier.after if earlier else before or b""
     after = in_json(path, now, rule.edit).encode()
-    return FileChange(
-        path,
-        before,
-        after,
-        _said(f"{harness} may use the mail commands", path, link),
-        rule.form,
-        rule.where,
-        rule.names,
-        link,
-    )
+    said = _said(what, path, link)
+    if earlier is None:
+        return FileChange(path, before, after, said, rule.form, rule.where, rule.names, link)
+    said = earlier.what if said in earlier.what else f"{earlier.what}; {said}"
+    return replace(earlier, after=after, what=said, **_joined(earlier, rule))
+
+
+def _joined(earlier: FileChange, rule: AllowRule) -> dict[str, Any]:
+    """The parts of two rules for one file, each place once."""
+    if rule.where == earlier.where:
+        return {"names": tuple(dict.fromkeys((*earlier.names, *rule.names)))}
+    if any(one.where == rule.where for one in earlier.also):
+        return {}
+    return {"also": (*earlier.also, JsonPart(rule.where, rule.names))}
 
 
 def _said(what: str, path: Path, link: Path | None) -> str:

@@ -24,7 +24,14 @@ from wake_bridge.integrations.agent_files.json_file import (
     without,
     without_items,
 )
-from wake_bridge.integrations.agent_files.text_file import FileChange, Form, content_of, replace_content, without_block
+from wake_bridge.integrations.agent_files.text_file import (
+    FileChange,
+    Form,
+    JsonPart,
+    content_of,
+    replace_content,
+    without_block,
+)
 from wake_bridge.system.files import PRIVATE_FILE, make_private_directory
 
 RECORD_FILE: Final = "agent_files.json"
@@ -48,6 +55,7 @@ class WrittenFile:
         names: for JSON what we added there; what was there already is not ours.
         kept: for JSON how many of `where` were there already.
         directories: those made for the file, outermost first.
+        also: for JSON further parts of ours.
     """
 
     path: str
@@ -62,6 +70,7 @@ class WrittenFile:
     names: tuple[str, ...] = ()
     kept: int = 0
     directories: tuple[str, ...] = ()
+    also: tuple[JsonPart, ...] = ()
 
     def original(self, content: bytes) -> bytes | None:
         """The file as it was before us, from what it is now; None where there was none.
@@ -95,7 +104,9 @@ class WrittenFile:
             text = content.decode()
             if self.form is Form.HOOKS:
                 return without_items(text, self.where, self._is_our_hook, inner="hooks", keep=self.kept).encode()
-            return without(text, self.where, self.names, keep=self.kept).encode()
+            for part in (JsonPart(self.where, self.names, self.kept), *self.also):
+                text = without(text, part.where, part.names, keep=part.kept)
+            return text.encode()
         except (UnicodeDecodeError, NotJson, WrongShape) as broken:
             raise OperationFailed(
                 f"what was added cannot be removed: the file is broken ({broken})",
@@ -137,7 +148,7 @@ def write_files_record(state_dir: Path, files: Sequence[WrittenFile]) -> None:
         file.unlink(missing_ok=True)
         return
     make_private_directory(state_dir)
-    text = json.dumps({"version": _VERSION, "files": [asdict(one) for one in files]}, ensure_ascii=False, indent=1)
+    text = json.dumps({"version": _VERSION, "files": [_record(one) for one in files]}, ensure_ascii=False, indent=1)
     replace_content(file, text.encode() + b"\n", new_mode=PRIVATE_FILE)
 
 
@@ -167,7 +178,12 @@ def _written(change: FileChange, before: WrittenFile | None, made: Sequence[str]
     elif change.form is Form.BLOCK and original is not None:
         original = without_block(original, change.path)
     start, end = _spot(original or b"", change.after)
-    names, kept = _ours(change, original)
+    names, kept = _ours(change, change.where, change.names, original)
+    also = tuple(JsonPart(one.where, *_ours(change, one.where, one.names, original)) for one in change.also)
+    # what an earlier run added is ours still
+    if before and before.form is change.form is Form.JSON and before.where == change.where:
+        names = tuple(dict.fromkeys((*names, *before.names)))
+    also += tuple(one for one in (before.also if before else ()) if one.where not in {part.where for part in also})
     holders = {str(one) for one in change.path.parents}
     return WrittenFile(
         path=str(change.path),
@@ -181,25 +197,28 @@ def _written(change: FileChange, before: WrittenFile | None, made: Sequence[str]
         where=change.where,
         names=names,
         kept=kept,
+        also=also,
         directories=tuple(
             dict.fromkeys((*(before.directories if before else ()), *(one for one in made if one in holders)))
         ),
     )
 
 
-def _ours(change: FileChange, original: bytes | None) -> tuple[tuple[str, ...], int]:
+def _ours(
+    change: FileChange, where: tuple[str, ...], names: tuple[str, ...], original: bytes | None
+) -> tuple[tuple[str, ...], int]:
     if change.form not in {Form.JSON, Form.HOOKS} or not original:
-        return change.names, 0
+        return names, 0
     text = original.decode()
     if change.form is Form.HOOKS:
-        return change.names, depth_of(text, change.where)
+        return names, depth_of(text, where)
     try:
-        theirs = value_at(text, change.where) or ()
-        kept = depth_of(text, change.where)
+        theirs = value_at(text, where) or ()
+        kept = depth_of(text, where)
     except WrongShape:
         # one word stood for all commands where an object stands now
-        theirs, kept = (), len(change.where)
-    return tuple(name for name in change.names if name not in theirs), kept
+        theirs, kept = (), len(where)
+    return tuple(name for name in names if name not in theirs), kept
 
 
 def _spot(original: bytes, after: bytes) -> tuple[int, int]:
@@ -216,9 +235,16 @@ def _same(one: bytes, other: bytes) -> int:
     )
 
 
+def _record(entry: WrittenFile) -> dict[str, Any]:
+    """An entry as it is stored; what most have none of is left out, so that an earlier version can read it."""
+    record = asdict(entry)
+    return record if entry.also else {name: value for name, value in record.items() if name != "also"}
+
+
 def _entry(content: dict[str, Any]) -> WrittenFile:
     lists = {name: tuple(content[name]) for name in ("where", "names", "directories")}
-    return WrittenFile(**{**content, **lists, "form": Form(content["form"])})
+    also = tuple(JsonPart(tuple(one["where"]), tuple(one["names"]), one["kept"]) for one in content.get("also", ()))
+    return WrittenFile(**{**content, **lists, "also": also, "form": Form(content["form"])})
 
 
 def _digest(content: bytes) -> str:

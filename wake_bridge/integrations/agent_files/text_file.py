@@ -28,6 +28,15 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class JsonPart:
+    """A part of ours in a JSON file: the names down to the array or object, what is ours there, how much was there before."""
+
+    where: tuple[str, ...]
+    names: tuple[str, ...]
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """What is to be written into one file.
 
@@ -40,6 +49,7 @@ class FileChange:
         where: for JSON the names down to the array or object that holds our part.
         names: for JSON what we want there.
         link: the link the file was reached by, where there is one.
+        also: for JSON further parts of the same file.
     """
 
     path: Path
@@ -50,6 +60,7 @@ class FileChange:
     where: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     link: Path | None = None
+    also: tuple[JsonPart, ...] = ()
 
     @property
     def changes(self) -> bool:

@@ -19,8 +19,8 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.ownership import PERSON, Invoker
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
+from wake_bridge.mcp.acts import Desk, ToolAnswer, call
 from wake_bridge.mcp.callers import who_calls
-from wake_bridge.mcp.tools import Desk, ToolAnswer, call
 from wake_bridge.offline import owner
 from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.ledger import LedgerStore

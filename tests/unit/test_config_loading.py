@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tests.pages import settings as settings_page
 from wake_bridge.config.fields import Configuration, SenderTable, TargetTable
-from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
+from wake_bridge.config.settings import Settings, installed_adapters, load_settings, validate_adapter_tables
 from wake_bridge.config.sources import keys_of
 from wake_bridge.domain.errors import ConfigurationInvalid
 
@@ -354,3 +354,17 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[screens]",
         '[targets."@neo-gpt"]',
     ]
+
+
+def test_an_adapter_that_is_installed_while_we_run_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of entry points is kept for as long as no directory of packages has changed."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = installed_adapters()
+    assert installed_adapters() is before
+
+    package = tmp_path / "newcomer-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: newcomer\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[wake_bridge.adapters]\nnewcomer = nothing:Here\n")
+
+    assert set(installed_adapters()) == {*before, "newcomer"}

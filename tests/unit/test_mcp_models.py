@@ -14,8 +14,9 @@ from wake_bridge.domain.errors import UsageMistake
 from wake_bridge.domain.names import IDENTITY_PATTERN, Identity, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.mcp import models
+from wake_bridge.mcp.acts import ACTS, Desk, call
 from wake_bridge.mcp.callers import thread_of
-from wake_bridge.mcp.tools import TOOLS, Desk, call
+from wake_bridge.mcp.tools import TOOLS
 from wake_bridge.offline.mail import FLOORS, MOST_AT_ONCE
 from wake_bridge.offline.subscriptions import HARNESS_TARGETS, PUBLIC_TRIGGERS
 
@@ -31,6 +32,11 @@ def test_tools_know_the_words_that_commands_know() -> None:
     schema = models.PresenceArguments.model_json_schema()
     assert f"^{IDENTITY_PATTERN.pattern}$" in str(schema)
     assert models.CheckInboxArguments.model_json_schema()["properties"]["limit"]["maximum"] == MOST_AT_ONCE
+
+
+def test_every_tool_that_is_told_of_does_something() -> None:
+    """Names and acts stand in two modules, so that the handshake is quick; they are the same names."""
+    assert list(ACTS) == list(TOOLS)
 
 
 @pytest.mark.parametrize("name", list(TOOLS))

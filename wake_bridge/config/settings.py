@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,7 +84,20 @@ WEBHOOK_NEEDS: Final = ("httpx2", "standardwebhooks")
 
 def installed_adapters() -> tuple[str, ...]:
     """Names behind the entry points `wake_bridge.adapters`, without importing any of them."""
+    return _installed(tuple(map(_changed_at, sys.path)))
+
+
+@lru_cache(maxsize=1)
+def _installed(_: tuple[int, ...]) -> tuple[str, ...]:
+    """The same, read again once a directory of packages was changed: that takes most of the time of a look into an inbox."""
     return tuple(sorted(point.name for point in entry_points(group=ADAPTER_GROUP)))
+
+
+def _changed_at(directory: str) -> int:
+    try:
+        return os.stat(directory or ".").st_mtime_ns  # noqa: PTH116 - a string of sys.path
+    except OSError:
+        return 0
 
 
 def enabled_adapters(settings: Settings) -> list[str]:

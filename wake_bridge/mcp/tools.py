@@ -1,59 +1,17 @@
-"""The tools: each does what a command does, for the one identity that calls."""
+"""The tools as clients are told of them: names, descriptions and schemas; what they do is in `acts`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Final
 
-from pydantic import ValidationError
-
-from wake_bridge.domain import names
-from wake_bridge.domain.errors import UsageMistake, WakeBridgeError
-from wake_bridge.domain.names import Identity
 from wake_bridge.mcp import models
-from wake_bridge.offline import mail, subscriptions
-from wake_bridge.offline.mail import Letter, Shown
-from wake_bridge.offline.workplace import Workplace
-from wake_bridge.storage.graph.mailbox import Draft
-from wake_bridge.storage.graph.nodes import Wish, shown_subscription
-
-ROOM: Final = 24_000
-"""Characters of texts that one look into the inbox shows: harnesses cut longer answers, and what is cut was not read."""
-
-Taken = TypeVar("Taken", bound=models.Takes)
-
-
-class Desk(Workplace):
-    """Where one call of a tool is done.
-
-    Args:
-        config_option: the value of `--config`, if given.
-        foreign: whether another program's graph may be written.
-    """
-
-    def __init__(self, config_option: str | None, *, foreign: bool) -> None:
-        super().__init__(config_option)
-        self.foreign = foreign
-        self.notes: list[str] = []
-
-    def warn(self, text: str) -> None:
-        """See `Workplace.warn`: the caller reads it in the result."""
-        self.notes.append(text.removeprefix("note: "))
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """What a tool answers. `afterwards` is owed once the answer has left: only then was anything shown to anybody."""
-
-    result: models.Gives
-    afterwards: Callable[[], None] | None = None
-    consumed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ToolKind(Generic[Taken]):
+class ToolKind:
     """One tool as clients are told of it.
 
     `reads`: it changes nothing that others see; `removes`: it can take something away; `repeats`: again is the same.
@@ -62,235 +20,16 @@ class ToolKind(Generic[Taken]):
     name: str
     title: str
     description: str
-    takes: type[Taken]
+    takes: type[models.Takes]
     gives: type[models.Gives]
-    act: Callable[[Desk, Identity, Taken], ToolAnswer]
     reads: bool = False
     removes: bool = False
     repeats: bool = False
     is_loaded: bool = False
     """Whether Claude Code has it at hand in every turn, without a search for tools before."""
 
-    def call(self, desk: Desk, who: Identity, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Do it. Raises `WakeBridgeError`."""
-        try:
-            taken = self.takes.model_validate(dict(arguments))
-        except ValidationError as mistakes:
-            raise UsageMistake(
-                "; ".join(_told(one) for one in mistakes.errors()), self.name, hint=self._hint()
-            ) from None
-        return self.act(desk, who, taken)
 
-    def _hint(self) -> str:
-        return f"{self.name} takes {', '.join(self.takes.model_json_schema()['properties'])}"
-
-
-def _told(mistake: Any) -> str:
-    """A mistake with the field first; the valid values are in pydantic's own words."""
-    field = ".".join(str(one) for one in mistake["loc"])
-    message = mistake["msg"].removeprefix("Value error, ")
-    given = mistake["input"]
-    is_said = isinstance(given, str | int | float | bool) and mistake["type"] not in {"extra_forbidden", "missing"}
-    said = f" (got {str(given)[:80]!r})" if is_said else ""
-    return f"{field}: {message}{said}" if field else message
-
-
-# -- mail -------------------------------------------------------------------------------------------------------------
-
-
-def _check_inbox(desk: Desk, who: Identity, asked: models.CheckInboxArguments) -> ToolAnswer:
-    letters: list[Letter] = []
-    with desk.open_mail(foreign=desk.foreign, marking=asked.consume) as graph:
-        shown = mail.show_unread(
-            desk,
-            graph,
-            who,
-            letters.append,
-            floor=asked.floor,
-            limit=asked.limit,
-            with_body=asked.consume,
-            consume=asked.consume,
-        )
-    fitting = _fitting(letters)
-    shown.more += len(letters) - fitting
-    del shown.mails[fitting:]
-    result = models.InboxResult(messages=[_letter(one) for one in letters[:fitting]], more=shown.more)
-    if shown.aside:
-        result.set_aside = [models.UnreadableRecord(message_id=one.message_id, why=one.why) for one in shown.aside]
-    return _outcome(desk, result, shown, consume=asked.consume)
-
-
-def _fitting(letters: list[Letter]) -> int:
-    """How many are shown: as many as there is room for, and one at least."""
-    taken = 0
-    for number, one in enumerate(letters):
-        taken += len(one.record.get("body", ""))
-        if number and taken > ROOM:
-            return number
-    return len(letters)
-
-
-def _read_message(desk: Desk, who: Identity, asked: models.ReadMessageArguments) -> ToolAnswer:
-    letters: list[Letter] = []
-    with desk.open_mail(foreign=desk.foreign, marking=not asked.keep) as graph:
-        shown = mail.show_messages(desk, graph, who, [asked.message_id], letters.append, keep=asked.keep)
-    return _outcome(desk, models.MessageResult(message=_letter(letters[0])), shown, consume=not asked.keep)
-
-
-def _outcome(desk: Desk, result: models.Gives, shown: Shown, *, consume: bool) -> ToolAnswer:
-    def write_down() -> None:
-        with desk.open_mail(foreign=desk.foreign, marking=consume) as graph:
-            mail.write_down(desk, graph, shown)
-        desk.poke_daemon()
-
-    consumed = sum(not one.is_read for one in shown.mails) if consume else 0
-    return ToolAnswer(result, write_down if shown.message_ids() else None, consumed)
-
-
-def _letter(letter: Letter) -> models.MessageRecord:
-    return models.MessageRecord.model_validate(letter.record)
-
-
-def _send_message(desk: Desk, who: Identity, asked: models.SendMessageArguments) -> ToolAnswer:
-    draft = Draft(
-        sender=who,
-        recipient=asked.to,
-        subject=asked.subject,
-        body=asked.body,
-        priority=names.Priority(asked.priority),
-        tags=tuple(asked.tags),
-        reply_to=asked.reply_to,
-        is_task=asked.task,
-        policy=_policy(asked.policy),
-        suppress_wake=asked.suppress_wake,
-    )
-    sent = mail.send(desk, draft, foreign=desk.foreign)
-    return ToolAnswer(models.SentResult(message_id=sent.message_id, outcomes=list(sent.outcomes)))
-
-
-def _policy(asked: str | None) -> names.WakePolicy | None:
-    return None if asked is None else names.WakePolicy(asked)
-
-
-def _acknowledge(desk: Desk, who: Identity, asked: models.AcknowledgeArguments) -> ToolAnswer:  # noqa: ARG001 - all tools look alike
-    done = mail.acknowledge(desk, asked.delivery_id)
-    after = done.delivery
-    return ToolAnswer(
-        models.AcknowledgedResult(
-            delivery_id=after.id, state=after.state, outcome=after.outcome, proof=int(after.proof), waited=done.waited
-        )
-    )
-
-
-def _update_task(desk: Desk, who: Identity, asked: models.UpdateTaskArguments) -> ToolAnswer:
-    move = mail.move_task(desk, asked.task_id, asked.state, who, foreign=desk.foreign)
-    return ToolAnswer(
-        models.TaskResult(task_id=move.task_id, previous_state=move.previous_state, new_state=move.new_state)
-    )
-
-
-def _presence(desk: Desk, who: Identity, asked: models.PresenceArguments) -> ToolAnswer:
-    from wake_bridge.offline.inspection import presence_now  # noqa: PLC0415 - it loads what looks at panes
-
-    record = presence_now(desk.settings, Identity(asked.agent_identity or who))
-    told = ("agentIdentity", "state", "why", "where", "route", "remedy")
-    return ToolAnswer(models.PresenceResult.model_validate({name: record[name] for name in told}))
-
-
-# -- subscriptions ----------------------------------------------------------------------------------------------------
-
-_FIELDS: Final = MappingProxyType(
-    {
-        "--webhook": "harnessTargetMetadata.url",
-        "--tmux": "harnessTargetMetadata.tmuxSession",
-        "subscribe": "harnessTarget",
-    }
-)
-"""What the command's options are called here."""
-
-
-def _manage(desk: Desk, who: Identity, asked: models.SubscriptionArguments) -> ToolAnswer:
-    try:
-        return _ACTIONS[asked.action](desk, who, asked)
-    except WakeBridgeError as error:
-        error.where = _FIELDS.get(error.where, error.where)
-        raise
-
-
-def _subscribe(desk: Desk, who: Identity, asked: models.SubscriptionArguments) -> ToolAnswer:
-    wish = _wish(asked)
-    if wish.harness_target is None and wish.pane is None:
-        wish = subscriptions.served_somehow(desk, who, wish)
-    outcome = subscriptions.subscribe(desk, who, wish, foreign=desk.foreign)
-    if outcome.why_unwoken:
-        desk.warn(f"you are not woken by it: {outcome.why_unwoken}")
-    done = outcome.done
-    return _managed(done.subscription_id, done.signing_key, harness_target=done.harness_target)
-
-
-def _unsubscribe(desk: Desk, who: Identity, asked: models.SubscriptionArguments) -> ToolAnswer:  # noqa: ARG001 - all look alike
-    removed = subscriptions.unsubscribe(desk, asked.subscription_id or "", foreign=desk.foreign)
-    return _managed(removed, status="removed")
-
-
-def _update(desk: Desk, who: Identity, asked: models.SubscriptionArguments) -> ToolAnswer:  # noqa: ARG001 - all look alike
-    done = subscriptions.update(desk, asked.subscription_id or "", _wish(asked), foreign=desk.foreign)
-    return _managed(done.node.id, done.signing_key, current_state=shown_subscription(done.node))
-
-
-def _list(desk: Desk, who: Identity, asked: models.SubscriptionArguments) -> ToolAnswer:  # noqa: ARG001 - all look alike
-    return ToolAnswer(models.SubscriptionResult(subscriptions=subscriptions.listed(desk, who).shown))
-
-
-def _resync(desk: Desk, who: Identity, asked: models.SubscriptionArguments) -> ToolAnswer:  # noqa: ARG001 - all look alike
-    subscription_id, again = subscriptions.resync(desk, asked.subscription_id or "", asked.since_log_id or 0)
-    gone: dict[str, Any] = {} if again.first_available is None else {"first_available_log_id": again.first_available}
-    return _managed(subscription_id, events_replayed=len(again.events), last_log_id=again.last_log_id, **gone)
-
-
-_ACTIONS: Final[Mapping[str, Callable[[Desk, Identity, models.SubscriptionArguments], ToolAnswer]]] = MappingProxyType(
-    {
-        "subscribe": _subscribe,
-        "unsubscribe": _unsubscribe,
-        "update": _update,
-        "list": _list,
-        "resync": _resync,
-    }
-)
-
-
-def _managed(subscription_id: str, signing_key: str = "", **fields: Any) -> ToolAnswer:
-    key = {"signing_key": signing_key} if signing_key else {}
-    return ToolAnswer(models.SubscriptionResult(subscription_id=subscription_id, **fields, **key))
-
-
-def _wish(asked: models.SubscriptionArguments) -> Wish:
-    filters = asked.filters or models.EventFilters()
-    where = asked.harness_target_metadata or models.TargetMetadata()
-    return subscriptions.wish_of(
-        pane=where.tmux_session,
-        adapter=None,
-        harness_target=asked.harness_target,
-        webhook=where.url,
-        window=where.coalesce_window,
-        policy=_policy(asked.wake_policy),
-        priority=filters.priority,
-        # an empty list removes the filter
-        senders=_filter(filters.sender_filter),
-        tags=_filter(filters.tagged_concepts),
-        in_reply_to=_filter(filters.in_reply_to_filter),
-        trigger=None if asked.trigger is None else names.Trigger(asked.trigger),
-        rotate_key=asked.rotate_key,
-        recover=asked.recover,
-    )
-
-
-def _filter(given: list[str] | None) -> tuple[str, ...]:
-    """As the command's options say it: nothing keeps the filter, a blank one alone removes it."""
-    return () if given is None else (tuple(given) or ("",))
-
-
-TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
+TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
     {
         one.name: one
         for one in (
@@ -301,7 +40,6 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 " read: that is how you read your mail after a wake. Mail that is shown wakes you no more.",
                 models.CheckInboxArguments,
                 models.InboxResult,
-                _check_inbox,
                 repeats=True,
                 is_loaded=True,
             ),
@@ -311,7 +49,6 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 "Show one message with its text, read or not, and mark it read unless keep is true.",
                 models.ReadMessageArguments,
                 models.MessageResult,
-                _read_message,
                 repeats=True,
                 is_loaded=True,
             ),
@@ -322,7 +59,6 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 " what somebody needs to know. You are woken when an answer is there: do not poll.",
                 models.SendMessageArguments,
                 models.SentResult,
-                _send_message,
                 is_loaded=True,
             ),
             ToolKind(
@@ -331,7 +67,6 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 "Say that a wake was seen and understood and that nothing needs an answer.",
                 models.AcknowledgeArguments,
                 models.AcknowledgedResult,
-                _acknowledge,
                 repeats=True,
                 is_loaded=True,
             ),
@@ -342,7 +77,6 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 " are named where a move is refused.",
                 models.UpdateTaskArguments,
                 models.TaskResult,
-                _update_task,
             ),
             ToolKind(
                 "presence",
@@ -350,7 +84,6 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 "Show how an agent stands: idle, in a turn, waiting on an approval, or unknown. It wakes nobody.",
                 models.PresenceArguments,
                 models.PresenceResult,
-                _presence,
                 reads=True,
                 repeats=True,
             ),
@@ -361,35 +94,8 @@ TOOLS: Final[Mapping[str, ToolKind[Any]]] = MappingProxyType(
                 " You manage only your own.",
                 models.SubscriptionArguments,
                 models.SubscriptionResult,
-                _manage,
                 removes=True,
             ),
         )
     }
 )
-
-
-def call(desk: Desk, who: Identity, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-    """Do what a tool does, for an identity.
-
-    Args:
-        desk: where; its invoker is the caller.
-        who: the caller.
-        name: of the tool.
-        arguments: as the client sent them.
-
-    Raises:
-        UsageMistake: there is no such tool, or the arguments are wrong; every mistake is named.
-        WakeBridgeError: as the command that does the same.
-    """
-    if name not in TOOLS:
-        raise UsageMistake(f"there is no tool {name!r}", hint=f"there are {', '.join(TOOLS)}")
-    outcome = TOOLS[name].call(desk, who, arguments)
-    result = outcome.result
-    with desk.open_mail(foreign=desk.foreign, marking=False) as graph:
-        unread = mail.unread_count(graph, who) - outcome.consumed
-    if desk.notes:
-        result.notes = list(desk.notes)
-    if unread > 0:
-        result.unread = unread
-    return outcome

@@ -1,0 +1,22 @@
+"""The official SDK's names that we use. It is most of what a start takes, so it is imported with less ado."""
+
+from __future__ import annotations
+
+import gc
+
+from pydantic import BaseModel
+
+# of some thousand models a client's calls use a dozen: each is built when it is first used
+BaseModel.model_config["defer_build"] = True
+# nothing of an import is garbage
+gc.disable()
+try:
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+finally:
+    gc.enable()
+    del BaseModel.model_config["defer_build"]
+
+__all__ = ["Server", "ServerRequestContext", "stdio_server", "types"]

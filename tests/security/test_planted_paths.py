@@ -321,6 +321,7 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "wake_bridge/control/graph_lock.py",
         "wake_bridge/control/instance_lock.py",
         "wake_bridge/control/last_look.py",
+        "wake_bridge/mcp/callers.py",
         "wake_bridge/integrations/service/launch.py",
         "wake_bridge/control/settings_in_force.py",  # unlinked, then exclusively, then a rename
         "wake_bridge/integrations/setup_record.py",  # a name nobody can guess, exclusively, then a rename

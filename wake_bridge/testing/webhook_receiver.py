@@ -125,7 +125,11 @@ class WebhookReceiver:
     def received(self) -> list[dict[str, Any]]:
         """What it was sent: `at`, `path`, `headers`, `body`, and the `answer` it gave."""
         file = self._directory / _RECEIVED
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+        if not file.exists():
+            return []
+        # the last one may be half written
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def close(self) -> None:
         """End it."""

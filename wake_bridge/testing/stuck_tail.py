@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import wake_bridge.daemon
+import wake_bridge.storage.graph.absent
 import wake_bridge.wiring
 from wake_bridge.cli.start import main
 from wake_bridge.storage.graph.change_log import SqliteGraph
@@ -38,7 +39,8 @@ class HangingGraph(SqliteGraph):
 
 def run() -> None:
     """The command line, with its daemon on such a graph."""
-    wake_bridge.wiring.SqliteGraph = HangingGraph  # type: ignore[attr-defined]
+    for place in (wake_bridge.wiring, wake_bridge.storage.graph.absent):
+        place.SqliteGraph = HangingGraph  # type: ignore[attr-defined]
     wake_bridge.daemon.STUCK_AFTER = 1_000  # type: ignore[misc]
     main()
 

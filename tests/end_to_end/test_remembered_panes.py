@@ -335,7 +335,7 @@ def test_after_the_servers_end_one_question_is_asked_for_all(world: Playground) 
     """Remembered panes are void; index names are one question and one notice, not one for each."""
     told = world.directory / "told"
     command = json.dumps(["sh", "-c", f'echo "$1" >> {told}', "sh", "{title}"])
-    world.sandbox.configure(QUICK + f"human.command = {command}\nhuman.notice_after = 10\n")
+    world.sandbox.configure(QUICK + f"human.command = {command}\nhuman.notice_after = 10\nattention.tell = []\n")
     a, b = pair(world)
     lasting = world.enlisted("lasting")
     assert is_woken(world, "lasting")

@@ -145,7 +145,6 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
     },
     "Wakes": {
         "next": CommandPlace("next", "next_agent", "Go to the agent that needs you; again for the one after it."),
-        "serve": CommandPlace("daemon", "serve", "Run the daemon for signed wakes, without a graph.", needs_file=True),
         "deliveries": CommandPlace("wakes", "deliveries", "List deliveries; show or retry one."),
         "pause": CommandPlace("wakes", "pause", "Pause wakes for one identity or for all."),
         "resume": CommandPlace("wakes", "resume", "Resume wakes and lift spent limits."),
@@ -172,6 +171,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
             "claude", "claude", "Install the plugin that wakes Claude Code natively.", needs_file=True
         ),
         "mcp": CommandPlace("mcp", "mcp", "Serve mail and subscriptions as MCP tools."),
+        "serve": CommandPlace("daemon", "serve", "Run the daemon for signed wakes, without a graph.", needs_file=True),
         "config": CommandPlace("diagnose", "config", "Check the configuration.", needs_file=True),
         "completion": CommandPlace("diagnose", "completion", "Print the shell completion script."),
         "uninstall": CommandPlace(

@@ -136,6 +136,7 @@ class Cell:
         if onlooker != "nobody":
             cell.comes_into_view()
         scene.waits_until_quiet()
+        _until(cell.has_been_drawn_in_its_size)
         # looked at by another adapter: to the one that wakes, the first look is its own
         eye = Scene(house.tmux, scene.directory)
         _until(lambda: eye.verdict(cell.agent.id).vote is PresenceState.IDLE)
@@ -166,6 +167,18 @@ class Cell:
         self.tmux("select-window", "-t", f"={self.session}:{index}")
         if self.room != "behind a zoomed pane":
             self.tmux("select-pane", "-Z", "-t", "{pane}")
+
+    def has_been_drawn_in_its_size(self) -> bool:
+        """Whether the agent knows how large its pane is: tmux tells a second change a quarter of a second later."""
+        sizes = [
+            one.get("size", [one.get("width"), one.get("height")])
+            for one in self.agent.fake.records()
+            if one["event"] in {"started", "resized"}
+        ]
+        # it answers when it has drawn
+        return self.format("#{pane_width} #{pane_height}").split() == [str(one) for one in sizes[-1]] and bool(
+            self.agent.fake.state()
+        )
 
     def has_a_neighbour(self) -> str:
         """A pane beside the agent's, made when there is none yet."""

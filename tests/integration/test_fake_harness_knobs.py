@@ -146,10 +146,12 @@ def test_a_typist_at_a_real_client_types_into_the_pane(tmux: PrivateTmux, harnes
     typist = tmux.attach()
     typist.waits_until_shown()
 
+    began = time.time()
     pressed = typist.types_at([(0.0, "ab"), (0.2, "c")])
 
     tmux.waits_until(pane, lambda look: "➤ abc" in look.text)
-    assert pressed[1] - pressed[0] >= 0.2
+    # the first key may be late, and the second one is not for that
+    assert pressed[1] - began >= 0.2
     assert harness.bytes_received() == b"abc"
     assert tmux.run("list-clients", "-F", "#{client_pid}").split() == [str(typist.pid)]
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def test_a_pane_is_in_front_of_the_client_that_shows_it_and_no_other_is(scene: Scene) -> None:
     """A key counts for the pane that is shown; a pane beside it, or in another window, is seen by nobody."""
     agent = scene.resident()
+    # tmux calls a window after its program half a second late: that would be another difference
+    scene.tmux.run("set-window-option", "-t", agent.id, "automatic-rename", "off")
     beside = scene.tmux.run("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", agent.id, "cat").strip()
     elsewhere = scene.tmux.run("new-window", "-d", "-P", "-F", "#{pane_id}", "-t", "=agents:", "cat").strip()
     adapter = scene.adapter

@@ -30,7 +30,7 @@ from wake_bridge.offline.actions import remember
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import Fragile, fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, subscribe
 from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.system.clock import timestamp_now

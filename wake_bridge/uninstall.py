@@ -28,7 +28,7 @@ from wake_bridge.integrations.setup_record import SetupRecord, read_record, writ
 from wake_bridge.offline.actions import take_marks_back, unbind
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import PaneLister
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import unsubscribe
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.files import APPLICATION, default_config_file

@@ -25,7 +25,7 @@ from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphPresence, GraphQueries
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
-from wake_bridge.engine.remind.attention import Attention
+from wake_bridge.engine.remind.episodes import Episodes
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.engine.route_recovery import RouteRecovery
@@ -82,7 +82,7 @@ class Parts:
     unknowns: UnknownOutcomes
     heartbeat: Heartbeat
     human: WordToTheHuman
-    attention: Attention
+    episodes: Episodes
     notices: Notices
     sessions: SessionRegistry
     handover: HookHandover
@@ -220,7 +220,7 @@ def wire(
         settings.config.delivery.adapter_timeout,
         [one for one in loaded.adapters.values() if isinstance(one, Notifier)],
     )
-    attention = Attention(
+    episodes = Episodes(
         ledger,
         watch,
         current,
@@ -237,7 +237,7 @@ def wire(
         nudged=lambda: len(heartbeat.served()) if HEARTBEAT in loaded.adapters else 0,
         known=tail.known_identities,
         trouble=lambda: ledger.trouble,
-        due=attention.due,
+        due=episodes.due,
     )
     session_identity = SessionIdentity(
         sessions,
@@ -286,7 +286,7 @@ def wire(
         unknowns=unknowns,
         heartbeat=heartbeat,
         human=human,
-        attention=attention,
+        episodes=episodes,
         notices=notices,
         sessions=sessions,
         handover=handover,

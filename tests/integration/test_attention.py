@@ -42,7 +42,7 @@ class Desk:
             active_routes=lambda: 1,
             nudged=lambda: 0,
             known=self.office.tail.known_identities,
-            due=self.office.attention.due,
+            due=self.office.episodes.due,
         )
 
     async def tell(self, notice: Notice) -> Told:
@@ -61,7 +61,7 @@ class Desk:
             self.office.clock.turn(STEP * SECOND)
             await self.office.watch.round()
             await self.office.works()
-            self.office.attention.look(self.office.clock.now())
+            self.office.episodes.look(self.office.clock.now())
             self.notices.tick(self.office.clock.now())
             await self.notices.drain()
 

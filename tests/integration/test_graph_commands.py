@@ -21,8 +21,8 @@ from click.testing import CliRunner, Result
 from wake_bridge.cli.app import cli
 from wake_bridge.config.settings import load_settings
 from wake_bridge.control.instance_lock import InstanceLock
-from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.forecast import Circumstances, ResolveTarget, judge_subscriptions
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.ledger import LedgerStore
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")

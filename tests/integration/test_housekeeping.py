@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 import structlog
 
-from wake_bridge.control import housekeeping as service
-from wake_bridge.control.housekeeping import Chore, Housekeeping
+from wake_bridge.daemon import chores as service
+from wake_bridge.daemon.chores import Chore, Housekeeping
 
 OFTEN = 0.05
 

@@ -23,7 +23,7 @@ from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import AttentionKind, Identity, is_identity
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 

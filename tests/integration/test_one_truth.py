@@ -49,7 +49,7 @@ from wake_bridge.integrations.adapters import CatalogueEntry
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.ports.ledger_records import Position
-from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import counted_ids, lock_with_its_events, open_delivery, sample_event
@@ -972,7 +972,7 @@ def test_a_daemon_that_loads_what_it_is_made_of_is_starting(imagined: House, mon
             return lambda *_, early, **__: early is not None and early.release() is None
 
     imagined.state.mkdir(parents=True, mode=0o700)
-    monkeypatch.setitem(sys.modules, "wake_bridge.daemon", Loading("wake_bridge.daemon"))
+    monkeypatch.setitem(sys.modules, "wake_bridge.daemon.life", Loading("wake_bridge.daemon.life"))
     assert imagined.run("run").exit_code == 0
     assert set(seen) == {DaemonState.STARTING}
     assert daemon_state(imagined.state) is DaemonState.NOT_RUNNING

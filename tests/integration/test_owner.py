@@ -18,7 +18,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import PERSON, Invoker
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.offline import owner
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
 from wake_bridge.testing.playground import Playground

@@ -13,7 +13,7 @@ from wake_bridge.domain.errors import SourceNotAGraph, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId, parse_instant
 from wake_bridge.storage.graph import rows as bounds
 from wake_bridge.storage.graph.change_log import SqliteGraph
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.mailbox import Mail, mailbox_of
 from wake_bridge.storage.graph.rows import LARGEST_VALUE, Budget, Large
 from wake_bridge.testing.memory_core import BROADCAST, MemoryCore

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from wake_bridge.cli.app import cli
 from wake_bridge.domain.errors import NotFound
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import require_subscription, short_ids
 from wake_bridge.testing.memory_core import MemoryCore
 

@@ -17,7 +17,7 @@ from wake_bridge.config.settings import (
 )
 from wake_bridge.control.serving import has_no_graph
 from wake_bridge.control.settings_in_force import write_settings
-from wake_bridge.daemon import require_listening
+from wake_bridge.daemon.life import require_listening
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed
 from wake_bridge.domain.signed_wakes import ListenAddress
 
@@ -131,7 +131,7 @@ def test_serve_needs_a_sender_and_the_extra_and_says_so(tmp_path: Path, monkeypa
     require_listening(with_sender)
     require_listening(loaded(tmp_path, SENDER))
     assert matching_rules(loaded(tmp_path, SENDER)).signed == ()
-    monkeypatch.setattr("wake_bridge.daemon.find_spec", lambda _: None)
+    monkeypatch.setattr("wake_bridge.daemon.life.find_spec", lambda _: None)
     with pytest.raises(OperationFailed, match="is not installed") as refused:
         require_listening(with_sender)
     assert refused.value.hint == "run `pip install 'wake-bridge[http]'`"

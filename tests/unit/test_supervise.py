@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from wake_bridge.daemon import supervise
+from wake_bridge.daemon.supervise import RESTARTS, Supervisor
 from wake_bridge.domain.errors import LedgerUnwritable, SourceMissing
-from wake_bridge.engine import supervise
-from wake_bridge.engine.supervise import RESTARTS, Supervisor
 from wake_bridge.system.clock import SteadyClock
 
 

@@ -77,7 +77,7 @@ class IdentityType(click.ParamType[str]):
         from click.shell_completion import CompletionItem
 
         from wake_bridge.domain.errors import WakeBridgeError
-        from wake_bridge.storage.graph.file import GraphFile
+        from wake_bridge.storage.graph.graph_file import GraphFile
         from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
 
         run = CommandContext()

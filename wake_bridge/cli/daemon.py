@@ -243,7 +243,7 @@ def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -
 
     # what it is made of takes most of a second to load: until then commands must not say that nothing runs
     early = None if dry_run else _lock_early(run.config_option)
-    from wake_bridge.daemon import run_daemon
+    from wake_bridge.daemon.life import run_daemon
     from wake_bridge.domain.errors import AlreadyRunning, ConfigurationInvalid
 
     try:
@@ -265,7 +265,7 @@ def serve(run: CommandContext) -> None:
     `[http]` in the configuration says where it listens, who may send, and whom each sender wakes. Needs the extra `http`.
     """
     early = _lock_early(run.config_option)
-    from wake_bridge.daemon import run_daemon
+    from wake_bridge.daemon.life import run_daemon
 
     run_daemon(run.config_option, once=False, dry_run=False, early=early, has_graph=False)
 

@@ -19,7 +19,7 @@ from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
 from wake_bridge.domain.names import Identity, Priority, WakePolicy
 from wake_bridge.offline import subscriptions
 from wake_bridge.storage.graph import nodes
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import (
     IDENTITY_LABEL,
     find_identity,

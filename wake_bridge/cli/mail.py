@@ -17,7 +17,7 @@ from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.offline import mail
 from wake_bridge.offline.owner import speaker
-from wake_bridge.storage.graph.file import REPAIR
+from wake_bridge.storage.graph.graph_file import REPAIR
 from wake_bridge.storage.graph.mailbox import Draft
 from wake_bridge.storage.graph.mailbox import grant as give_right
 from wake_bridge.storage.graph.nodes import require_identity

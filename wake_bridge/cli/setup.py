@@ -260,7 +260,7 @@ def _asks(run: CommandContext, question: str, *, default: bool) -> bool:
 
 def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
     """Raise `RefusedForSafety` before anything is asked or written."""
-    from wake_bridge.storage.graph.file import GraphWriter
+    from wake_bridge.storage.graph.graph_file import GraphWriter
 
     if settings.graph_path.exists():
         GraphWriter(settings.graph_path, allow_foreign=foreign).close()

@@ -1,1 +1,1 @@
-"""The pipeline at work: tail, coalesce, watch, deliver, supervise."""
+"""The pipeline at work: tail, coalesce, watch, deliver."""

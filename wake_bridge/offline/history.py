@@ -19,7 +19,7 @@ from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
 from wake_bridge.storage.graph.absent import open_log
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import find_identity
 from wake_bridge.storage.graph.status import book_here
 from wake_bridge.storage.graph.upstream import find_other_driver

@@ -36,7 +36,7 @@ from wake_bridge.ports.adapter import (
     ScreenWorkshop,
 )
 from wake_bridge.records import presence_record, routes_record
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
 from wake_bridge.storage.graph.status import book_here, book_of
 from wake_bridge.storage.ledger import LedgerStore

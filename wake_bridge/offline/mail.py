@@ -16,7 +16,7 @@ from wake_bridge.domain.names import BROADCAST, Identity, Instant, WakePolicy
 from wake_bridge.offline.owner import may_touch, speaker
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import mailbox
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter, Node
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.mailbox import Draft, Mail, TaskMove, UnreadableMail
 from wake_bridge.storage.graph.nodes import require_identity
 from wake_bridge.storage.ledger import LedgerStore

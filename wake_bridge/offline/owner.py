@@ -9,7 +9,7 @@ from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import RULES, Invoker, require_own
 from wake_bridge.offline.workplace import Workplace
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter, Node
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.nodes import ensure_identity, find_identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above

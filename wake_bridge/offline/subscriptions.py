@@ -22,8 +22,8 @@ from wake_bridge.domain.subscriptions import (
 from wake_bridge.offline.owner import invoker, may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import nodes
-from wake_bridge.storage.graph.file import GraphFile
 from wake_bridge.storage.graph.forecast import Circumstances, judge_subscriptions
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import Subscribed, Updated, Wish, require_identity
 from wake_bridge.storage.graph.status import book_of
 from wake_bridge.system.clock import timestamp_now

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Hold
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.ownership import Invoker
-    from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+    from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 
 
 class Workplace:
@@ -115,21 +115,21 @@ class Workplace:
 
     def open_graph(self) -> GraphFile:
         """The graph, to look at; a context manager. Raises `SourceError`s."""
-        from wake_bridge.storage.graph.file import GraphFile
+        from wake_bridge.storage.graph.graph_file import GraphFile
 
         self._require_graph(self.settings.state_dir)
         return GraphFile(self.settings.graph_path)
 
     def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
-        from wake_bridge.storage.graph.file import GraphWriter
+        from wake_bridge.storage.graph.graph_file import GraphWriter
 
         self._require_graph(self.settings.state_dir)
         return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
 
     def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
-        from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+        from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 
         self._require_graph(self.places.state_dir)
         path = self.places.graph_path

@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
-import wake_bridge.daemon
+import wake_bridge.daemon.life
 from wake_bridge.cli.start import main
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.events import WakeEvent
@@ -204,7 +204,7 @@ def _wait_for(condition: Callable[[], bool], timeout: float, complaint: str) -> 
 def run() -> None:
     """The command line, with its daemon on a watched ledger."""
     Moments.planned(os.environ)
-    wake_bridge.daemon.LedgerStore = WatchedLedger  # type: ignore[attr-defined]
+    wake_bridge.daemon.life.LedgerStore = WatchedLedger  # type: ignore[attr-defined]
     main()
 
 

@@ -30,7 +30,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
-import wake_bridge.daemon
+import wake_bridge.daemon.life
 import wake_bridge.storage.logs
 import wake_bridge.wiring
 from wake_bridge.cli.start import main
@@ -207,7 +207,7 @@ def _faulty_call(name: str, call: Callable[..., Awaitable[Any]], plan: FaultPlan
 def run() -> None:
     """The command line, with a daemon whose operations may fail."""
     plan = FaultPlan(os.environ[FAULTS])
-    wake_bridge.daemon.LedgerStore = FaultyLedger  # type: ignore[attr-defined]
+    wake_bridge.daemon.life.LedgerStore = FaultyLedger  # type: ignore[attr-defined]
     wake_bridge.wiring.make_adapters = _faulty_adapters(make_adapters, plan)  # type: ignore[attr-defined]
     FaultyFiles(Path(os.environ[STATE]), plan).install()
     main()

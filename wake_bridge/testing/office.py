@@ -19,7 +19,7 @@ from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch
-from wake_bridge.engine.remind.attention import Attention
+from wake_bridge.engine.remind.episodes import Episodes
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
@@ -116,7 +116,7 @@ class Office:
             waiting=set,
             changed=lambda _: None,
         )
-        self.attention = Attention(
+        self.episodes = Episodes(
             self.ledger,
             self.watch,
             self.current,

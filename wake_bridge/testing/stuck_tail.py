@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-import wake_bridge.daemon
+import wake_bridge.daemon.chores
 import wake_bridge.storage.graph.absent
 import wake_bridge.wiring
 from wake_bridge.cli.start import main
@@ -41,7 +41,7 @@ def run() -> None:
     """The command line, with its daemon on such a graph."""
     for place in (wake_bridge.wiring, wake_bridge.storage.graph.absent):
         place.SqliteGraph = HangingGraph  # type: ignore[attr-defined]
-    wake_bridge.daemon.STUCK_AFTER = 1_000  # type: ignore[misc]
+    wake_bridge.daemon.chores.STUCK_AFTER = 1_000  # type: ignore[misc]
     main()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.testing.memory_core import GraphEye

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.mailbox import Mail, mailbox_of
 
 

@@ -21,8 +21,8 @@ from wake_bridge.domain.errors import (
     SourceUnavailable,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.storage.graph import file as graph_file
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+from wake_bridge.storage.graph import graph_file
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, grant, move_task, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.storage.graph.schema import APPLICATION_ID, create_embedded_graph

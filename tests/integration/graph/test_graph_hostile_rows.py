@@ -17,7 +17,7 @@ from tests.integration.graph.mail import unread_mail_of
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.storage.graph.change_log import SqliteGraph
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import (
     Draft,
     Mail,

@@ -13,7 +13,7 @@ from wake_bridge.domain.errors import (
 )
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import rows as bounds
-from wake_bridge.storage.graph.file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.testing.memory_core import GraphEye

@@ -12,7 +12,7 @@ from wake_bridge.domain.errors import (
     OperationFailed,
 )
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
-from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, grant, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.testing.memory_core import GraphEye

@@ -10,7 +10,7 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import Trigger, WakePolicy
-from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.nodes import Wish, subscribe, unsubscribe, update
 from wake_bridge.testing.memory_core import GraphEye
 

@@ -11,8 +11,8 @@ from wake_bridge.domain.errors import (
     OperationFailed,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.storage.graph import file as graph_file
-from wake_bridge.storage.graph.file import GraphWriter
+from wake_bridge.storage.graph import graph_file
+from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, move_task, send
 from wake_bridge.testing.memory_core import GraphEye
 

@@ -24,7 +24,7 @@ from wake_bridge.domain.subscriptions import (
     why_no_adapter,
 )
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
-from wake_bridge.storage.graph.file import GraphFile, Node
+from wake_bridge.storage.graph.graph_file import GraphFile, Node
 from wake_bridge.storage.graph.nodes import find_identity, shown_subscription
 from wake_bridge.storage.graph.status import book_of
 

@@ -19,7 +19,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, SubscriptionBook, parse_subscription
-from wake_bridge.storage.graph.file import GraphFile
+from wake_bridge.storage.graph.graph_file import GraphFile
 
 
 @dataclass(frozen=True, slots=True)

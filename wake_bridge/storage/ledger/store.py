@@ -8,6 +8,7 @@ from typing import Self
 
 from wake_bridge.storage.ledger.coalescing import Coalescing, SecondChances
 from wake_bridge.storage.ledger.database import Database
+from wake_bridge.storage.ledger.events import EventRecord, StoredEmissions
 from wake_bridge.storage.ledger.identity_state import StoredReceivers, StoredSessions, StoredSwitches
 from wake_bridge.storage.ledger.ledger_file import (
     FILE_NAME,
@@ -19,7 +20,6 @@ from wake_bridge.storage.ledger.ledger_file import (
 )
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.tail import EventRecord, StoredEmissions
 from wake_bridge.storage.ledger.upkeep import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
 
 

@@ -1,4 +1,4 @@
-"""Keeps, for each agent that is watched, the episodes in which it needs a person; whether mail waits for it or not."""
+"""Keeps, for each watched agent, the episodes in which it needs a person, whether mail waits for it or not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Seen:
     has_worked: bool = False
 
 
-class Attention:
+class Episodes:
     """Turns what the watch sees into episodes in the ledger, and tells which of them a person is to hear of.
 
     Contract: `look` may be called at any time and any number of times; it only reads what the watch has seen, so it costs

@@ -1,4 +1,4 @@
-"""What becomes of single events, and what an identity was shown."""
+"""Wake events in the ledger: taken in with the cursor, marked and forgotten; and what an identity was shown."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,22 +31,15 @@ from wake_bridge.config.settings import (
     taken_over,
 )
 from wake_bridge.control.graph_lock import GraphLock
-from wake_bridge.control.housekeeping import Housekeeping
-from wake_bridge.control.instance_lock import SHOWN_EVERY, InstanceLock, show_end, show_life
-from wake_bridge.control.process import OwnTerminal, ServiceNotifier
+from wake_bridge.control.instance_lock import InstanceLock, show_end
 from wake_bridge.control.server import ControlServer
 from wake_bridge.control.settings_in_force import write_settings
-from wake_bridge.domain.attention import needs_a_person
+from wake_bridge.daemon.chores import Chores, OtherDrivers
+from wake_bridge.daemon.process import OwnTerminal, ServiceNotifier
+from wake_bridge.daemon.supervise import Supervisor
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
-from wake_bridge.domain.guards import OtherDriver
-from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant
-from wake_bridge.domain.nudges import HEARTBEAT
-from wake_bridge.domain.signed_wakes import REMEMBERED
-from wake_bridge.engine.supervise import Supervisor
 from wake_bridge.integrations.adapters import checked_settings, reload_adapters
-from wake_bridge.ports.adapter import PersonGuide
-from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
@@ -61,25 +53,6 @@ STOP_PATIENCE: Final = 3.5
 
 STOP_LIMIT: Final = 4.8
 """Seconds after which the process ends whatever still hangs in it."""
-
-NOTICES_EVERY: Final = 5.0
-"""Seconds between two looks for what a person should know."""
-
-SHOWN_AGAIN: Final = 60_000
-"""Milliseconds after which a status line is told again how many agents wait."""
-
-PLACE_LOOKED_AT_EVERY: Final = 1.0
-"""Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
-
-PRUNED_AT_ONCE: Final = 100
-PAGES_AT_ONCE: Final = 256
-"""Rows that are forgotten, and pages of 4 KiB that are given back, while nothing else uses the ledger."""
-
-BREATH: Final = 0.02
-"""Seconds between two such steps, for the wakes that are due."""
-
-STUCK_AFTER: Final = 30_000
-"""Milliseconds without progress of the tail after which the watchdog is no longer fed."""
 
 
 def run_daemon(
@@ -223,14 +196,12 @@ class Daemon:
     def __init__(
         self, settings: Settings, directory: Path, reload: Callable[[], Settings], locks: Locks | None
     ) -> None:
-        self._locks = locks
         self._is_dry_run = locks is None
-        self._upstream: OtherDriver | None = None
-        self._shown_count, self._shown_at = 0, EPOCH_START
-        self._told_rival = self._told_loss = self._refused = ""
+        self._refused = ""
+        self._others = OtherDrivers(settings.state_dir, locks.graph if locks is not None else None)
         ledger = LedgerStore.open(directory)
         try:
-            self.parts = wire(settings, ledger, directory, other_driver=self._rival, dry_run=self._is_dry_run)
+            self.parts = wire(settings, ledger, directory, other_driver=self._others.now, dry_run=self._is_dry_run)
         except WakeBridgeError:
             ledger.close()
             raise
@@ -240,7 +211,15 @@ class Daemon:
         self._stop = asyncio.Event()
         self._notifier = ServiceNotifier(os.environ)
         self._terminal = OwnTerminal()
-        self._housekeeping = Housekeeping(lambda _: self.parts.deliverer.look_at(None))
+        self._chores = Chores(
+            self.parts,
+            settings,
+            directory,
+            locks.instance if locks is not None else None,
+            self._others,
+            self._notifier,
+            self._begin_files_anew,
+        )
         self._since = self.parts.clock.wall()
         self._log = structlog.get_logger("daemon")
 
@@ -248,7 +227,7 @@ class Daemon:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
         answers = (
-            Queries(parts, self._since, self._rival, lambda: self._refused),
+            Queries(parts, self._since, self._others.now, lambda: self._refused),
             Actions(parts, self._take_over_configuration),
             SessionAnswers(parts),
         )
@@ -258,7 +237,7 @@ class Daemon:
         self._take_signals()
         self._prepare()
         self._write_settings()
-        self._plan_chores(control)
+        self._chores.start(control)
         self._log.info(
             "daemon_started",
             pid=os.getpid(),
@@ -288,8 +267,7 @@ class Daemon:
             self._notifier.stopping()
             self._log.info("daemon_stopping")
             await parts.deliverer.drain(STOP_PATIENCE)
-            self._housekeeping.stop()
-            await self._show_count(0, parts.clock.now())
+            await self._chores.stop()
             await control.stop()
             self._log.info("daemon_stopped", cursor=parts.tail.cursor)
 
@@ -341,7 +319,7 @@ class Daemon:
         await self.parts.unknowns.look()
         await self.parts.deliverer.run_once()
         await self.parts.acknowledge.look()
-        await self._prune()
+        await self._chores.prune()
 
     def _prepare(self) -> None:
         parts = self.parts
@@ -352,9 +330,9 @@ class Daemon:
                 self._log.warning("adapter_broken", adapter=entry.name, reason=entry.trouble)
         parts.ledger.rebase(parts.clock.now())
         parts.deliverer.take_over_locked()
-        self._look_for_other_driver()
+        self._others.look()
 
-    # -- signals and chores --------------------------------------------------------------------------------------
+    # -- signals and settings --------------------------------------------------------------------------------------
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -415,98 +393,7 @@ class Daemon:
             with suppress(OSError):
                 write_settings(self._directory, self._in_force)
 
-    def _plan_chores(self, control: ControlServer) -> None:
-        interval = self._notifier.watchdog_interval
-        self._housekeeping.every(5, self._look_for_other_driver, "other driver")
-        self._housekeeping.every(DAY / SECOND / 4, self._prune, "retention", at_once=True)
-        self._housekeeping.every(
-            min(SHOWN_EVERY, interval / 2) if interval else SHOWN_EVERY, self._show_life, "sign of life"
-        )
-        if not self._is_dry_run:
-            self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
-            self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
-        if HEARTBEAT in self.parts.loaded.adapters and self._settings.has_graph and not self._is_dry_run:
-            self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
-        self._housekeeping.start()
-
-    def _look_for_other_driver(self) -> None:
-        if self._locks is not None and self._locks.graph is not None:
-            self._locks.graph.stay()
-        self._upstream = find_other_driver(self._settings.state_dir)
-        driver = self._rival()
-        rival = driver.told if driver else ""
-        if rival and not self._told_rival:
-            self._log.warning("other_driver", holder=rival)
-        self._told_rival = rival
-
-    def _rival(self) -> OtherDriver | None:
-        """What else drives the same graph or directory now, None if nothing does."""
-        graph = self._locks.graph if self._locks is not None else None
-        return (graph.rival() if graph is not None else None) or self._upstream
-
-    async def _keep_place(self, control: ControlServer) -> None:
-        """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""
-        ledger, locks = self.parts.ledger, self._locks
-        if locks is None:
-            return
-        lost = ledger.trouble if ledger.is_displaced else ""
-        try:
-            if lost:
-                ledger.put_back()
-            # lock and socket may be gone alone, or may not have been to be had again at once
-            locks.instance.stay()
-            await control.stay()
-        except WakeBridgeError as refusal:
-            if str(refusal) != self._told_loss:
-                self._log.error("ledger_away", reason="; ".join(filter(None, (lost, str(refusal)))), hint=refusal.hint)
-            self._told_loss = str(refusal)
-            return
-        self._told_loss = ""
-        if lost:
-            configure_logging(self._in_force, os.environ)
-            self._write_settings()
-            self._log.warning("ledger_put_back", reason=lost, state_dir=str(self._directory))
-            self.parts.notices.about_state(f"{lost}, and put back")
-            self.parts.deliverer.look_at(None)
-
-    async def _tell_human(self) -> None:
-        now = self.parts.clock.now()
-        if self.parts.tail.begun.is_set() and not self.parts.ledger.trouble:
-            self.parts.attention.look(now)
-        self.parts.notices.tick(now)
-        await self._show_count(sum(map(needs_a_person, self.parts.ledger.open_episodes())), now)
-
-    async def _show_count(self, count: int, now: Instant) -> None:
-        """Let status lines say how many agents wait: when that changes, and again for a server that began anew."""
-        if count == self._shown_count and not (count and now - self._shown_at >= SHOWN_AGAIN):
-            return
-        self._shown_count, self._shown_at = count, now
-        for guide in (one for one in self.parts.loaded.adapters.values() if isinstance(one, PersonGuide)):
-            await guide.show_count(f"⚑ {count}" if count else "")
-
-    async def _nudge(self) -> None:
-        await self.parts.heartbeat.tick(self.parts.clock.now())
-
-    async def _prune(self) -> None:
-        """Forget what is older than the retention, in steps between which wakes go on."""
-        ledger = self.parts.ledger
-        before = Instant(self.parts.clock.now() - self._settings.config.daemon.retention_days * DAY)
-        removed = 0
-        forgotten = Instant(self.parts.clock.now() - REMEMBERED)
-        while ledger.forget_emissions(forgotten, PRUNED_AT_ONCE):  # noqa: ASYNC110 - each turn does a part
-            await asyncio.sleep(BREATH)
-        while step := ledger.prune(before, PRUNED_AT_ONCE):
-            removed += step
-            await asyncio.sleep(BREATH)
-        while ledger.shrink(PAGES_AT_ONCE):  # noqa: ASYNC110 - nobody waits for an event: each turn does a part
-            await asyncio.sleep(BREATH)
-        if removed:
-            self._log.info("pruned", deliveries=removed)
-
-    def _show_life(self) -> None:
-        """Feed the watchdog and touch the sign of life, but only while the tail makes progress."""
-        if self.parts.clock.now() - self.parts.tail.progressed_at > STUCK_AFTER:
-            self._notifier.status("the tail is stuck")
-            return
-        show_life(self._directory)
-        self._notifier.alive()
+    def _begin_files_anew(self) -> None:
+        """The state directory was deleted and is there again: log and settings are written to it again."""
+        configure_logging(self._in_force, os.environ)
+        self._write_settings()

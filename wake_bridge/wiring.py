@@ -20,6 +20,7 @@ from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.gate import Gate
+from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphPresence, GraphQueries
@@ -38,7 +39,7 @@ from wake_bridge.engine.tail.signed_wakes import SignedWakes
 from wake_bridge.engine.tail.tail import EventNotifier, Tail
 from wake_bridge.integrations.adapters import LoadedAdapters, make_adapters
 from wake_bridge.integrations.human import WordToTheHuman
-from wake_bridge.ports.adapter import Notifier, SessionServed
+from wake_bridge.ports.adapter import Notifier, PushServed, SessionServed
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.storage.graph.absent import open_log
@@ -91,6 +92,7 @@ class Parts:
     current: Current
     is_embedded: bool
     signed: SignedWakes
+    pushes: Pushes
 
     async def close(self) -> None:
         """Give up files, threads and connections."""
@@ -181,6 +183,8 @@ def wire(
     for adapter in loaded.adapters.values():
         if isinstance(adapter, SessionServed):
             adapter.serve_sessions(sessions)
+        if isinstance(adapter, PushServed):
+            adapter.serve_pushes(sessions.push_clients)
     recovery = RouteRecovery(
         ledger,
         routes,
@@ -200,6 +204,7 @@ def wire(
         other_driver=other_driver,
         dry_run=dry_run,
         new_id=new_ulid,
+        acted=sessions.acted_since,
     )
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid, lambda who: bool(routes.receivers_of(who)))
     acknowledge = Acknowledge(
@@ -274,6 +279,7 @@ def wire(
     return Parts(
         settings=settings,
         signed=signed,
+        pushes=gate.pushes,
         clock=clock,
         ledger=ledger,
         queries=queries,

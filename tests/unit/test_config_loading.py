@@ -176,10 +176,10 @@ def test_all_mistakes_are_shown_at_once_with_file_key_value_and_what_was_meant(l
         f'{file}: graph.watch = "yes": must be true or false',
         f"{file}: coalesce.window = 301: must be at most 300",
         f"{file}: adaptors: unknown table; did you mean adapters?",
-        f"{file}: adapters.tmxu: no adapter named tmxu is installed (there are: claude, codex, heartbeat, osascript, tmux, webhook); did you mean tmux?",
+        f"{file}: adapters.tmxu: no adapter named tmxu is installed (there are: claude, codex, heartbeat, mcp, osascript, tmux, webhook); did you mean tmux?",
         f"{file}: targets.neo: must be an identity such as @neo-gpt",
         f'{file}: targets."@neo".polcy = "silent": unknown key; did you mean policy?',
-        f'{file}: targets."@neo".adapter = "tmuxx": no adapter named tmuxx is installed (there are: claude, codex, heartbeat, osascript, tmux, webhook); did you mean tmux?',
+        f'{file}: targets."@neo".adapter = "tmuxx": no adapter named tmuxx is installed (there are: claude, codex, heartbeat, mcp, osascript, tmux, webhook); did you mean tmux?',
         f'{file}: policy.default = "immediat": must be one of auto, silent, next_turn, immediate; did you mean immediate?',
         '$WAKE_BRIDGE_LIMITS_STORM: limits.storm = "many": must be a whole number',
     }

@@ -226,6 +226,9 @@ def test_a_text_that_stands_somewhere_takes_the_cause_along(why: Cause, step: St
 
 
 ELSEWHERE: dict[Cause, str] = {
+    Cause.PUSHED: "test_pushes.py::test_a_client_that_drops_its_wakes_is_left_alone_and_the_pane_is_woken_once",
+    Cause.PUSH_UNANSWERED: "test_pushes.py::test_who_has_nothing_but_a_client_that_drops_is_told_what_helps",
+    Cause.NO_MCP_CLIENT: "test_pushes.py::test_who_has_nothing_but_pushes_waits_for_a_client",
     Cause.RECEIVER_SUSPENDED: "test_webhook.py::test_a_receiver_that_is_down_loses_nothing_and_what_waited_comes_as_a_digest",
     Cause.RECEIVER_FAILED: "test_webhook.py::test_an_emission_that_may_have_arrived_is_sent_again_as_it_was_also_after_a_kill",
     Cause.RECEIVER_REJECTED: "test_receivers_that_fail.py::test_whatever_a_receiver_answers_nothing_is_lost_and_nobody_types_a_command",

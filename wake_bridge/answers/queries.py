@@ -62,6 +62,7 @@ class Queries:
             "panes": self._panes,
             "reach": self._reach,
             "sessions": self._sessions,
+            "push_client": self._push_client,
         }
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:
@@ -129,6 +130,10 @@ class Queries:
         reach = {one: await reach_of(one, parts.routes, parts.watch) for one in everybody}
         reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
         return panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
+
+    async def _push_client(self, request: Mapping[str, Any]) -> Answer:
+        client = self._parts.sessions.push_clients.client_of(Identity(str(request.get("identity", ""))))
+        return {"client": client.told if client is not None else None}
 
     async def _sessions(self, _: Mapping[str, Any]) -> Answer:
         now = self._parts.clock.now()

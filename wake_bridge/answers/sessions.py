@@ -1,4 +1,4 @@
-"""What the daemon answers to hooks and monitors, which run inside the harnesses.
+"""What the daemon answers to hooks, monitors and MCP servers, which run inside the harnesses.
 
 session           a hook called: whose conversation it is, and what is handed over to it
 taking            it is about to print that: whether it still may
@@ -6,6 +6,10 @@ printed           it has printed it
 monitor           a monitor waits for a line
 monitor_printing  it is about to write it: whether it still may
 monitor_printed   it has written it
+push              an MCP server waits for a wake for its client
+pushing           it is about to write it: whether it still may
+pushed            it has written it
+push_act          its client's agent has called a tool; `resync` shows that it knows what a push is
 """
 
 from __future__ import annotations
@@ -15,11 +19,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wake_bridge.control.server import Answer, Handler
+from wake_bridge.domain.names import Identity, is_identity
 from wake_bridge.domain.sessions import Caller, Moment
+from wake_bridge.domain.text import harmless
 from wake_bridge.engine.sessions.monitor_lines import LONGEST_WAIT
+from wake_bridge.ports.sessions import PushClient
 from wake_bridge.wiring import Parts
 
-PATIENT: Final = frozenset({"monitor"})
+PATIENT: Final = frozenset({"monitor", "push"})
 """Commands that are answered when something happens."""
 
 NOBODYS_WAIT: Final = 3.0
@@ -30,6 +37,7 @@ MARK: Final = 26
 """Characters of a delivery's id: a shorter one would be taken for the beginning of several."""
 
 _LONGEST_WORD: Final = 4096
+_LONGEST_NAME: Final = 80
 _SESSION_ID: Final = re.compile(r"[\w.:/-]{1,200}")
 
 
@@ -48,6 +56,10 @@ class SessionAnswers:
             "monitor": self._monitor,
             "monitor_printing": self._monitor_printing,
             "monitor_printed": self._monitor_printed,
+            "push": self._push,
+            "pushing": self._pushing,
+            "pushed": self._pushed,
+            "push_act": self._push_act,
         }
 
     async def _session(self, request: Mapping[str, Any]) -> Answer:
@@ -91,6 +103,37 @@ class SessionAnswers:
 
     async def _monitor_printed(self, request: Mapping[str, Any]) -> Answer:
         return {"ok": self._parts.sessions.monitor_lines.printed(_word(request, "mark"))}
+
+    async def _push(self, request: Mapping[str, Any]) -> Answer:
+        identity = _word(request, "identity")
+        if not is_identity(identity):
+            return {"error": "no identity is named", "hint": "identity is whose wakes the client takes"}
+        client = PushClient(
+            connection=_word(request, "connection"),
+            pid=_number(request, "pid"),
+            told=harmless(_word(request, "client"), _LONGEST_NAME) or "its MCP client",
+            events=frozenset(one for one in _list_of(request, "events") if isinstance(one, str)),
+        )
+        clients = self._parts.sessions.push_clients
+        if clients.client_of(Identity(identity)) != client:
+            self._parts.deliverer.look_at(Identity(identity))
+        push = await clients.wait(Identity(identity), client)
+        return {} if push is None else {"mark": push.mark, "envelope": push.line}
+
+    async def _pushing(self, request: Mapping[str, Any]) -> Answer:
+        identity, mark = Identity(_word(request, "identity")), _word(request, "mark")
+        return {"ok": self._parts.sessions.push_clients.pushing(identity, mark)}
+
+    async def _pushed(self, request: Mapping[str, Any]) -> Answer:
+        return {"ok": self._parts.sessions.push_clients.pushed(_word(request, "mark"))}
+
+    async def _push_act(self, request: Mapping[str, Any]) -> Answer:
+        identity = Identity(_word(request, "identity"))
+        self._parts.sessions.push_clients.note_act(identity, self._parts.clock.now())
+        if request.get("resync") is True:
+            self._parts.pushes.take_up(identity)
+        self._parts.deliverer.look_at(identity)
+        return {"ok": True}
 
 
 def caller_of(request: Mapping[str, Any]) -> Caller | None:

@@ -282,6 +282,10 @@ class TargetTable(Table):
     may_start_thread: bool = Field(
         default=False, description="true: wake-bridge may resume a conversation that no program has open"
     )
+    mcp_push: bool = Field(
+        default=False,
+        description="true: its `mcp-notifications` subscriptions are pushed to an MCP client that takes wakes",
+    )
     window: Window | None = Field(None, examples=[30], description="to collect before a wake")
     policy: Policy | None = Field(None, examples=["immediate"], description="silent | next_turn | immediate")
     digest: Literal["doorbell", "full"] = Field(

@@ -329,6 +329,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
                 directory=table.directory,
                 steer=table.steer,
                 may_start_thread=table.may_start_thread,
+                mcp_push=table.mcp_push,
                 wants_bodies=table.digest == "full",
                 allow_from=frozenset(table.allow_from),
             )

@@ -67,6 +67,7 @@ class Cause(StrEnum):
     VERSION = "version"
     SYNCHRONIZED = "synchronized"
     MAYBE_SENT = "maybe-sent"
+    PUSHED = "pushed"
     RECONNECTING = "reconnecting"
     CONVERSATION_LOST = "conversation-lost"
     ONE_LOOK = "one-look"
@@ -89,6 +90,8 @@ class Cause(StrEnum):
     RECEIVER_SUSPENDED = "receiver-suspended"
     RECEIVER_DEGRADED = "receiver-degraded"
     RECEIVER_FORBIDDEN = "receiver-forbidden"
+    NO_MCP_CLIENT = "no-mcp-client"
+    PUSH_UNANSWERED = "push-unanswered"
     AMBIGUOUS = "ambiguous"
     MOVED = "moved"
     SERVER_BEGAN_ANEW = "server-began-anew"
@@ -301,6 +304,10 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
                 signs=("synchronized",),
             ),
             Cause.MAYBE_SENT: Remedy("wake-bridge checks again whether it arrived in {where}", person=False),
+            Cause.PUSHED: Remedy(
+                "{where} was pushed the wake; if the agent does nothing within a minute, wake-bridge takes the next route",
+                person=False,
+            ),
             Cause.RECONNECTING: Remedy(
                 "the program in {where} has lost its server and reconnects: if that lasts, run"
                 " `codex app-server daemon start`",
@@ -393,6 +400,14 @@ FAMILIES: Final[Mapping[HoldReason, Family]] = {
             ),
             Cause.RECEIVER_FORBIDDEN: Remedy(
                 "wake-bridge does not post to the receiver {where}: {detail}; then restart the daemon"
+            ),
+            Cause.NO_MCP_CLIENT: Remedy(
+                "start a client of {identity} that takes wakes from `wake-bridge mcp`, or give {identity} another way:"
+                " `wake-bridge subscribe {identity} --tmux PANE`"
+            ),
+            Cause.PUSH_UNANSWERED: Remedy(
+                "the MCP client of {identity} does not act on pushes ({detail}); once it does, run"
+                " `wake-bridge update ID --recover`" + SHOWS_THE_ID
             ),
         },
     ),

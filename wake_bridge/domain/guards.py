@@ -14,7 +14,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Outcome
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
-from wake_bridge.domain.receivers import is_receiver
+from wake_bridge.domain.receivers import is_program
 from wake_bridge.domain.text import harmless
 
 _MINUTES_A_DAY: Final = 1440
@@ -64,7 +64,7 @@ class PastWake:
         What was handed over within a turn that ran anyway names no place, and counts against nobody's. A receiver is a
         target of its own.
         """
-        if is_receiver(self.pane_key) or is_receiver(pane_key):
+        if is_program(self.pane_key) or is_program(pane_key):
             return self.pane_key == pane_key
         return bool(self.pane_key) and (self.identity == identity or self.pane_key == pane_key)
 

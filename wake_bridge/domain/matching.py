@@ -103,7 +103,7 @@ def read_subscription(subscription_id: str, properties: Mapping[str, Any], rules
 
 def is_placed(subscription: Subscription, rules: MatchingRules) -> bool:
     """Whether the adapter that leads to its identity is there; where nobody knows which are, it counts as there."""
-    if subscription.receiver is not None:
+    if subscription.is_posted:
         return True
     target = rules.targets.get(subscription.identity)
     name = target.adapter if target is not None else subscription.adapter or DEFAULT_ADAPTER
@@ -182,7 +182,7 @@ def _policy(fact: Fact, identity: Identity, subscription: Subscription, rules: M
     policy = _said_policy(fact, identity, subscription, rules)
     if policy is None:
         is_reachable = (
-            subscription.harness_target == BRIDGE_TARGET or subscription.receiver or identity in rules.targets
+            subscription.harness_target == BRIDGE_TARGET or subscription.is_posted or identity in rules.targets
         )
         policy = WakePolicy.IMMEDIATE if is_reachable else WakePolicy.NEXT_TURN
     if policy is WakePolicy.IMMEDIATE and (

@@ -70,7 +70,7 @@ def drivers(
     """The driver of everyone who is subscribed or bound; `is_shut` says which receivers take nothing for now."""
 
     def wakes(one: Subscription) -> bool:
-        return not book.why_unwoken(one) and (one.receiver is None or not is_shut(one.receiver))
+        return not book.why_unwoken(one) and not (one.is_posted and one.receiver is not None and is_shut(one.receiver))
 
     known: dict[Identity, list[Subscription]] = {identity: [] for identity in bound}
     for subscription in book.all():

@@ -16,8 +16,18 @@ WEBHOOK: Final = "webhook"
 WEBHOOK_TARGET: Final = "a2a-webhook"
 """The harnessTarget of a subscription with a URL."""
 
-RECEIVER_TARGETS: Final = {WEBHOOK_TARGET: WEBHOOK}
-"""The harnessTargets whose subscriptions name a receiver of their own, each with the adapter that sends to it."""
+PUSH: Final = "mcp"
+"""The name of the adapter that pushes to the MCP client of an agent."""
+
+PUSHED_TARGET: Final = "mcp-notifications"
+"""The harnessTarget of a subscription whose wakes are pushed."""
+
+RECEIVER_TARGETS: Final = {PUSHED_TARGET: PUSH, WEBHOOK_TARGET: WEBHOOK}
+"""The harnessTargets whose subscriptions name a receiver of their own, each with the adapter that sends to it; in the order
+in which they are tried."""
+
+ACTS_WITHIN: Final = 60_000
+"""Milliseconds in which an agent whose MCP client was pushed a wake must read the mail or begin a turn."""
 
 KEY_PREFIX: Final = "whsec_"
 """What a key of Standard Webhooks begins with; base64 follows."""
@@ -86,8 +96,8 @@ class Receiver:
 
     @property
     def shown(self) -> str:
-        """The URL as a person may read it: without what may be secret in it, name, password and query."""
-        return shown_url(self.url.reveal()) if self.url else self.place_key
+        """Where it is, as a person may read it: the URL without what may be secret in it, name, password and query."""
+        return "its MCP client" if self.adapter == PUSH else shown_url(self.url.reveal())
 
     @property
     def problem(self) -> str:
@@ -103,6 +113,11 @@ class Receiver:
 def is_receiver(place_key: str) -> bool:
     """Whether a place is a receiver that a subscription names."""
     return place_key.partition(":")[0] in RECEIVER_TARGETS.values()
+
+
+def is_program(place_key: str) -> bool:
+    """Whether a place is a receiver beside the agent, with limits of its own; an MCP client is the agent's own."""
+    return place_key.partition(":")[0] == WEBHOOK
 
 
 def why_no_key(key: str) -> str:

@@ -356,7 +356,7 @@ TABLE: Final[tuple[RouteRule, ...]] = (
     RouteRule(
         TablePart.ROUTE,
         "nowhere",
-        "it leads to no place now: no socket, no session, no pane, an unknown version, a suspended receiver",
+        "it leads to no place now: no socket, no session, no pane, an unknown version, no MCP client, a suspended receiver",
         "the next route",
         lambda _, one: one.nowhere is not None,
     ),

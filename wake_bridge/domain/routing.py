@@ -20,7 +20,8 @@ class Capabilities:
     `last_resort`: it serves only whom no other usable route leads to, as the heartbeat does. `presence_independent`: what
     it reaches is a program that decides about presence itself, and is sent wakes whatever it does. `per_subscription`: it
     reaches nobody but the receiver that a subscription names (`Address.receiver`). `idempotent`: what it sent may be sent
-    again as it was, also where it may have arrived; `per_subscription` too, it is, until the receiver takes it.
+    again as it was, also where it may have arrived; `per_subscription` too, it is, until the receiver takes it. `needs_sign`:
+    what it sends may be dropped without a word; where the agent then does nothing, the next route is taken.
 
     Deprecated: nothing decides by `guard` and `ack_kind`. They are accepted, and told by `routes`, for one more release.
     """
@@ -35,6 +36,12 @@ class Capabilities:
     last_resort: bool = False
     presence_independent: bool = False
     per_subscription: bool = False
+    needs_sign: bool = False
+
+    @property
+    def has_own_limits(self) -> bool:
+        """Whether its wakes are counted apart: it reaches a program beside the agent."""
+        return self.per_subscription and not self.needs_sign
 
     @property
     def words(self) -> tuple[str, ...]:

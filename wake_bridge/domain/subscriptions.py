@@ -12,12 +12,11 @@ from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.messages import LONGEST_WINDOW, text_of, texts_of, window_from
 from wake_bridge.domain.names import EPOCH_START, Identity, Priority, Trigger, WakePolicy, is_identity, parse_instant
-from wake_bridge.domain.receivers import RECEIVER_TARGETS, WEBHOOK_TARGET, Receiver, Secret
+from wake_bridge.domain.receivers import PUSHED_TARGET, RECEIVER_TARGETS, WEBHOOK_TARGET, Receiver, Secret
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
 BRIDGE_TARGET: Final = "bridge-daemon"
 DEFAULT_ADAPTER: Final = "tmux"
-PUSHED_TARGET: Final = "mcp-notifications"
 DISABLED_TARGET: Final = "disabled"
 HEARTBEAT_TARGETS: Final = frozenset({DISABLED_TARGET, "none", "degraded"})
 PUSH_TARGETS: Final = frozenset({PUSHED_TARGET, WEBHOOK_TARGET})
@@ -119,6 +118,11 @@ class Subscription:
         return self.status in {"active", "degraded"}
 
     @property
+    def is_posted(self) -> bool:
+        """Whether a program beside the agent is sent its wakes, wherever the agent lives."""
+        return self.receiver is not None and self.harness_target == WEBHOOK_TARGET
+
+    @property
     def is_heartbeat_only(self) -> bool:
         """Whether its events are stored and left to the heartbeat (disabled, none, degraded)."""
         return self.harness_target in HEARTBEAT_TARGETS or self.status == "degraded"
@@ -175,13 +179,13 @@ def why_unwoken(
         return "; ".join(subscription.problems)
     if has_target:
         return ""
-    if subscription.receiver is not None:
+    if subscription.receiver is not None and subscription.is_posted:
         problem = subscription.receiver.problem
         return problem or unusable.get(subscription.receiver.adapter, "")
     if subscription.harness_target == WEBHOOK_TARGET and WEBHOOK_TARGET not in serve:
         return f"it names no url: `wake-bridge update {subscription.id} --webhook URL`"
     if subscription.harness_target not in {BRIDGE_TARGET, *serve}:
-        # on a graph of our own nobody pushes
+        # a client is pushed to only where the target says so
         return f"no adapter serves the harnessTarget {subscription.harness_target}"
     return ""
 
@@ -283,8 +287,11 @@ def _details(metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _receiver(
     subscription_id: str, harness_target: str, metadata: Mapping[str, Any], properties: Mapping[str, Any]
 ) -> Receiver | None:
-    """Where a webhook goes; None for other targets, and for one that names no URL."""
+    """Where a webhook goes, or that it is pushed; None for other targets, and for a webhook that names no URL."""
     url = text_of(metadata.get("url"))
+    as_of = text_of(properties.get("updatedAt")) or text_of(properties.get("createdAt"))
+    if harness_target == PUSHED_TARGET:
+        return Receiver(text_of(subscription_id), as_of=as_of, adapter=RECEIVER_TARGETS[harness_target])
     if harness_target != WEBHOOK_TARGET or not url:
         return None
     return Receiver(
@@ -293,7 +300,7 @@ def _receiver(
         key=Secret(text_of(metadata.get("signingKey"))),
         former_key=Secret(text_of(metadata.get("formerSigningKey"))),
         former_until=parse_instant(metadata.get("formerSigningKeyUntil")) or EPOCH_START,
-        as_of=text_of(properties.get("updatedAt")) or text_of(properties.get("createdAt")),
+        as_of=as_of,
         adapter=RECEIVER_TARGETS[harness_target],
     )
 

@@ -79,8 +79,9 @@ class RouteStates:
         return found
 
     def has_receiver_but(self, route: Route) -> bool:
-        """Whether another route leads to a receiver that may take the wake now."""
-        return any(one.is_open_receiver for one in self.all if one.route.key != route.key)
+        """Whether another route leads to a receiver with limits of its own that may take the wake now."""
+        others = [one for one in self.all if one.route.key != route.key and one.route.capabilities.has_own_limits]
+        return any(one.is_open_receiver for one in others)
 
     def pass_over(self, route: Route, why: Hold) -> None:
         """Leave a route out of this decision."""

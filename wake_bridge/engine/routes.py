@@ -9,7 +9,14 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
-from wake_bridge.domain.receivers import Receiver, ReceiverStanding, is_receiver
+from wake_bridge.domain.receivers import (
+    PUSH,
+    RECEIVER_TARGETS,
+    Receiver,
+    ReceiverStanding,
+    is_program,
+    is_receiver,
+)
 from wake_bridge.domain.routing import (
     Address,
     Authority,
@@ -100,7 +107,7 @@ class Routes:
 
     def to(self, identity: Identity, receiver: Receiver | None) -> Route | None:
         """The route to a receiver; None where there is none, or no adapter that sends to it."""
-        if receiver is None or not self._sends_to(receiver):
+        if receiver is None or not self._sends_to(identity, receiver):
             return None
         address = replace(self.address(identity), receiver=receiver)
         return Route(receiver.adapter, address, self._adapters[receiver.adapter].capabilities)
@@ -119,28 +126,37 @@ class Routes:
         """
         adapter = self._adapters.get(delivery.adapter)
         if adapter is None:
-            return is_receiver(delivery.pane_key)
+            return is_program(delivery.pane_key)
         return adapter.capabilities.per_subscription and adapter.capabilities.idempotent
 
     def receivers_of(self, identity: Identity) -> list[Receiver]:
-        """The receivers of an identity's subscriptions, the newest first."""
+        """The receivers of an identity's subscriptions: its MCP client, then webhooks; the newest of each first."""
         theirs = sorted(
             self._subscriptions_of(identity), key=lambda one: one.updated_at or one.created_at, reverse=True
         )
         receivers = [one.receiver for one in theirs if one.receiver is not None and not one.is_heartbeat_only]
-        return [one for one in receivers if self._sends_to(one)]
+        return _in_order(one for one in receivers if self._sends_to(identity, one))
 
-    def _sends_to(self, receiver: Receiver) -> bool:
-        adapter = self._adapters.get(receiver.adapter)
-        return adapter is not None and adapter.capabilities.per_subscription
+    def _sends_to(self, identity: Identity, receiver: Receiver) -> bool:
+        adapter, target = self._adapters.get(receiver.adapter), self._target(identity)
+        is_allowed = receiver.adapter != PUSH or (target is not None and target.mcp_push)
+        return is_allowed and adapter is not None and adapter.capabilities.per_subscription
 
-    def receiver_of(self, event: WakeEvent) -> Receiver | None:
-        """Where an event is posted: the receiver of the first of its subscriptions that has one; None once one has left it."""
-        if event.passed_by:
-            return None
+    def receivers_for(self, event: WakeEvent) -> tuple[Receiver, ...]:
+        """Where an event may be sent, in order: the receivers of its subscriptions, after the one that has left it."""
         theirs = {one.subscription_id: one for one in self.receivers_of(event.identity)}
         matched = (event.subscription_id, *event.other_subscriptions)
-        return next((theirs[one] for one in matched if one in theirs), None)
+        ways = _in_order(theirs[one] for one in matched if one in theirs)
+        left = [one.subscription_id for one in ways]
+        if event.passed_by:
+            return tuple(ways[left.index(event.passed_by) + 1 :]) if event.passed_by in left else ()
+        return tuple(ways)
+
+    def receivers_after(self, route: Route, events: Sequence[WakeEvent]) -> tuple[Receiver, ...]:
+        """Which other receivers may be sent what one of them, that of the route, does not take."""
+        ways = self.receivers_for(events[0]) if events else ()
+        keys = [one.place_key for one in ways]
+        return ways[keys.index(route.key) + 1 :] if route.key in keys else ways
 
     def shut(self, route: Route) -> Hold | None:
         """Why a receiver is left alone for now; None for one that is not, and for every other route."""
@@ -159,7 +175,7 @@ class Routes:
             f"suspended: {standing.why}",
             receiver.shown,
             standing.next_try_at,
-            Cause.RECEIVER_SUSPENDED,
+            Cause.PUSH_UNANSWERED if receiver.adapter == PUSH else Cause.RECEIVER_SUSPENDED,
         )
 
     def standing_of(self, receiver: Receiver) -> ReceiverStanding | None:
@@ -201,8 +217,9 @@ class Routes:
     def may_fall_back(self, route: Route) -> bool:
         """Whether what a native route gives back with nothing sent can take another one."""
         identity = route.address.identity
-        receivers = () if route.capabilities.per_subscription else self.receivers_of(identity)
-        others = [one for one in self.of(identity, receivers) if one.key != route.key and not one.degraded]
+        others = [
+            one for one in self.of(identity, self.receivers_of(identity)) if one.key != route.key and not one.degraded
+        ]
         return route.capabilities.composer_independent and any(not one.capabilities.last_resort for one in others)
 
     def carrier_of(self, identity: Identity) -> HarnessAdapter | None:
@@ -234,6 +251,8 @@ class Routes:
     def missing(self, identity: Identity) -> Hold | None:
         """Why nothing serves the identity, or that its own adapter is not there; None where neither is so."""
         why = why_no_adapter(self._adapter_name(identity), self._adapters, self._installed)
+        # nothing but receivers is named for it: no other adapter is missed
+        why = "" if self.is_only_posted(identity) else why
         return self._unserved_now(identity) or (Hold(HoldReason.NO_ADAPTER, why) if why else None)
 
     def speaks_for(self, identity: Identity) -> Subscription | None:
@@ -259,7 +278,8 @@ class Routes:
     def is_only_posted(self, identity: Identity) -> bool:
         """Whether nothing but receivers is named for it, so that no pane is expected."""
         wanting = [one for one in self._subscriptions_of(identity) if not one.is_heartbeat_only]
-        is_placed = self._target(identity) is not None or self._binding_of(identity) is not None
+        target = self._target(identity)
+        is_placed = (target is not None and target.is_place) or self._binding_of(identity) is not None
         return bool(wanting) and not is_placed and all(one.receiver is not None and not one.pane for one in wanting)
 
     def _is_given_up(self, receiver: Receiver) -> bool:
@@ -334,6 +354,12 @@ class Routes:
         return Claim(
             identity, target.pane or suggested, target.socket, expected=Expected(target.agent, target.directory)
         )
+
+
+def _in_order(receivers: Iterable[Receiver]) -> list[Receiver]:
+    """As they are tried: sorted by what they are, else as they come."""
+    order = list(RECEIVER_TARGETS.values())
+    return sorted(receivers, key=lambda one: order.index(one.adapter))
 
 
 def _written(subscription: Subscription) -> Instant:

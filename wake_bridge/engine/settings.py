@@ -31,8 +31,15 @@ class TargetSettings:
     directory: str = ""
     steer: bool = False
     may_start_thread: bool = False
+    mcp_push: bool = False
     wants_bodies: bool = False
     allow_from: frozenset[str] = frozenset()
+
+    @property
+    def is_place(self) -> bool:
+        """Whether a pane or another surface is expected; one that only lets itself be pushed to names none."""
+        names_one = bool(self.pane or self.socket or self.harness or self.agent or self.directory)
+        return names_one or not self.mcp_push or self.adapter != DEFAULT_ADAPTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def run(work: Workplace, port: int, identity: str, *, foreign: bool, announce: C
         desk.invoker = told
         return who
 
-    tools = ToolServer(work.config_option, foreign=foreign, recognise=recognise)
+    tools = ToolServer(work.config_option, foreign=foreign, recognise=recognise, takes_messages=False)
     app = tools.server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=_LARGEST_BODY,

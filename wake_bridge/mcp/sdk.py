@@ -12,11 +12,12 @@ BaseModel.model_config["defer_build"] = True
 gc.disable()
 try:
     import mcp_types as types
-    from mcp.server.context import ServerRequestContext
+    from mcp.server.context import CallNext, ServerRequestContext
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
+    from mcp.shared.exceptions import MCPError
 finally:
     gc.enable()
     del BaseModel.model_config["defer_build"]
 
-__all__ = ["Server", "ServerRequestContext", "stdio_server", "types"]
+__all__ = ["CallNext", "MCPError", "Server", "ServerRequestContext", "stdio_server", "types"]

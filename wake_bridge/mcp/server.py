@@ -7,11 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge import __version__
 from wake_bridge.domain.errors import WakeBridgeError
 from wake_bridge.domain.names import Identity
+from wake_bridge.mcp.pushes import ClientPushes
 from wake_bridge.mcp.sdk import Server, ServerRequestContext, stdio_server, types
 from wake_bridge.mcp.tools import TOOLS, ToolKind
 
@@ -44,9 +46,17 @@ class ToolServer:
         config_option: the value of `--config`, if given.
         foreign: whether another program's graph may be written.
         recognise: who calls.
+        takes_messages: whether one client is served, whose handshake may ask for pushes.
     """
 
-    def __init__(self, config_option: str | None, *, foreign: bool, recognise: Recognise = _by_process) -> None:
+    def __init__(
+        self,
+        config_option: str | None,
+        *,
+        foreign: bool,
+        recognise: Recognise = _by_process,
+        takes_messages: bool = True,
+    ) -> None:
         self._config_option = config_option
         self._foreign = foreign
         self._recognise = recognise
@@ -63,6 +73,8 @@ class ToolServer:
         )
         # spans for an exporter that nobody installs
         self.server.middleware.clear()
+        self.pushes = ClientPushes(self._whose, self._inbox, takes_messages=takes_messages)
+        self.pushes.serve(self.server)
 
     async def _list_tools(
         self, _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
@@ -79,7 +91,29 @@ class ToolServer:
             await asyncio.to_thread(afterwards)
         elif afterwards is not None and context.request_id is not None:
             self._owed[context.request_id] = afterwards
+        is_resync = params.name == "manage_wake_subscription" and (params.arguments or {}).get("action") == "resync"
+        self.pushes.called(is_resync=is_resync and not result.is_error)
         return result
+
+    def _whose(self) -> tuple[str, Path] | None:
+        """Whose client it is, and where the daemon keeps its state."""
+        from wake_bridge.mcp.acts import Desk
+
+        desk = Desk(self._config_option, foreign=self._foreign)
+        try:
+            return str(self._recognise(desk, None)), desk.places.state_dir
+        except WakeBridgeError:
+            return None
+
+    def _inbox(self, identity: str) -> Mapping[str, Any]:
+        """What lies unread there; that it was asked for marks nothing."""
+        from wake_bridge.mcp.acts import Desk, call
+
+        desk = Desk(self._config_option, foreign=self._foreign)
+        who = self._recognise(desk, None)
+        if who != identity:
+            return {}
+        return call(desk, who, "check_inbox", {"floor": "later"}).result.told()
 
     def _called(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None
@@ -149,7 +183,9 @@ class _Wire:
         await asyncio.to_thread(_write_all, self._descriptor, text.encode())
         for line in text.splitlines():
             message = json.loads(line)
-            if "method" not in message and (request_id := message.get("id")) is not None:
+            if "method" in message:
+                self._tools.pushes.has_left(message)
+            elif (request_id := message.get("id")) is not None:
                 await self._tools.has_left(request_id)
 
 
@@ -169,6 +205,7 @@ async def serve_stdio(tools: ToolServer) -> None:
         async with stdio_server(stdout=_Wire(tools, wire)) as (reading, writing):  # type: ignore[arg-type]
             await tools.server.run(reading, writing, tools.server.create_initialization_options())
     finally:
+        await tools.pushes.close()
         os.close(wire)
 
 

@@ -17,7 +17,7 @@ from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
 from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
-from wake_bridge.domain.receivers import Receiver
+from wake_bridge.domain.receivers import PUSHED_TARGET, Receiver
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
@@ -281,10 +281,21 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
         skipped |= {Driver.BRIDGE, *([Driver.HEARTBEAT] if nudges else [])}
     driven = {identity: driver for identity, driver in sorted(found.items()) if driver in skipped}
     # whose adapter is not there is woken by a channel that the daemon has found, or by nobody
+    unplaced |= _only_pushed(book, settings)
     doubtful = [identity for identity, driver in driven.items() if driver is Driver.BRIDGE and identity in unplaced]
     told = reach_by_daemon(settings.state_dir, doubtful)
     unreached = {one for one in doubtful if one in told and told[one]["hold"] is not None}
     return {identity: driver for identity, driver in driven.items() if identity not in unreached}
+
+
+def _only_pushed(book: SubscriptionBook, settings: Settings) -> set[Identity]:
+    """Whom nothing but an MCP client wakes; whether one takes wakes now, the daemon knows."""
+    targets = engine_settings(settings, embedded=True).targets
+    return {
+        who
+        for who, target in targets.items()
+        if not target.is_place and all(one.harness_target == PUSHED_TARGET for one in book.of(who))
+    }
 
 
 def workshop(settings: Settings) -> ScreenWorkshop:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
-from wake_bridge.domain.errors import LedgerError, OperationFailed, UsageMistake
+from wake_bridge.control.client import ask
+from wake_bridge.domain.errors import LedgerError, NotRunning, OperationFailed, UsageMistake
 from wake_bridge.domain.names import Identity, LogId, Trigger
-from wake_bridge.domain.receivers import WEBHOOK, WEBHOOK_TARGET, why_no_url
+from wake_bridge.domain.receivers import PUSHED_TARGET, WEBHOOK, WEBHOOK_TARGET, why_no_url
 from wake_bridge.domain.subscriptions import (
     BRIDGE_TARGET,
     DEFAULT_ADAPTER,
     DISABLED_TARGET,
-    PUSHED_TARGET,
     Subscription,
     chosen_target,
 )
@@ -62,7 +62,11 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
     """
     _require_webhooks(work, wish)
     has_place = wish.pane is not None or Identity(identity) in work.settings.config.targets
-    target = wish.harness_target or chosen_target(has_url=wish.webhook is not None, has_place=has_place)
+    target = wish.harness_target or chosen_target(
+        takes_pushes=wish.pane is None and takes_pushes(work, identity),
+        has_url=wish.webhook is not None,
+        has_place=has_place,
+    )
     if wish.harness_target is None and target == DISABLED_TARGET:
         raise UsageMistake(
             f"nothing says where {identity} lives",
@@ -82,16 +86,29 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
 
 
 def served_somehow(work: Workplace, identity: str, wish: Wish) -> Wish:
-    """The wish, served by what reaches the identity: wake-bridge where it has a pane or a conversation, else nothing.
+    """The wish, served by what reaches the identity: an MCP client that takes wakes, a pane or a conversation, else nothing.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
     from wake_bridge.offline.inspection import Inspection
 
+    if takes_pushes(work, identity):
+        return replace(wish, harness_target=PUSHED_TARGET)
     address = Inspection(work.settings).routes.address(Identity(identity))
     lives = bool(address.name or address.binding or address.remembered or address.sessions)
     return replace(wish, harness_target=BRIDGE_TARGET if lives else "disabled")
+
+
+def takes_pushes(work: Workplace, identity: str) -> bool:
+    """Whether its target allows pushes, and an MCP client of it takes them now, as the daemon says."""
+    target = work.settings.config.targets.get(Identity(identity))
+    if target is None or not target.mcp_push:
+        return False
+    try:
+        return ask(work.places.state_dir, "push_client", identity=identity)["client"] is not None
+    except (NotRunning, OperationFailed):
+        return False
 
 
 def update(work: Workplace, subscription_id: str, wish: Wish, *, foreign: bool) -> Updated:
@@ -200,7 +217,7 @@ class _Homes:
     def where(self, subscription_id: str, identity: Identity) -> str:
         """Where the subscription itself wakes: its receiver, else the place of its identity."""
         subscription = self._subscriptions.get(subscription_id)
-        if subscription is not None and subscription.receiver is not None:
+        if subscription is not None and subscription.receiver is not None and subscription.is_posted:
             return subscription.receiver.shown
         return self.of(identity).where
 
@@ -210,7 +227,7 @@ class _Homes:
 
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""
-        if subscription.receiver is not None:
+        if subscription.receiver is not None and subscription.is_posted:
             # one that is suspended is tried again by itself
             return self.view.why_not_posted(subscription.receiver)
         hold = self.of(subscription.identity).hold
@@ -226,6 +243,9 @@ class _Homes:
         subscription = self._subscriptions.get(subscription_id)
         if subscription is None:
             return ""
+        if subscription.receiver is not None and not subscription.is_posted:
+            aside = self.view.routes.shut_now(subscription.receiver)
+            return f"it is not pushed to its MCP client now: {aside.detail}" if aside is not None else ""
         spoke = self.view.routes.speaks_for(subscription.identity)
         is_meant = spoke is not None and spoke.pane == subscription.pane
         return self.of(subscription.identity).overruled if is_meant else ""

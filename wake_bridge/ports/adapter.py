@@ -20,7 +20,7 @@ from wake_bridge.domain.presence import Observation
 from wake_bridge.domain.receivers import ReceiverAnswer
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.sessions import Sessions
+from wake_bridge.ports.sessions import PushChannel, Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +312,14 @@ class SessionServed(Protocol):
 
     def serve_sessions(self, sessions: Sessions) -> None:
         """Be told, once, of the conversations that have made themselves known."""
+
+
+@runtime_checkable
+class PushServed(Protocol):
+    """What an adapter offers besides, if it reaches agents through the MCP servers that they have started."""
+
+    def serve_pushes(self, pushes: PushChannel) -> None:
+        """Be told, once, of the clients that take wakes."""
 
 
 @runtime_checkable

@@ -1,14 +1,31 @@
-"""What programs inside a harness tell the daemon, and what it can tell them: hooks and monitors.
+"""What programs inside a harness tell the daemon, and what it can tell them: hooks, monitors and MCP servers.
 
 Contract: nothing here is trusted to be alive because it was once heard of; a line counts as written only when the
-monitor has said so, and a prompt as heard only when the harness's own hook carried the mark.
+monitor has said so, a push only when the MCP server has, and a prompt as heard only when the harness's own hook carried
+the mark.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+from wake_bridge.domain.names import Identity
 from wake_bridge.domain.sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class PushClient:
+    """An MCP client that takes wakes, by what our server says that it has started.
+
+    `connection` names the connection, `pid` is the server's process, `told` how a person is told of the client, `events`
+    are the types of events that it takes.
+    """
+
+    connection: str
+    pid: int
+    told: str
+    events: frozenset[str]
 
 
 class Sessions(Protocol):
@@ -29,3 +46,13 @@ class Sessions(Protocol):
 
     async def heard(self, mark: str, patience: float) -> bool:
         """Whether a prompt with the mark was reported by the harness's hook, waiting at most `patience` seconds."""
+
+
+class PushChannel(Protocol):
+    """See the module's contract."""
+
+    def client_of(self, identity: Identity) -> PushClient | None:
+        """The identity's MCP client that takes wakes now; of several the one that was heard of last."""
+
+    async def push(self, identity: Identity, mark: str, envelope: str) -> bool | None:
+        """Hand one envelope to the MCP server of an identity's client, as `Sessions.ring` does a line to a monitor."""

@@ -81,6 +81,7 @@ EVENTS: Final = frozenset(
         "looked",
         "delivery_held",
         "delivery_locked",
+        "delivery_pushed",
         "delivery_staged",
         "delivery_settled",
         "delivery_acknowledged",

@@ -15,6 +15,7 @@ from wake_bridge.domain.names import Instant
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.engine.deliver.emissions import Receivers
+from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import OutcomeTracer
 from wake_bridge.engine.presence.watch import Watch
@@ -61,7 +62,10 @@ def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
 class AttemptRunner:
     """Runs attempts on locked deliveries and settles what comes of them."""
 
-    def __init__(self, ledger: Ledger, routes: Routes, recovery: RouteRecovery, current: Current, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, routes: Routes, recovery: RouteRecovery, pushes: Pushes, current: Current, clock: Clock
+    ) -> None:
+        self._pushes = pushes
         self._ledger = ledger
         self._routes = routes
         self._recovery = recovery
@@ -119,6 +123,10 @@ class AttemptRunner:
     def conclude(self, route: Route, delivery: Delivery, outcome: AttemptOutcome) -> Delivery:
         """Write down what became of a LOCKED delivery; answers where it stands then."""
         match outcome:
+            case Delivered(proof, evidence) if route.capabilities.needs_sign:
+                return self._pushes.sent(delivery, proof, evidence["by"])
+            case Unknown(evidence) if route.capabilities.needs_sign:
+                return self._pushes.sent(delivery, Proof.NONE, evidence["why"])
             case Delivered(proof, evidence):
                 self._recovery.note_success(route)
                 self.receivers.took_it(route)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -11,6 +11,7 @@ import structlog
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.domain.receivers import GIVEN_UP, SUSPENDED, ReceiverAnswer, ReceiverStanding, after_failure
 from wake_bridge.domain.routing import Inject, Route, Start, Steer
@@ -81,7 +82,9 @@ class Receivers:
         if len(tries) == 1:
             self._note(route, said)
         why = Hold(HoldReason.ADAPTER_FAILED, said.reason, delivery.where, EPOCH_START, Cause.RECEIVER_REJECTED)
-        if self._routes.may_fall_back(route) and not self._routes.is_only_posted(route.address.identity):
+        events = self._ledger.events(self._ledger.event_ids_of(delivery.id)[:1])
+        has_agent = self._routes.may_fall_back(route) and not self._routes.is_only_posted(route.address.identity)
+        if has_agent or self._routes.receivers_after(route, events):
             return self.pass_on(route, delivery, why)
         now = self._clock.now()
         if now - tries[0] >= GIVEN_UP:
@@ -214,7 +217,7 @@ class Emissions:
             gone = Hold(HoldReason.NO_ADAPTER, "its subscription has no receiver any more", delivery.where)
             return self._receivers.let_go(delivery, gone)
         shut = self._routes.shut(route)
-        if shut is not None and await self._another_serves(route):
+        if shut is not None and await self._another_serves(route, news.candidates):
             return self._receivers.pass_on(route, delivery, shut)
         waits = self._waits(route, delivery)
         if waits is not None:
@@ -241,9 +244,16 @@ class Emissions:
         # who looks at everything at once must not hurry a receiver
         return replace(delivery.hold, next_look_at=standing.next_try_at)
 
-    async def _another_serves(self, route: Route) -> bool:
+    async def _another_serves(self, route: Route, events: Sequence[WakeEvent]) -> bool:
         """Whether the next route would take it this very moment."""
-        others = RouteStates(route.address.identity, self._routes, self._watch, self._current, self._clock)
+        others = RouteStates(
+            route.address.identity,
+            self._routes,
+            self._watch,
+            self._current,
+            self._clock,
+            receivers=self._routes.receivers_after(route, events),
+        )
         return isinstance((await others.look_until_decided()).decision, Start | Steer | Inject)
 
     def stays_for(self, delivery: Delivery, away: SourceError) -> Delivery:

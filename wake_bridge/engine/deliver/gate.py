@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,14 +30,15 @@ from wake_bridge.domain.guards import (
     before_lock,
     limits_of_receiver,
 )
-from wake_bridge.domain.names import DAY, Instant, WakePolicy
+from wake_bridge.domain.names import DAY, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import compose_nudge
-from wake_bridge.domain.receivers import Receiver
+from wake_bridge.domain.receivers import Receiver, is_receiver
 from wake_bridge.domain.route_table import RouteVerdict
 from wake_bridge.domain.routing import Inject, Observe, Route, Start, Steer
 from wake_bridge.engine.deliver.attempt import AttemptRunner, LeaseRecovery
 from wake_bridge.engine.deliver.emissions import Emissions
 from wake_bridge.engine.deliver.envelopes import envelope_of
+from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.relevance import JudgedEvents, News, allowed_senders, bodies_of, news_of
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.deliver.unknown_outcomes import Doubt, OutcomeTracer
@@ -67,6 +68,7 @@ class Gate:
         other_driver: what else drives the same directory, None if nothing does.
         dry_run: decide and log, type nothing.
         new_id: makes the ids of emissions; None where nothing is posted.
+        acted: what an identity's agent was told to have done since an instant; empty for nothing.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Gate:
         other_driver: Callable[[], OtherDriver | None],
         dry_run: bool = False,
         new_id: NewId | None = None,
+        acted: Callable[[Identity, Instant], str] = lambda *_: "",
     ) -> None:
         self._new_id = new_id
         self._ledger = ledger
@@ -91,7 +94,8 @@ class Gate:
         self._current = current
         self._clock = clock
         self._dry_run = dry_run
-        self._attempt = AttemptRunner(ledger, routes, recovery, current, clock)
+        self.pushes = Pushes(ledger, queries, routes, watch, current, clock, acted)
+        self._attempt = AttemptRunner(ledger, routes, recovery, self.pushes, current, clock)
         self._switches = SwitchReader(ledger, current, clock, other_driver)
         self._tracer = OutcomeTracer(ledger, routes, current, clock)
         self._lease_recovery = LeaseRecovery(
@@ -131,9 +135,10 @@ class Gate:
                 return self._hold(delivery, Hold(HoldReason.GRAPH_AWAY, str(away), "", self._relook(delivery)))
 
     async def _go_on(self, delivery: Delivery) -> Delivery:
-        """A LOCKED one: an emission is sent again as it was, everything else goes on from its journal."""
+        """A LOCKED one: an emission is sent again as it was, a push is waited for, everything else goes on from its journal."""
         if not self._routes.is_sent_again(delivery):
-            return await self._lease_recovery.take(delivery)
+            is_push = is_receiver(delivery.pane_key)
+            return await (self._follow_push(delivery) if is_push else self._lease_recovery.take(delivery))
         try:
             ready = await self._emissions.ready(delivery)
         except SourceError as away:
@@ -141,6 +146,12 @@ class Gate:
         if isinstance(ready, Delivery):
             return ready
         return await self._attempt.make(*ready, self._ledger.delivery(delivery.id) or delivery)
+
+    async def _follow_push(self, delivery: Delivery) -> Delivery:
+        try:
+            return await self.pushes.take(delivery)
+        except SourceError as away:
+            return self._emissions.stays_for(delivery, away)
 
     async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
         """Through the gate; once more for each native route that gives the wake back with nothing sent."""
@@ -153,8 +164,8 @@ class Gate:
             if not news.candidates:
                 return self._settle_quietly(delivery, Outcome.READ if news.judged.any_read else Outcome.EMPTY)
             holds: list[Hold] = []
-            for receiver, share in self._shares(news):
-                tried, after = await self._offer(delivery, share, receiver, refused, patient=patient)
+            for receivers, share in self._shares(news):
+                tried, after = await self._offer(delivery, share, receivers, refused, patient=patient)
                 if isinstance(after, Hold):
                     holds.append(after)
                     continue
@@ -168,14 +179,14 @@ class Gate:
             else:
                 return self._hold(delivery, min(holds, key=lambda one: one.next_look_at))
 
-    def _shares(self, news: News) -> list[tuple[Receiver | None, News]]:
-        """What each receiver is posted, and what the agent itself is told (None); what is due first comes first.
+    def _shares(self, news: News) -> list[tuple[tuple[Receiver, ...], News]]:
+        """What the same receivers may be sent, and what the agent itself is told (none); what is due first comes first.
 
         A share in which nothing is reason enough for a wake waits for one that is.
         """
-        shares: dict[Receiver | None, list[WakeEvent]] = {}
+        shares: dict[tuple[Receiver, ...], list[WakeEvent]] = {}
         for one in news.candidates:
-            shares.setdefault(None if news.pulses else self._routes.receiver_of(one), []).append(one)
+            shares.setdefault(() if news.pulses else self._routes.receivers_for(one), []).append(one)
         wakes = {one: [each for each in share if each.policy is WakePolicy.IMMEDIATE] for one, share in shares.items()}
         due = {one: min(each.due_at for each in waking) for one, waking in wakes.items() if waking}
         if len(shares) == 1 or not due:
@@ -186,7 +197,13 @@ class Gate:
         ]
 
     async def _offer(
-        self, delivery: Delivery, news: News, receiver: Receiver | None, refused: Mapping[str, Hold], *, patient: bool
+        self,
+        delivery: Delivery,
+        news: News,
+        receivers: Sequence[Receiver],
+        refused: Mapping[str, Hold],
+        *,
+        patient: bool,
     ) -> tuple[Route | None, Delivery | Hold]:
         """Offer a share to its routes; answers what holds it, or where the delivery stands, and the route that was tried."""
         route_states = RouteStates(
@@ -197,7 +214,7 @@ class Gate:
             self._clock,
             refused=refused,
             patient=patient,
-            receivers=[receiver] if receiver is not None else [],
+            receivers=receivers,
         )
         if not route_states.all:
             missing = self._routes.missing(delivery.identity) or Hold(HoldReason.NO_ADAPTER)
@@ -233,7 +250,7 @@ class Gate:
                 if isinstance(decision, Start | Steer | Inject):
                     is_last = not self._routes.may_fall_back(route)
                     is_at_rest = not isinstance(decision, Steer)
-                    if route.address.receiver is not None:
+                    if route.capabilities.has_own_limits:
                         after = await self._attempt_at(decision, delivery, place, guarded.events, news)
                         return route, after
                     events, doubt = await self._tracer.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
@@ -284,7 +301,7 @@ class Gate:
 
     def _limits_on(self, route: Route | None) -> Limits:
         settings = self._current.settings
-        if route is None or not route.capabilities.per_subscription:
+        if route is None or not route.capabilities.has_own_limits:
             return settings.limits
         return limits_of_receiver(settings.limits, settings.sent_per_minute.get(route.adapter, SENT_PER_MINUTE))
 
@@ -319,7 +336,10 @@ class Gate:
         )
         turn_id = how.turn_id if isinstance(how, Steer) else ""
         after = await self._attempt.make(route, place, locked, turn_id=turn_id)
-        if after.state is not DeliveryState.DISPATCHED or not route.capabilities.composer_independent:
+        is_looked_at_on = route.capabilities.needs_sign or (
+            after.state is DeliveryState.DISPATCHED and route.capabilities.composer_independent
+        )
+        if not is_looked_at_on:
             # where a channel gave it back nothing moved: what was seen still stands
             self._watch.forget(delivery.identity)
             self._given_back.pop(delivery.id, None)

@@ -68,14 +68,18 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
             nowhere.append(
                 RouteState(route, nowhere=Hold(HoldReason.UNREACHABLE, why, found.label, cause=Cause.ONLY_SEEN))
             )
-    posted = [reach_of_receiver(routes, one) for one in routes.receivers_of(identity)]
+    posted = [await reach_of_receiver(identity, routes, watch, one) for one in routes.receivers_of(identity)]
     working = next((one for one in posted if one.hold is None), None)
     return working or natively or next(iter(posted), None) or Reach(hold=_why_nowhere(identity, nowhere, routes))
 
 
-def reach_of_receiver(routes: Routes, receiver: Receiver) -> Reach:
-    """Whether wakes are posted to a receiver now."""
-    return Reach(receiver.shown, receiver.place_key, receiver.adapter, routes.shut_now(receiver))
+async def reach_of_receiver(identity: Identity, routes: Routes, watch: Watch, receiver: Receiver) -> Reach:
+    """Whether wakes are posted to a receiver, or pushed to a client, now."""
+    route, shut = routes.to(identity, receiver), routes.shut_now(receiver)
+    if shut is None and route is not None and route.capabilities.needs_sign:
+        found = await watch.locate(route)
+        shut = found.hold if isinstance(found, Nowhere) else None
+    return Reach(receiver.shown, receiver.place_key, receiver.adapter, shut)
 
 
 def _why_nowhere(identity: Identity, nowhere: Sequence[RouteState], routes: Routes) -> Hold:

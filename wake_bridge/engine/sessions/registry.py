@@ -15,6 +15,7 @@ from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.sessions import NOBODY, Caller, Moment, Session
 from wake_bridge.engine.sessions.monitor_lines import MonitorLines
+from wake_bridge.engine.sessions.push_clients import PushClients
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import SessionStore
 
@@ -52,6 +53,7 @@ class SessionRegistry:
 
     def __init__(self, ledger: SessionStore, clock: Clock) -> None:
         self.monitor_lines = MonitorLines()
+        self.push_clients = PushClients()
         self._ledger = ledger
         self._clock = clock
         self._live: dict[str, Session] = {}
@@ -163,6 +165,17 @@ class SessionRegistry:
                 weighs = vote is not PresenceState.IDLE
                 found.append(Evidence("hook", vote, saw, session.harness, PresenceSource.HARNESS_HOOK, weighs=weighs))
         return tuple(found)
+
+    def acted_since(self, identity: Identity, instant: Instant) -> str:
+        """What the identity's agent was told to have done since then, a few words; empty for nothing."""
+        if self.push_clients.acted_since(identity, instant):
+            return "its client called a tool"
+        for session in self._live.values():
+            sign = self._signs.get(session.session_id)
+            begins = sign is not None and sign.moment in {Moment.PROMPT, Moment.TOOL} and sign.at >= instant
+            if session.identity == identity and begins:
+                return "a turn began: hook"
+        return ""
 
     def _write_down(self, met: Session) -> None:
         known = self._ledger.session(met.session_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.testing import HUNG
+from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.push_client import PushClient
 
 TARGET = '[targets."@mine"]\nmcp_push = true\n'
@@ -62,8 +64,20 @@ def test_a_client_that_declares_it_is_pushed_the_envelope_and_its_agent_reads(sa
         done = sandbox.waits_for_delivery(target="@mine", outcome="submitted")
         assert (done["adapter"], done["proof"]) == ("mcp", 3)
         assert len(one.told("wake")) == 1
+        # while a client takes them, pushes come first where nobody names a way
+        assert (
+            sandbox.ask("subscribe", "@mine", "--trigger", "TASK_STATE_CHANGED")["harnessTarget"] == "mcp-notifications"
+        )
+        assert [line["agentIdentity"] for line in sandbox.lines("push-capable")] == ["@mine"]
+        routes = sandbox.ask("routes", "@mine", "--explain")
+        assert (routes["decision"]["row"], routes["decision"]["route"]) == ("receiver", "mcp")
+        found = {check["check"]: check for check in sandbox.lines("doctor", expect=None)}
+        assert found["pushes to @mine"]["detail"] == "push-test 1"
     assert daemon.entries("delivery_pushed")[0]["proof"] == 1
-    assert json.dumps(envelope)
+    sandbox.waits_for(lambda: sandbox.lines("push-capable") == [], what="nobody to push to")
+    whys = [line["why"] for line in sandbox.ask("list")["subscriptions"]]
+    assert all("no MCP client of @mine takes wakes now" in why for why in whys)
+    assert subscription in {line["subscriptionId"] for line in sandbox.ask("list")["subscriptions"]}
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -83,3 +97,64 @@ def test_a_client_that_listens_to_its_inbox_is_told_that_it_changed(sandbox: San
         assert held["wake"]["eventType"] == "wake/sent_to_me"
         assert sandbox.waits_for_delivery(target="@mine", outcome="submitted")["adapter"] == "mcp"
         assert one.told("wake") == []
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"declares": False},
+        {"declares": True, "version": "2.0"},
+        {"declares": True, "level": "warning"},
+        {"declares": True, "era": "auto"},
+    ],
+    ids=["declares nothing", "another version", "wants no info", "newest era, listens to nothing"],
+)
+def test_who_asks_for_no_wakes_is_no_route(sandbox: Sandbox, wishes: dict[str, Any]) -> None:
+    """The wake waits and says what is missing; nothing is sent to a client that would not take it."""
+    subscribed(sandbox)
+    sandbox.daemon()
+    with client(sandbox, **wishes) as one:
+        (ready,) = told(sandbox, one, "ready")
+        declared_back = "neo-wake-substrate" in (ready["experimental"] or {})
+        assert declared_back == ("level" in wishes)
+        sandbox.waits_for(lambda: "level" not in wishes or one.told("server"), what="its server")
+        sandbox.send("@mine", "please look")
+        held = sandbox.waits_for_delivery(target="@mine", cause="no-mcp-client")
+        assert "takes wakes from `wake-bridge mcp`" in held["remedy"]
+        assert one.told("wake") == one.told("updated") == []
+
+
+def test_of_two_clients_that_drop_their_wakes_one_is_pushed_and_the_pane_is_woken_once(playground: Playground) -> None:
+    """Its server killed between sent and proof; within 90 s the screen wakes the agent; a resync has it pushed again."""
+    home = playground.sandbox
+    agent = playground.agent("mine")
+    home.configure(f'{QUICK}[targets."@mine"]\nmcp_push = true\npane = "{agent.session}"\n')
+    home.run("init")
+    for one in ("@me", "@mine"):
+        home.run("agent", "add", one)
+    subscription = subscribed(home)
+    daemon = home.daemon()
+    with client(home, "first", declares=True) as first, client(home, "second", declares=True) as second:
+        both = (first, second)
+        for one in both:
+            told(home, one, "server")
+        home.send("@mine", "dropped")
+        pushed = home.waits_for(lambda: [one for one in both if one.told("wake")], what="a push", timeout=HUNG)
+        began = time.monotonic()
+        pushed[0].kill_server()
+        done = home.waits_for_delivery(target="@mine", outcome="submitted", adapter="tmux", timeout=2 * HUNG)
+        assert time.monotonic() - began < 90
+        assert len(agent.fake.submits()) == 1
+        assert sum(len(one.told("wake")) for one in both) == 1
+        assert daemon.entries("receiver_suspended")[0]["subscription"] == subscription
+        home.send("@mine", "typed at once")
+        home.waits_for(lambda: len(agent.fake.submits()) == 2, what="the second wake")
+        assert done["id"] not in {one["id"] for one in home.deliveries() if one["adapter"] == "mcp"}
+    calls = [["manage_wake_subscription", {"action": "resync", "subscriptionId": subscription, "sinceLogId": 0}]]
+    with client(home, "third", declares=True, acts=True, calls=calls) as third:
+        (answer,) = told(home, third, "answer")
+        assert answer["eventsReplayed"] == 2
+        daemon.waits_for_log("receiver_restored")
+        (wake,) = told(home, third, "wake")
+        assert wake["data"]["eventType"] == "wake/digest"
+        assert sorted(told(home, third, "read")[0]) == ["dropped", "typed at once"]

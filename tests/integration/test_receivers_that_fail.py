@@ -270,3 +270,29 @@ def test_what_waits_for_a_receiver_that_is_given_up_the_heartbeat_tells_the_agen
         assert len(receiver.received()) == count
 
     played(tmp_path, receiver, story, gives=answer)
+
+
+@pytest.mark.parametrize("pane", ["", "pane"])
+def test_what_matched_two_receivers_goes_to_the_second_where_the_first_is_suspended(
+    tmp_path: Path, receiver: WebhookReceiver, pane: str
+) -> None:
+    """One fact reaches an identity once: by the first of its receivers that takes it, and only then by its pane."""
+
+    async def story(office: Office, receiver: WebhookReceiver) -> None:
+        with WebhookReceiver(tmp_path / "second") as second:
+            metadata = {"url": second.url, "signingKey": "whsec_a2V5", "coalesceWindow": 0}
+            office.core.subscribe(CI, harnessTarget="a2a-webhook", harnessTargetMetadata=metadata)
+            await sent(office, "for the second")
+            await passes(office, MINUTE)
+            await sent(office, "at once")
+            subjects = [json.loads(one["body"])["payload"]["subject"] for one in second.received()]
+            assert subjects == ["for the second", "at once"]
+            # by its time it was tried once more, with what came then
+            refused = [json.loads(one["body"])["payload"]["subject"] for one in receiver.received()[before:]]
+            assert refused == subjects
+            assert not pane or office.agent(pane).received == []
+            assert {one.outcome for one in office.deliveries(CI)} == {Outcome.SUBMITTED}
+
+    before = len(receiver.received())
+    (tmp_path / "office").mkdir()
+    played(tmp_path / "office", receiver, story, pane=pane, gives="401")

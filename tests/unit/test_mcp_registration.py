@@ -14,13 +14,15 @@ from wake_bridge.integrations.agent_files import apply, has_mcp_server, plan_fil
 from wake_bridge.integrations.agent_files.mcp_servers import MAIL_TOOLS
 
 PROGRAM = ("WAKE_BRIDGE_CONFIG=/etc/my config.toml", "/opt/wake bridge/bin/wake-bridge")
-HARNESSES = ("claude", "codex", "gemini", "opencode")
+HARNESSES = ("claude", "codex", "copilot", "gemini", "opencode", "qwen")
 THEIRS = {
     "project/.mcp.json": '{\n    "mcpServers": {\n        "theirs": {"command": "x"}\n    }\n}\n',
     "project/.claude/settings.local.json": '{"permissions": {"allow": ["Bash(ls)"], "deny": []}, "model": "opus"}',
     ".codex/config.toml": 'model = "gpt"\n\n[mcp_servers.theirs]\ncommand = "x"\n',
     "project/.gemini/settings.json": '{"theme": "dark"}\n',
     "project/opencode.json": '{\n\t"permission": "ask",\n\t"mcp": {}\n}\n',
+    "project/.qwen/settings.json": '{"permissions": {"allow": ["Bash(ls)"]}, "mcpServers": {"theirs": {"command": "x"}}}',
+    ".copilot/mcp-config.json": '{\n  "mcpServers": {}\n}',
 }
 
 
@@ -80,6 +82,11 @@ def test_the_server_is_registered_with_each_harness_and_taken_back_to_the_byte(
     assert {one: said["approval_mode"] for one, said in codex["tools"].items()} == dict.fromkeys(MAIL_TOOLS, "approve")
     policy = tomllib.loads((home.home / ".gemini/policies/wake-bridge-mcp.toml").read_text())
     assert policy["rule"][0]["toolName"] == list(MAIL_TOOLS)
+    qwen = home.json("project/.qwen/settings.json")
+    assert qwen["mcpServers"]["wake-bridge"] == entry  # type: ignore[index]
+    assert {f"mcp__wake-bridge__{one}" for one in MAIL_TOOLS} <= set(qwen["permissions"]["allow"])  # type: ignore[index]
+    copilot = home.json(".copilot/mcp-config.json")["mcpServers"]
+    assert copilot["wake-bridge"] == {"type": "local", **entry, "tools": ["*"]}  # type: ignore[index]
     opencode = home.json("project/opencode.json")["mcp"]
     assert opencode["wake-bridge"]["command"] == [PROGRAM[1], "mcp"]  # type: ignore[index]
     assert has_mcp_server(read_files_record(home.state))

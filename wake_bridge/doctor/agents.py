@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, Final
 
 from wake_bridge.config.settings import Settings
@@ -16,8 +17,9 @@ from wake_bridge.domain.guards import spent_budget
 from wake_bridge.domain.names import DAY, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
-from wake_bridge.integrations.agent_files import read_files_record
+from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
 from wake_bridge.offline.history import holds_of
 from wake_bridge.offline.inspection import Inspection
@@ -46,6 +48,41 @@ def hooks(settings: Settings) -> list[Finding]:
     except (NotRunning, OperationFailed):
         return [untold(PURPOSES[one], "installed; the daemon, which they call, does not answer") for one in installed]
     return [_finding(one, [each for each in called if each["harness"] == one]) for one in installed]
+
+
+def mcp_server(settings: Settings) -> list[Finding]:
+    """Whether the server that was registered with harnesses can start; nothing where none was."""
+    try:
+        if not has_mcp_server(read_files_record(settings.state_dir)):
+            return []
+    except OperationFailed:
+        # the record is told of by the check of the hooks
+        return []
+    missing = [one for one in ("mcp", "mcp_types") if find_spec(one) is None]
+    if missing:
+        why = f"registered with harnesses, and it cannot start: {', '.join(missing)} is not installed"
+        return [ill("MCP server", why, "run `pip install 'wake-bridge[mcp]'`")]
+    return [well("MCP server", "registered with harnesses, and it can start")]
+
+
+def pushes(view: Inspection, settings: Settings) -> list[Finding]:
+    """One finding for each identity that may be pushed to."""
+    found: list[Finding] = []
+    for identity, target in sorted(view.current.settings.targets.items()):
+        receivers = [one for one in view.routes.receivers_of(identity) if one.adapter == PUSH]
+        if not target.mcp_push or not receivers:
+            continue
+        check, shut = f"pushes to {identity}", view.routes.shut_now(receivers[0])
+        if shut is not None:
+            found.append(ill(check, shut.detail, shut.remedy(identity, receivers[0].subscription_id)))
+            continue
+        try:
+            client = ask(settings.state_dir, "push_client", identity=identity)["client"]
+        except (NotRunning, OperationFailed):
+            found.append(untold(check, "the daemon, which its client takes wakes from, does not answer"))
+            continue
+        found.append(well(check, str(client)) if client else untold(check, "no MCP client takes wakes now"))
+    return found
 
 
 def _finding(harness: str, called: Sequence[Mapping[str, Any]]) -> Finding:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 
 from wake_bridge.control.settings_in_force import last_good_settings
-from wake_bridge.doctor.agents import adapters, heartbeat, hooks, names, targets, word_to_the_human
+from wake_bridge.doctor.agents import (
+    adapters,
+    heartbeat,
+    hooks,
+    mcp_server,
+    names,
+    pushes,
+    targets,
+    word_to_the_human,
+)
 from wake_bridge.doctor.daemons import (
     as_the_daemon_has_them,
     clock,
@@ -76,6 +85,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         *tmux_as_the_daemon_sees_it(settings),
         *service(config_option, settings),
         *hooks(settings),
+        *mcp_server(settings),
         clock(settings),
         quiet_hours(settings),
     ]
@@ -91,6 +101,7 @@ async def examine(config_option: str | None) -> list[Finding]:
         screen_profiles(settings),
         *await adapters(view),
         *await targets(view, settings),
+        *pushes(view, settings),
         await names(view, settings),
         heartbeat(view),
         word_to_the_human(view, settings),

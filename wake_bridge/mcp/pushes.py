@@ -328,4 +328,6 @@ async def _ask(state_dir: Path, request: Mapping[str, Any], patience: float) -> 
     finally:
         if writer is not None:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
     return answer if isinstance(answer, dict) else None

@@ -117,6 +117,28 @@ def _opencode(agent: SetupAgent, home: Path, program: Sequence[str]) -> list[All
     return [_added(path, ("mcp",), {SERVER: entry})]
 
 
+def _qwen(agent: SetupAgent, home: Path, program: Sequence[str]) -> list[AllowRule]:  # noqa: ARG001 - all look alike
+    settings = agent.directory / ".qwen" / "settings.json"
+    tools = tuple(f"mcp__{SERVER}__{tool}" for tool in MAIL_TOOLS)
+    return [
+        _added(settings, ("mcpServers",), {SERVER: _entry(program)}),
+        _added(settings, ("permissions", "allow"), tools),
+    ]
+
+
+def _copilot(agent: SetupAgent, home: Path, program: Sequence[str]) -> list[AllowRule]:  # noqa: ARG001 - all look alike
+    # it keeps no list of tools that ask nobody
+    entry = {"type": "local", **_entry(program), "tools": ["*"]}
+    return [_added(home / ".copilot" / "mcp-config.json", ("mcpServers",), {SERVER: entry})]
+
+
 _SERVERS: Final[Mapping[str, Callable[[SetupAgent, Path, Sequence[str]], list[AllowRule]]]] = MappingProxyType(
-    {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}
+    {
+        "claude": _claude,
+        "codex": _codex,
+        "copilot": _copilot,
+        "gemini": _gemini,
+        "opencode": _opencode,
+        "qwen": _qwen,
+    }
 )

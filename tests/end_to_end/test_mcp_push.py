@@ -136,8 +136,8 @@ def test_of_two_clients_that_drop_their_wakes_one_is_pushed_and_the_pane_is_woke
     daemon = home.daemon()
     with client(home, "first", declares=True) as first, client(home, "second", declares=True) as second:
         both = (first, second)
-        for one in both:
-            told(home, one, "server")
+        for each in both:
+            told(home, each, "server")
         home.send("@mine", "dropped")
         pushed = home.waits_for(lambda: [one for one in both if one.told("wake")], what="a push", timeout=HUNG)
         began = time.monotonic()

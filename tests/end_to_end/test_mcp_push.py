@@ -138,6 +138,7 @@ def test_of_two_clients_that_drop_their_wakes_one_is_pushed_and_the_pane_is_woke
         both = (first, second)
         for each in both:
             told(home, each, "server")
+        home.waits_for(lambda: home.ask("routes", "@mine")["decision"]["route"] == "mcp", what="a client")
         home.send("@mine", "dropped")
         pushed = home.waits_for(lambda: [one for one in both if one.told("wake")], what="a push", timeout=HUNG)
         began = time.monotonic()

@@ -7,6 +7,7 @@ import base64
 import json
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
@@ -23,6 +24,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.receivers import LONGEST_WISH, Receiver, Secret
 from wake_bridge.domain.routing import Address
 from wake_bridge.ports.adapter import AdapterContext, Nowhere
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.turned_clock import TurnedClock
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
 
@@ -217,3 +219,32 @@ def test_tls_is_verified_against_the_name_and_an_authority_that_is_trusted(
             with pytest.raises(NotSent, match="certificate"):
                 posted(url, allow=allow, names=names)
         assert len(secure.received()) == 1
+
+
+HANGING_RESOLVER = """
+import asyncio, socket, sys, time
+from wake_bridge_adapters.webhook.addresses import NameLookup
+
+socket.getaddrinfo = lambda *_, **__: time.sleep(float(sys.argv[1]))
+
+async def gives_up():
+    try:
+        async with asyncio.timeout(0.1):
+            await NameLookup().addresses_of("nowhere.example", 443)
+    except TimeoutError:
+        print("given up")
+
+asyncio.run(gives_up())
+"""
+
+
+def test_a_name_whose_lookup_hangs_keeps_no_process_from_ending() -> None:
+    """The resolver of the system cannot be interrupted: nobody waits for it at the end."""
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGING_RESOLVER, str(10 * HUNG)],
+        capture_output=True,
+        text=True,
+        timeout=HUNG,
+        check=True,
+    )
+    assert ended.stdout == "given up\n"

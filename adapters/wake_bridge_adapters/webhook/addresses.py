@@ -6,9 +6,10 @@ import asyncio
 import re
 import socket
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from threading import Thread
 from typing import Final
 
 IPAddress = IPv4Address | IPv6Address
@@ -142,24 +143,51 @@ def require_public(host: str, addresses: Sequence[IPAddress], allowed: Allowed) 
 
 
 class NameLookup:
-    """Looks names up on threads of its own."""
+    """Looks names up, so many at once, each on a thread of its own that nobody waits for at the end of the process."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_LOOKED_UP_AT_ONCE, thread_name_prefix="webhook-names")
+        self._permits = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
 
     async def addresses_of(self, host: str, port: int) -> list[IPAddress]:
         """All addresses of a host, in the system's order. Raises `Unresolved`."""
         if (address := literal(host)) is not None:
             return [address]
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.run_in_executor(self._threads, _look_up, host, port)
+            found = await self._look_up(host, port)
         except (OSError, UnicodeError) as unknown:
             raise Unresolved(f"{host} leads nowhere: {unknown}") from unknown
         addresses = list(dict.fromkeys(ip_address(text) for text in found))
         if not addresses:
             raise Unresolved(f"{host} leads nowhere")
         return addresses
+
+    async def _look_up(self, host: str, port: int) -> list[str]:
+        await self._permits.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[str]] = loop.create_future()
+
+        def tell(found: list[str], trouble: Exception | None) -> None:
+            self._permits.release()
+            if answer.done():
+                return
+            if trouble is None:
+                answer.set_result(found)
+            else:
+                answer.set_exception(trouble)
+
+        def work() -> None:
+            found, trouble = [], None
+            try:
+                found = _look_up(host, port)
+            except Exception as raised:  # noqa: BLE001 - who waits raises it
+                trouble = raised
+            # the loop may have ended meanwhile
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(tell, found, trouble)
+
+        # one that hangs keeps its permit until it ends
+        Thread(target=work, name="webhook-names", daemon=True).start()
+        return await answer
 
 
 def _look_up(host: str, port: int) -> list[str]:

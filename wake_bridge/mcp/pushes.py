@@ -74,6 +74,7 @@ class ClientPushes:
         self._link: asyncio.Task[None] | None = None
         self._words: set[asyncio.Task[None]] = set()
         self._served: tuple[str, Path] | None = None
+        self._waits = asyncio.Event()
 
     def serve(self, server: Server[Any]) -> None:
         """Have a server tell its clients of the inbox, and of pushes who asks for them."""
@@ -186,15 +187,25 @@ class ClientPushes:
 
     # -- the daemon's side -------------------------------------------------------------------------------------------
 
-    def called(self, *, is_resync: bool) -> None:
+    def called(self) -> None:
         """The agent has called a tool: the daemon is told, which may wait for a sign that a push had an effect."""
+        word = asyncio.create_task(self._say_acted(is_resync=False))
+        self._words.add(word)
+        word.add_done_callback(self._words.discard)
+
+    async def before_resync(self) -> None:
+        """The client asks for what it missed: what comes of that is pushed, so the daemon must know of the client first."""
+        if self._link is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._waits.wait()
+        await self._say_acted(is_resync=True)
+
+    async def _say_acted(self, *, is_resync: bool) -> None:
         if self._link is not None and self._served is not None:
             identity, state_dir = self._served
-            word = asyncio.create_task(
-                _say(state_dir, {"command": "push_act", "identity": identity, "resync": is_resync})
-            )
-            self._words.add(word)
-            word.add_done_callback(self._words.discard)
+            await _ask(state_dir, {"command": "push_act", "identity": identity, "resync": is_resync}, PATIENCE)
 
     def has_left(self, message: Mapping[str, Any]) -> None:
         """A message to the client has left this process."""
@@ -246,6 +257,7 @@ class ClientPushes:
                 "events": list(events),
             },
             WAIT,
+            self._waits,
         )
         mark, text = (answer or {}).get("mark"), (answer or {}).get("envelope")
         if not isinstance(mark, str) or not isinstance(text, str):
@@ -308,12 +320,13 @@ def _name_of(params: Mapping[str, Any] | None) -> str:
     return " ".join(one for one in said if isinstance(one, str))
 
 
-async def _say(state_dir: Path, request: Mapping[str, Any]) -> None:
-    await _ask(state_dir, request, PATIENCE)
+async def _ask(
+    state_dir: Path, request: Mapping[str, Any], patience: float, asked: asyncio.Event | None = None
+) -> Mapping[str, Any] | None:
+    """The daemon's answer; None where there is none in time. It hears at once when nobody waits for it any more.
 
-
-async def _ask(state_dir: Path, request: Mapping[str, Any], patience: float) -> Mapping[str, Any] | None:
-    """The daemon's answer; None where there is none in time. It hears at once when nobody waits for it any more."""
+    `asked` is set while the daemon has the question.
+    """
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(patience):
@@ -322,10 +335,15 @@ async def _ask(state_dir: Path, request: Mapping[str, Any], patience: float) -> 
             if not is_ours(writer.get_extra_info("socket")):
                 return None
             writer.write(json.dumps(request).encode() + b"\n")
+            await writer.drain()
+            if asked is not None:
+                asked.set()
             answer = json.loads(await reader.readline())
     except (OSError, ValueError, TimeoutError, RecursionError):
         return None
     finally:
+        if asked is not None:
+            asked.clear()
         if writer is not None:
             writer.close()
             with contextlib.suppress(OSError):

@@ -84,15 +84,15 @@ class ToolServer:
     async def _call_tool(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        result, afterwards = await asyncio.to_thread(
-            self._called, params.name, params.arguments or {}, _plain(context.meta)
-        )
+        arguments = params.arguments or {}
+        if params.name == "manage_wake_subscription" and arguments.get("action") == "resync":
+            await self.pushes.before_resync()
+        result, afterwards = await asyncio.to_thread(self._called, params.name, arguments, _plain(context.meta))
         if afterwards is not None and (self.answers_leave_at_once or context.request_id is None):
             await asyncio.to_thread(afterwards)
         elif afterwards is not None and context.request_id is not None:
             self._owed[context.request_id] = afterwards
-        is_resync = params.name == "manage_wake_subscription" and (params.arguments or {}).get("action") == "resync"
-        self.pushes.called(is_resync=is_resync and not result.is_error)
+        self.pushes.called()
         return result
 
     def _whose(self) -> tuple[str, Path] | None:

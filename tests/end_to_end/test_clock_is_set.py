@@ -6,13 +6,12 @@ import os
 import shutil
 import struct
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from wake_bridge.testing import until
 from wake_bridge.testing.playground import Playground
 
 SHIM: Final = r"""
@@ -68,14 +67,6 @@ class SystemClock:
             file.write(struct.pack("=q", seconds))
 
 
-def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came to hold within so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return holds()
-
-
 @pytest.fixture
 def clock(playground: Playground, tmp_path: Path) -> SystemClock:
     """The clock of every command in the sandbox, and of its daemons."""
@@ -96,7 +87,7 @@ def test_a_daemon_whose_clock_is_set_back_goes_on_with_its_chores(playground: Pl
 
     daemon.waits_for_log("clock_set")
     shown = alive.stat().st_mtime_ns
-    assert wait_until(lambda: alive.stat().st_mtime_ns != shown, 20)
+    until(lambda: alive.stat().st_mtime_ns != shown, "the next sign of life")
 
 
 def test_wakes_go_on_while_the_clock_is_set_and_after_a_restart(playground: Playground, clock: SystemClock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import time
 from collections.abc import Iterator
@@ -131,7 +132,14 @@ def test_a_daemon_in_the_foreground_tells_where_its_log_goes(sandbox: Sandbox) -
         [*sandbox.command, "run"], stdin=subprocess.DEVNULL, stdout=end, stderr=end, env=sandbox.environment
     )
     try:
-        sandbox.waits_for(lambda: sandbox.ask("status")["since"] and b"caught_up" in os.read(terminal, 65536))
+        told = bytearray()
+
+        def is_up() -> bool:
+            while select.select([terminal], [], [], 0)[0]:
+                told.extend(os.read(terminal, 65536))
+            return b"caught_up" in told and bool(sandbox.ask("status")["since"])
+
+        sandbox.waits_for(is_up, what="the daemon")
         said = f"the daemon that runs (pid {daemon.pid}) logs to its terminal, {os.ttyname(end)}"
         assert said in sandbox.run("logs", expect=8).stderr
         log_file(sandbox).write_text(line("old"))

@@ -8,9 +8,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from wake_bridge.demo.sandbox import QUICK, DaemonProcess
+from wake_bridge.testing import until
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
 
@@ -39,6 +41,7 @@ def test_what_came_while_the_process_was_stopped_is_one_wake(world: Playground) 
     daemon = world.sandbox.daemon()
     with MemoryCore(world.sandbox.graph) as core:
         daemon.process.send_signal(signal.SIGSTOP)
+        until(lambda: psutil.Process(daemon.pid).status() == psutil.STATUS_STOPPED, "the standstill")
         try:
             for number in range(30):
                 core.send("@me", "@a", f"mail {number}")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from wake_bridge.testing import until
 from wake_bridge.testing.playground import Playground
-from wake_bridge.testing.service_manager import UserManager, waits_for, why_not
+from wake_bridge.testing.service_manager import UserManager, why_not
 
 UNIT = "wake-bridge.service"
 EXPOSED = 6.5
@@ -36,7 +37,7 @@ def main_pid(manager: UserManager) -> int:
 
 def runs_anew(manager: UserManager, before: int) -> int:
     """The next process of the service, once it has said that it is ready."""
-    waits_for(
+    until(
         lambda: main_pid(manager) not in {0, before} and manager.shown(UNIT, "ActiveState") == "active", "a new process"
     )
     return main_pid(manager)
@@ -67,7 +68,7 @@ def test_a_real_systemd_installs_starts_watches_reloads_and_uninstalls_the_daemo
     # a reload is the same process, with the new settings
     manager.call("systemctl", "--user", "reload", UNIT, check=True)
     log = box.state_dir / "wake-bridge.log"
-    waits_for(lambda: "config_reloaded" in log.read_text(), "the reload")
+    until(lambda: "config_reloaded" in log.read_text(), "the reload")
     assert (main_pid(manager), manager.shown(UNIT, "ActiveState")) == (first, "active")
 
     # killed: systemd starts another

@@ -18,6 +18,7 @@ from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ulids import new_ulid
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.ledger_samples import (
     AGENT,
     START,
@@ -106,7 +107,7 @@ class World:
         for _ in range(2):
             self.moved.set()
             self.follower.went_round.clear()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HUNG):
                 await self.follower.went_round.wait()
 
     async def look_after(self, change: Callable[[], object]) -> int:

@@ -17,10 +17,11 @@ import pytest
 
 from wake_bridge.control.server import ControlServer
 from wake_bridge.engine.sessions.monitor_lines import MonitorLines
+from wake_bridge.testing import HUNG
 
 SESSION = "5cba19df-1111-4222-8333-444455556666"
 AFTER_CLEAR = "99999999-1111-4222-8333-444455556666"
-WITHIN = 20.0
+WITHIN = HUNG
 
 
 class Exchange:

@@ -22,6 +22,7 @@ from wake_bridge.domain.sessions import NOBODY, Session
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Delivered, Nowhere, Place, Refused, Unknown, Wake
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.fake_app_server import FakeAppServer
 
 AGENT: Final = Identity("@codex")
@@ -82,7 +83,7 @@ def line(tmp_path: Path) -> Iterator[Line]:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HUNG
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -268,8 +269,9 @@ def _comes_back(server: FakeAppServer) -> None:
     server.waits_for_terminals()
 
 
-def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line) -> None:
+def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that died with its server cannot come in any more, and is given back at once."""
+    monkeypatch.setattr("wake_bridge_adapters.codex.search._PATIENCE", 10 * HUNG)
 
     async def scenario() -> AttemptOutcome:
         sent_to = await line.place()
@@ -277,10 +279,8 @@ def test_after_our_own_crash_another_servers_record_is_the_proof(line: Line) -> 
         line.server.is_killed()
         line.server.starts()
         line.server.thread(THREAD)
-        began = time.monotonic()
-        outcome = await line.delivers(sent_to)
-        assert time.monotonic() - began < 1.5
-        return outcome
+        async with asyncio.timeout(HUNG):
+            return await line.delivers(sent_to)
 
     outcome = asyncio.run(scenario())
 
@@ -316,10 +316,9 @@ def test_nothing_is_sent_to_a_server_that_was_not_the_one_looked_at(line: Line) 
         line.server.thread(THREAD, cwd=str(line.server.home.parent))
         # the program is a client of the new one by now, and shows the thread there
         line.server.opens_terminal(line.server.home.parent, THREAD)
-        for _ in range(500):
-            if await line.adapter.survey([place]):
-                break
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(HUNG):
+            while not await line.adapter.survey([place]):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.01)
         assert await line.adapter.resolve(line.address) != place
         return await line.delivers(place)
 
@@ -351,25 +350,35 @@ def test_what_can_never_be_decided_becomes_unknown(line: Line, monkeypatch: pyte
     assert line.server.changes_asked_for() == []
 
 
-def test_a_server_that_answers_nothing_costs_one_time_out_and_no_byte(line: Line) -> None:
+def test_a_server_that_answers_nothing_costs_one_time_out_and_no_byte(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The port: every external call is bounded; a hung server is unreachable, and reached again when it goes on."""
+    bounds: list[asyncio.Timeout] = []
+    timeout = asyncio.timeout
 
-    async def scenario() -> tuple[Observation, float, AttemptOutcome]:
+    def noted(seconds: float | None) -> asyncio.Timeout:
+        bounds.append(timeout(seconds))
+        return bounds[-1]
+
+    async def scenario() -> tuple[Observation, int, AttemptOutcome]:
         place = await line.place()
         line.server.is_stopped()
-        began = time.monotonic()
-        seen = await line.adapter.observe(place, line.address)
-        took = time.monotonic() - began
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "timeout", noted)
+            seen = await line.adapter.observe(place, line.address)
         refused = await line.delivers(place)
         line.server.goes_on()
         assert isinstance(refused, Refused), refused
-        await asyncio.sleep(2 * TIMEOUT)
-        return seen, took, await line.delivers()
+        async with asyncio.timeout(HUNG):
+            while single_vote((await line.adapter.observe(place, line.address)).evidence).hold is not None:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        return seen, sum(one.expired() for one in bounds), await line.delivers()
 
-    seen, took, outcome = asyncio.run(scenario())
+    seen, time_outs, outcome = asyncio.run(scenario())
 
     assert single_vote(seen.evidence).hold is HoldReason.UNREACHABLE
-    assert took < TIMEOUT + 1
+    assert time_outs == 1
     assert isinstance(outcome, Delivered), outcome
     assert eventually(line.was_given_once)
 
@@ -381,11 +390,10 @@ def test_a_round_of_looks_asks_nothing_and_notices_every_change(line: Line) -> N
         place = await line.place()
 
         async def becomes(wanted: Callable[[Mapping[str, str]], bool]) -> bool:
-            for _ in range(500):
-                if wanted(await line.adapter.survey([place])):
-                    return True
-                await asyncio.sleep(0.01)
-            return False
+            async with asyncio.timeout(HUNG):
+                while not wanted(await line.adapter.survey([place])):  # noqa: ASYNC110 - another process
+                    await asyncio.sleep(0.01)
+            return True
 
         first = await line.adapter.survey([place])
         asked = len(line.server.plays("seen")["requests"])

@@ -15,6 +15,7 @@ from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.ledger_samples import (
     advance,
     counted_ids,
@@ -53,7 +54,7 @@ def test_a_stop_that_comes_together_with_a_change_is_not_lost(ledger: LedgerStor
         for _ in range(turns):
             await asyncio.sleep(0)
         loop.cancel()
-        await asyncio.wait({loop}, timeout=1)
+        await asyncio.wait({loop}, timeout=HUNG)
         has_ended = loop.done()
         loop.cancel()
         return has_ended
@@ -100,7 +101,7 @@ def test_an_event_that_joins_a_held_delivery_brings_its_look_forward(ledger: Led
         await asyncio.sleep(0)
         advance(ledger, sample_event(2, window=0, matched_at=now), now=now)
         deliverer.poke()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HUNG):
             await has_looked.wait()
         loop.cancel()
         await asyncio.wait({loop})

@@ -45,6 +45,7 @@ from wake_bridge.storage.graph.change_log import SqliteGraph
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.ledger_samples import sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
@@ -327,7 +328,7 @@ def test_an_attempt_that_hangs_ends_before_its_lease_and_keeps_what_it_staged(ri
 
     async def taken() -> Delivery | None:
         attempt = asyncio.ensure_future(rig.gate.take(delivery, patient=True))
-        done, _ = await asyncio.wait([attempt], timeout=10)
+        done, _ = await asyncio.wait([attempt], timeout=HUNG)
         attempt.cancel()
         return attempt.result() if done else None
 

@@ -21,6 +21,7 @@ from wake_bridge.cli.app import cli
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.names import Identity
 from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.testing import HUNG
 
 PROGRAM = Path(sys.executable).with_name("wake-bridge")
 REAL = Path(__file__).parents[1] / "fixtures/neo-real.sqlite"
@@ -199,7 +200,7 @@ def test_a_running_daemon_is_told_at_once_and_not_missed(post: Post) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         assert post.run("send", "@bob", "--from", "@ada", "--subject", "x").exit_code == 0
-        thread.join(timeout=5)
+        thread.join(timeout=HUNG)
     assert json.loads(heard[0]) == {"command": "poke"}
 
 

@@ -19,6 +19,7 @@ from wake_bridge.domain.presence import PresenceState
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.ports.adapter import AttemptOutcome, Failed, Unknown
 from wake_bridge.ports.human import Told
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.office import Office
 
 MINUTE = 60_000
@@ -347,6 +348,6 @@ def test_a_word_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
         notices.tick(night.office.clock.now())
         assert len(night.office.ledger.noticed()) == 1
         await asyncio.sleep(0)
-        await asyncio.wait_for(notices.close(), 5)
+        await asyncio.wait_for(notices.close(), HUNG)
 
     played(tmp_path, story)

@@ -29,6 +29,7 @@ from wake_bridge.storage.graph.upstream import LastSyncId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.ledger.database import Database
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.ledger_samples import advance, counted_ids, fresh_ledger, sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
@@ -110,7 +111,7 @@ def test_an_event_that_nobody_told_of_is_gathered_in_the_end(tmp_path: Path, mon
         loop = asyncio.create_task(deliverer.run())
         await asyncio.sleep(0.05)
         advance(ledger, sample_event(1, window=300, matched_at=SteadyClock().now()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HUNG):
             while not ledger.unsettled():  # noqa: ASYNC110 - what is waited for is in a file
                 await asyncio.sleep(0.02)
         loop.cancel()
@@ -269,7 +270,7 @@ def test_an_adapter_that_breaks_its_promise_holds_its_own_wakes_and_stops_nobody
     async def scenario() -> tuple[Any, Any, Any]:
         looks = AdapterCalls(Current(EngineSettings(lease_ms=50)), clock)
         place = Place(key="a", label="a", fence=None)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HUNG):
             return (
                 await looks.resolve(adapter, address),
                 await looks.survey(adapter, [place]),

@@ -25,6 +25,7 @@ from wake_bridge.control.client import ask, reachable
 from wake_bridge.control.server import AT_ONCE, LONGEST_REQUEST, ControlServer
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import NotRunning, OperationFailed
+from wake_bridge.testing import HUNG
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def served(state: Path, act: Callable[[], Awaitable[None]]) -> None:
 
 def connected(state: Path) -> socket.socket:
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    channel.settimeout(10)
-    deadline = time.monotonic() + 20
+    channel.settimeout(HUNG)
+    deadline = time.monotonic() + HUNG
     with reachable(state) as path:
         while True:
             try:
@@ -111,7 +112,7 @@ def as_nobody(state: Path, act: str) -> subprocess.Popen[str]:
 def heard_by_nobody(state: Path) -> str:
     """What another user hears who connects."""
     with as_nobody(state, "connect") as process:
-        answer, _ = process.communicate(timeout=30)
+        answer, _ = process.communicate(timeout=HUNG)
     return answer.strip()
 
 
@@ -222,7 +223,7 @@ def test_a_slow_client_is_hung_up_on(state: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_many_clients_at_once_are_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a few at once are hung up on, and room is made again."""
-    monkeypatch.setattr(control_server, "ASKING_TIME", 1.0)
+    monkeypatch.setattr(control_server, "ASKING_TIME", 2 * HUNG)
 
     async def act() -> None:
         clients = [connected(state) for _ in range(AT_ONCE)]
@@ -247,7 +248,7 @@ def test_the_running_daemon_outlives_all_of_it(tmp_path: Path, program: tuple[st
         for one in crowd:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             one.close()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HUNG
         while True:
             try:
                 found = ask(box.state_dir, "status")
@@ -268,7 +269,7 @@ def test_clients_that_wait_leave_the_places_of_the_others_free(state: Path) -> N
 
     async def wait(request: Mapping[str, Any]) -> Mapping[str, Any]:
         asked.append(str(request["command"]))
-        await asyncio.sleep(30)
+        await asyncio.sleep(2 * HUNG)
         return {}
 
     async def run() -> None:
@@ -290,6 +291,6 @@ def test_clients_that_wait_leave_the_places_of_the_others_free(state: Path) -> N
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HUNG):
         while not condition():  # noqa: ASYNC110 - the condition is the server's own
             await asyncio.sleep(0.01)

@@ -36,9 +36,10 @@ from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.storage.graph.upstream import LastSyncId, find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.files import touch_own_file
+from wake_bridge.testing import HUNG
 
 VICTIM = b"somebody's only copy\n"
-BRIEFLY = 10.0
+BRIEFLY = HUNG / 2
 """Seconds: far more than any of this takes, far less than for ever."""
 
 

@@ -27,6 +27,9 @@ from wake_bridge.testing.memory_core import MemoryCore
 
 SENDER: Final = "@me"
 POLL: Final = 0.03
+OLDEST: Final = 0.5
+"""Seconds after which a ledger is looked at again though it has not been written."""
+
 STARTS_WITHIN: Final = 90.0
 """Seconds, on a machine that may be busy with much else."""
 
@@ -260,10 +263,12 @@ class Rig:
         """How a message stands once that satisfies `condition`, or after `timeout` seconds however it stands."""
         deadline = time.monotonic() + timeout
         while True:
+            seen, again = self.plain.ledger_writes(), time.monotonic() + OLDEST
             standing = self.standing(message)
             if (standing is not None and condition(standing)) or time.monotonic() > deadline:
                 return standing
-            time.sleep(POLL)
+            while self.plain.ledger_writes() == seen and time.monotonic() < again:
+                time.sleep(POLL)
 
     def waits_until_settled(self, message: str, timeout: float = 40.0) -> Standing | None:
         """How a message stands at its end, or after `timeout` seconds."""
@@ -316,7 +321,7 @@ def going_on(halt: Halt | None) -> Iterator[None]:
     ended = threading.Event()
 
     def let_go() -> None:
-        while halt is not None and not ended.wait(0.005):
+        while halt is not None and not ended.wait(POLL / 2):
             if halt.is_reached():
                 halt.go()
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from wake_bridge.engine.sessions import monitor_lines
 from wake_bridge.engine.sessions.monitor_lines import MonitorLines
+from wake_bridge.testing import HUNG
 
 S = "session-1"
 
 
+Ends = Callable[[str], None]
+
+
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor_lines, "COMES_BACK", 0.2)
-    monkeypatch.setattr(monitor_lines, "BEGINS_WITHIN", 0.2)
-    monkeypatch.setattr(monitor_lines, "WRITES_WITHIN", 0.2)
+def ends_soon(monkeypatch: pytest.MonkeyPatch) -> Ends:
+    """No patience ends in these tests but those that are named."""
+    for name in ("COMES_BACK", "BEGINS_WITHIN", "WRITES_WITHIN"):
+        monkeypatch.setattr(monitor_lines, name, HUNG)
+    return lambda name: monkeypatch.setattr(monitor_lines, name, 0.2)
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -28,7 +33,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 
 async def waiting(bell: MonitorLines) -> asyncio.Task[monitor_lines.MonitorLine | None]:
     """A monitor that waits."""
-    task = asyncio.create_task(bell.wait(S, 5))
+    task = asyncio.create_task(bell.wait(S, HUNG))
     await asyncio.sleep(0)
     return task
 
@@ -63,8 +68,9 @@ def test_nobody_who_waits_means_certainly_not_written() -> None:
     run(story())
 
 
-def test_a_monitor_that_never_begins_may_not_begin_later() -> None:
+def test_a_monitor_that_never_begins_may_not_begin_later(ends_soon: Ends) -> None:
     """A line that was not begun in time is certainly not written: its late monitor is told no."""
+    ends_soon("BEGINS_WITHIN")
 
     async def story() -> None:
         bell = MonitorLines()
@@ -78,8 +84,12 @@ def test_a_monitor_that_never_begins_may_not_begin_later() -> None:
 
 
 @pytest.mark.parametrize("is_between_two_calls", [False, True])
-def test_a_monitor_that_begins_in_the_moment_in_which_the_wait_ends_has_begun(*, is_between_two_calls: bool) -> None:
+def test_a_monitor_that_begins_in_the_moment_in_which_the_wait_ends_has_begun(
+    ends_soon: Ends, *, is_between_two_calls: bool
+) -> None:
     """Who was told yes writes: a loop that stood still hears the yes and the end of its patience at once."""
+    for name in ("COMES_BACK", "BEGINS_WITHIN", "WRITES_WITHIN"):
+        ends_soon(name)
 
     async def story() -> None:
         bell = MonitorLines()
@@ -102,8 +112,9 @@ def test_a_monitor_that_begins_in_the_moment_in_which_the_wait_ends_has_begun(*,
     run(story())
 
 
-def test_a_monitor_that_began_and_fell_silent_leaves_it_unknown() -> None:
+def test_a_monitor_that_began_and_fell_silent_leaves_it_unknown(ends_soon: Ends) -> None:
     """Between the two steps nobody can tell what was written."""
+    ends_soon("WRITES_WITHIN")
 
     async def story() -> None:
         bell = MonitorLines()
@@ -126,7 +137,7 @@ def test_a_line_is_begun_by_one_monitor_alone() -> None:
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
         assert await newer is not None
         assert not older.done()
-        again = await bell.wait(S, 0.05)
+        again = await bell.wait(S, HUNG)
         assert again is not None, "a line whose monitor has not begun is there for one that calls again"
         assert [bell.printing(S, "M"), bell.printing(S, "M")] == [True, False]
         assert bell.printed("M")
@@ -146,7 +157,7 @@ def test_a_monitor_between_two_calls_still_listens() -> None:
         assert bell.listens(S)
         ringing = asyncio.create_task(bell.ring(S, "M", "a line"))
         await asyncio.sleep(0.02)
-        assert await bell.wait(S, 1) is not None
+        assert await bell.wait(S, HUNG) is not None
         assert bell.printing(S, "M")
         assert bell.printed("M")
         assert await ringing is True
@@ -154,8 +165,9 @@ def test_a_monitor_between_two_calls_still_listens() -> None:
     run(story())
 
 
-def test_a_monitor_that_does_not_come_back_does_not_listen() -> None:
+def test_a_monitor_that_does_not_come_back_does_not_listen(ends_soon: Ends) -> None:
     """Whoever was once heard of is not taken for alive."""
+    ends_soon("COMES_BACK")
 
     async def story() -> None:
         bell = MonitorLines()
@@ -167,8 +179,9 @@ def test_a_monitor_that_does_not_come_back_does_not_listen() -> None:
     run(story())
 
 
-def test_another_conversation_cannot_take_a_line() -> None:
+def test_another_conversation_cannot_take_a_line(ends_soon: Ends) -> None:
     """Only the monitor of the conversation itself may write it."""
+    ends_soon("BEGINS_WITHIN")
 
     async def story() -> None:
         bell = MonitorLines()

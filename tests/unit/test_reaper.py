@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
+
+from wake_bridge.testing import until
 
 _STARTS = """
 import subprocess, sys, time
@@ -34,8 +35,12 @@ def test_what_a_killed_run_had_started_ends(tmux_program: str) -> None:  # noqa:
     run.wait()
     run.stdout.close()
 
-    _, alive = psutil.wait_procs(started, timeout=30)
-    deadline = time.monotonic() + 30
-    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in alive):
-        assert time.monotonic() < deadline, alive
-        time.sleep(0.05)
+    until(lambda: not any(_lives(one) for one in started), "the end of what was started")
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it runs; one that only waits to be reaped does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -10,6 +10,7 @@ from wake_bridge.daemon import supervise
 from wake_bridge.daemon.supervise import RESTARTS, Supervisor
 from wake_bridge.domain.errors import LedgerUnwritable, SourceMissing
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing import HUNG
 
 
 class Job:
@@ -29,7 +30,7 @@ class Job:
 
 async def _supervised(*errors: Exception) -> Job:
     job = Job(*errors)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HUNG):
         await Supervisor({"job": job.run}, SteadyClock()).run(job.stop)
     return job
 

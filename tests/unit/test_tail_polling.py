@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from wake_bridge.engine.tail.tail import PollTimer
+from wake_bridge.testing import HUNG
 
 pytestmark = pytest.mark.anyio
 
@@ -57,8 +58,8 @@ async def test_a_poke_ends_a_wait() -> None:
             await asyncio.sleep(timeout)
             return False
 
-    timer = PollTimer(Silence(), poll_interval=60.0)
+    timer = PollTimer(Silence(), poll_interval=10 * HUNG)
     waiting = asyncio.create_task(timer.next_poll())
     await asyncio.sleep(0)
     timer.poke()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, HUNG)

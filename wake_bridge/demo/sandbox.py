@@ -220,12 +220,12 @@ class Sandbox:
     def deliveries(self, *options: str) -> list[dict[str, Any]]:
         """All deliveries, newest first; up to 1 s old where the ledger has not been written since."""
         now = time.monotonic()
-        seen = (options, self._ledger_writes())
+        seen = (options, self.ledger_writes())
         if self._told is None or self._told.seen != seen or now > self._told.at + _OLDEST_ANSWER:
             self._told = _Told(seen, now, self.lines("deliveries", "--limit", "1000", *options))
         return copy.deepcopy(self._told.deliveries)
 
-    def _ledger_writes(self) -> list[tuple[int, int]]:
+    def ledger_writes(self) -> list[tuple[int, int]]:
         """What changes with every write to the ledger."""
         files = (self.state_dir / name for name in ("state.sqlite", "state.sqlite-wal"))
         return [(found.st_mtime_ns, found.st_size) for found in (one.stat() for one in files if one.exists())]
@@ -327,7 +327,7 @@ class DaemonProcess:
             TimeoutError: neither within `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
-        while self.process.poll() is None and '"caught_up"' not in self.log():
+        while '"caught_up"' not in self.log() and self.process.poll() is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the daemon does not tail:\n{self.log()}")
             time.sleep(_POLL)

@@ -137,6 +137,8 @@ FLAGS: Final = (
 )
 _SGR: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _POLL: Final = 0.02
+_REST: Final = 3
+"""How many times as long as a look took is rested before the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,12 +280,14 @@ class PrivateTmux:
         """
         deadline = time.monotonic() + timeout
         while True:
+            began = time.monotonic()
             look = self.look(pane)
             if condition(look):
                 return look
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the pane never showed {what or 'what was waited for'}:\n{look.text}\n{look.flags}")
-            time.sleep(_POLL)
+            # a look is a process, and a load of its own
+            time.sleep(max(_POLL, _REST * (time.monotonic() - began)))
 
     def paste(self, pane: libtmux.Pane, text: str) -> None:
         """Paste as a person does with tmux: framed when the program asked for it."""

@@ -46,7 +46,7 @@ LONGEST_HALT: Final = 60.0
 """Seconds after which a daemon that nobody tells to go on gives up."""
 
 _POINT: Final = re.compile(rf"({'|'.join(STEPS)}):(before|after)(?::([1-9]\d*))?")
-_POLL: Final = 0.002
+_POLL: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)

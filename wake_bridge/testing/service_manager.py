@@ -12,11 +12,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from wake_bridge.testing import HUNG
+from wake_bridge.testing import HUNG, until
 
 NEEDED: Final = ("systemctl", "systemd-analyze", "loginctl", "dbus-daemon", "unshare")
 MANAGER: Final = Path("/lib/systemd/systemd")
@@ -106,7 +106,7 @@ class UserManager:
                 stderr=log,
                 env={**self._own, **given},
             )
-        waits_for(lambda: self.call("systemctl", "--user", "is-system-running").stdout == "running\n", "the manager")
+        until(lambda: self.call("systemctl", "--user", "is-system-running").stdout == "running\n", "the manager")
 
     def call(self, *command: str, check: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a program that asks the manager, or logind."""
@@ -153,15 +153,6 @@ class UserManager:
         """Its cgroups in every hierarchy, innermost first."""
         tops = [top for where in {_GROUPS, *_GROUPS.glob("*/"), *_own_groups()} if (top := where / self._name).is_dir()]
         return sorted({group for top in tops for group in (top, *top.glob("**/"))}, key=lambda one: -len(one.parts))
-
-
-def waits_for(look: Callable[[], object], what: str) -> None:
-    """Return when `look` is true. Raises `TimeoutError` when it hangs."""
-    deadline = time.monotonic() + HUNG
-    while not look():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {HUNG:g} s for {what}")
-        time.sleep(0.05)
 
 
 def _own_groups() -> Sequence[Path]:

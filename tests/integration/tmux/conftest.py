@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import libtmux
+import psutil
 import pytest
 from ulid import ULID
 from wake_bridge_adapters.pane_lock import lock_path
@@ -24,6 +26,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, single_vote
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.ports.adapter import AdapterContext, AttemptOutcome, Nowhere, Place, Wake
+from wake_bridge.testing import until
 
 QUIET = 2.0
 """Seconds of `typing_quiet` in these tests: the least there is."""
@@ -87,6 +90,22 @@ class Resident:
 
     def composer(self) -> str:
         return str(self.fake.state()["composer"])
+
+    def has_been_drawn_in_its_size(self) -> bool:
+        """Whether the agent knows how large its pane is: tmux tells a second change a quarter of a second later."""
+        sizes = [
+            one.get("size", [one.get("width"), one.get("height")])
+            for one in self.fake.records()
+            if one["event"] in {"started", "resized"}
+        ]
+        size = self.tmux.run("display-message", "-p", "-t", self.id, "#{pane_width} #{pane_height}").split()
+        # it answers when it has drawn
+        return size == [str(one) for one in sizes[-1]] and bool(self.fake.state())
+
+    def stops(self) -> None:
+        """Stop it from outside; a signal is obeyed when the process is next given a processor."""
+        os.kill(self.pid, signal.SIGSTOP)
+        until(lambda: psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
 
 
 class Scene:
@@ -206,27 +225,18 @@ class Scene:
 
     def waits_until_quiet(self) -> None:
         """Until no client pressed a key within the quiet time: tmux tells it in whole seconds."""
-        deadline = time.monotonic() + 10
-        while True:
-            now, *keys = self.tmux.run(
-                "display-message", "-p", "%s", ";", "list-clients", "-F", "#{client_activity}"
-            ).split()
-            if all(int(now) - int(key) > QUIET for key in keys):
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: all(age > QUIET for age in self._ages_of_keys()))
 
     def waits_until_told_of_a_key(self) -> None:
         """Until some client's activity is no more than a second old: a key takes its time through the terminal."""
-        deadline = time.monotonic() + 10
-        while True:
-            now, *keys = self.tmux.run(
-                "display-message", "-p", "%s", ";", "list-clients", "-F", "#{client_activity}"
-            ).split()
-            if any(int(now) - int(key) <= 1 for key in keys):
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: any(age <= 1 for age in self._ages_of_keys()))
+
+    def _ages_of_keys(self) -> list[int]:
+        """Seconds since each client's last key."""
+        now, *keys = self.tmux.run(
+            "display-message", "-p", "%s", ";", "list-clients", "-F", "#{client_activity}"
+        ).split()
+        return [int(now) - int(key) for key in keys]
 
     def leftovers(self) -> list[str]:
         """Buffers and locks of ours that somebody forgot; nothing when the server ended with its last pane."""

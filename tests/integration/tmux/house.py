@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +17,7 @@ from typing import Final
 from tests.integration.tmux.conftest import Resident, Scene
 from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.testing import HUNG
+from wake_bridge.testing import until
 
 SIZES: Final = {"80x24": (80, 24), "200x50": (200, 50), "50x20": (50, 20)}
 ONLOOKERS: Final = ("nobody", "a client", "a nested client")
@@ -92,7 +91,7 @@ class House:
                 "env", "-u", "TMUX", *attach,
             )  # fmt: skip
         if onlooker != "nobody":
-            _until(lambda: self.client_of(session) != "")
+            until(lambda: self.client_of(session) != "")
 
     def _open_stranger(self) -> None:
         """A server whose pane has the name of one of ours, in `$TMUX` of whoever looks there."""
@@ -105,7 +104,7 @@ class House:
 
     @staticmethod
     def _once_it_records(tmux: PrivateTmux, pane: str) -> str:
-        _until(lambda: tmux.run("display-message", "-p", "-t", pane, "#{pane_current_command}").strip() == "cat")
+        until(lambda: tmux.run("display-message", "-p", "-t", pane, "#{pane_current_command}").strip() == "cat")
         return pane
 
 
@@ -136,10 +135,10 @@ class Cell:
         if onlooker != "nobody":
             cell.comes_into_view()
         scene.waits_until_quiet()
-        _until(cell.has_been_drawn_in_its_size)
+        until(agent.has_been_drawn_in_its_size)
         # looked at by another adapter: to the one that wakes, the first look is its own
         eye = Scene(house.tmux, scene.directory)
-        _until(lambda: eye.verdict(cell.agent.id).vote is PresenceState.IDLE)
+        until(lambda: eye.verdict(cell.agent.id).vote is PresenceState.IDLE)
         return cell
 
     @property
@@ -168,18 +167,6 @@ class Cell:
         if self.room != "behind a zoomed pane":
             self.tmux("select-pane", "-Z", "-t", "{pane}")
 
-    def has_been_drawn_in_its_size(self) -> bool:
-        """Whether the agent knows how large its pane is: tmux tells a second change a quarter of a second later."""
-        sizes = [
-            one.get("size", [one.get("width"), one.get("height")])
-            for one in self.agent.fake.records()
-            if one["event"] in {"started", "resized"}
-        ]
-        # it answers when it has drawn
-        return self.format("#{pane_width} #{pane_height}").split() == [str(one) for one in sizes[-1]] and bool(
-            self.agent.fake.state()
-        )
-
     def has_a_neighbour(self) -> str:
         """A pane beside the agent's, made when there is none yet."""
         self.beside = self.beside or self.house.recorder(beside=self.agent.id)
@@ -202,13 +189,6 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
     for name, value in names.items():
         text = text.replace(name, value)
     return text
-
-
-def _until(condition: Callable[[], bool], timeout: float = HUNG) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def _alone(_cell: Cell) -> None:

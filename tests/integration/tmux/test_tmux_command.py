@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from wake_bridge_adapters.tmux.pane_facts import NoPane, look_at, scrollback_of
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Step
 from wake_bridge.ports.adapter import Failed, Nowhere, Refused, Unknown
+from wake_bridge.testing import HUNG, until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -36,19 +36,19 @@ def test_a_hanging_tmux_is_killed_with_everything_it_started(tmp_path: Path) -> 
     """Every external call is bounded by `adapter_timeout`."""
     path = stub(tmp_path, f"sleep 300 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/self; wait")
     server = TmuxServer("/nowhere", 1.0, {"PATH": path})
+    pids = [tmp_path / "child", tmp_path / "self"]
 
-    start = time.monotonic()
-    answer = asyncio.run(server.ask(["list-panes"]))
+    def hangs_and_is_given_up() -> bool:
+        answer = asyncio.run(server.ask(["list-panes"]))
+        assert answer.timed_out
+        assert not answer.is_well
+        # on a busy machine it may have been killed before it wrote who it is
+        return all(one.exists() and one.read_text().endswith("\n") for one in pids)
 
-    assert answer.timed_out
-    assert not answer.is_well
-    assert time.monotonic() - start < 5
-    for name in ("child", "self"):
-        pid = int((tmp_path / name).read_text())
-        deadline = time.monotonic() + 5
-        while _is_alive(pid):
-            assert time.monotonic() < deadline, f"{name} {pid} survived"
-            time.sleep(0.02)
+    until(hangs_and_is_given_up)
+    for one in pids:
+        pid = int(one.read_text())
+        until(lambda pid=pid: not _is_alive(pid))  # type: ignore[misc]
 
 
 def _is_alive(pid: int) -> bool:
@@ -92,8 +92,8 @@ def test_a_tmux_that_cannot_be_started_is_told_like_any_other_refusal(tmp_path: 
 
 def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:
     """`run`: a clean stop within five seconds, whatever tmux is doing."""
-    path = stub(tmp_path, f"echo $$ > {tmp_path}/self; exec sleep 300")
-    server = TmuxServer("/nowhere", 60.0, {"PATH": path})
+    path = stub(tmp_path, f"echo $$ > {tmp_path}/pid; mv {tmp_path}/pid {tmp_path}/self; exec sleep 300")
+    server = TmuxServer("/nowhere", 2 * HUNG, {"PATH": path})
 
     async def cancelled() -> None:
         call = asyncio.create_task(server.ask(["list-panes"]))
@@ -103,33 +103,28 @@ def test_a_cancelled_call_does_not_live_on(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await call
 
-    start = time.monotonic()
-    asyncio.run(cancelled())
+    asyncio.run(asyncio.wait_for(cancelled(), HUNG))
 
-    assert time.monotonic() - start < 5
     pid = int((tmp_path / "self").read_text())
-    while _is_alive(pid):
-        assert time.monotonic() - start < 5
-        time.sleep(0.02)
+    until(lambda: not _is_alive(pid))
 
 
 def test_a_server_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
     """Every call is bounded, and by itself."""
-    slow = TmuxServer("/nowhere", 2.0, {"PATH": stub(tmp_path, "exec sleep 300")})
-    quick = TmuxServer("/nowhere", 2.0, {"PATH": "/nonexistent:/usr/bin:/bin"})
+    slow = TmuxServer("/nowhere", 2 * HUNG, {"PATH": stub(tmp_path, "exec sleep 300")})
+    quick = TmuxServer("/nowhere", HUNG, {"PATH": "/nonexistent:/usr/bin:/bin"})
 
-    async def both() -> float:
+    async def both() -> list[bool]:
         hanging = [asyncio.create_task(slow.ask(["x"])) for _ in range(20)]
         await asyncio.sleep(0)
-        start = time.monotonic()
         await quick.ask(["list-panes"])
-        took = time.monotonic() - start
+        are_over = [one.done() for one in hanging]
         for one in hanging:
             one.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
-        return took
+        return are_over
 
-    assert asyncio.run(both()) < 1.5
+    assert asyncio.run(both()) == [False] * 20
 
 
 def test_a_missing_tmux_is_an_answer_not_an_exception() -> None:
@@ -172,7 +167,7 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_attempt_open(scene: Scene,
     real = os.environ["PATH"]
     hang = scene.directory / "hang"
     path = stub(scene.directory, f'[ -e {hang} ] && exec sleep 60\nPATH="{real}" exec tmux "$@"')
-    scene.adapter = scene.new_adapter(timeout=1.0, PATH=path)
+    scene.adapter = scene.new_adapter(timeout=4.0, PATH=path)
     scene.journal.on[step] = hang.touch
 
     outcome = scene.deliver(agent.id, scene.wake())

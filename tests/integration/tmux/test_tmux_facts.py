@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from wake_bridge.demo.tmux_server import PrivateTmux
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     import subprocess
@@ -89,11 +89,8 @@ class _Rig:
     def received(self) -> bytes:
         """All that came before a last sign of ours."""
         self.call("send-keys", "-t", "{pane}", "-H", "04")
-        deadline = time.monotonic() + 10
-        while not (found := self.record.read_bytes()).endswith(b"\x04"):
-            assert time.monotonic() < deadline, found
-            time.sleep(0.02)
-        return found[:-1]
+        until(lambda: self.record.read_bytes().endswith(b"\x04"), "the last sign")
+        return self.record.read_bytes()[:-1]
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
@@ -131,8 +128,5 @@ def test_a_line_longer_than_a_terminal_takes_is_cut(tmux: PrivateTmux, tmp_path:
     tmux.run("load-buffer", "-b", "b", "-", text="x" * 5_000 + "\n")
     tmux.run("paste-buffer", "-d", "-p", "-r", "-b", "b", "-t", str(pane.pane_id))
 
-    deadline = time.monotonic() + 10
-    while record.stat().st_size == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: record.read_bytes().endswith(b"\n"), "the line")
     assert record.read_bytes() == b"x" * 4_095 + b"\n"

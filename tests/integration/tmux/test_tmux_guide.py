@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address
 from wake_bridge.integrations.agent_files.tmux_keys import plan_tmux_keys
 from wake_bridge.ports.adapter import Place
-from wake_bridge.testing import HUNG
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -83,7 +82,5 @@ def test_the_count_stands_in_the_status_line_of_who_has_set_it_up_and_nowhere_el
     with scene.attached(agent.id) as person:
         person.types("\x02N")
         client = scene.tmux.run("list-clients", "-F", "#{client_name}").strip()
-        called, deadline = tmp_path / "called", time.monotonic() + HUNG
-        while not called.exists() or called.read_text() != f"next --client {client}\n":
-            assert time.monotonic() < deadline, scene.tmux.look(agent.pane).text
-            time.sleep(0.02)
+        called = tmp_path / "called"
+        until(lambda: called.exists() and called.read_text() == f"next --client {client}\n", "the key's command")

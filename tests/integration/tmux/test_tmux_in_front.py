@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.routing import Address
 from wake_bridge.ports.adapter import PersonSeen, Place
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -37,6 +38,8 @@ def test_a_pane_is_in_front_of_the_client_that_shows_it_and_no_other_is(scene: S
 
     assert asyncio.run(keys()) == [None, None, None]
     with scene.attached(agent.id) as person:
+        # whoever comes takes a row for the status line, and the agent draws itself anew
+        until(agent.has_been_drawn_in_its_size)
         before = asyncio.run(signs())
         person.types("\x1b[I")
         last, *others = asyncio.run(keys())

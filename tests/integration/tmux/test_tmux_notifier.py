@@ -16,6 +16,7 @@ from wake_bridge_adapters.tmux.adapter import TmuxConfig
 from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.ports.adapter import AdapterContext, Notifier
 from wake_bridge.system.clock import SteadyClock
+from wake_bridge.testing import until
 
 LINE = "wake-bridge: @agent cannot be woken"
 
@@ -37,19 +38,17 @@ def show(tmux: PrivateTmux, line: str) -> bool:
     return asyncio.run(adapter(tmux).show_person(line))
 
 
-def sees(person: Typist, text: str, within: float = 5) -> bool:
-    deadline = time.monotonic() + within
-    while text not in person.shown():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def never_sees(person: Typist, text: str, seconds: float) -> bool:
+    """Whether a client is not shown a text, so long."""
+    time.sleep(seconds)
+    return text not in person.shown()
 
 
 def recorder(tmux: PrivateTmux, session: str, directory: Path) -> Path:
     """A pane that writes down every byte it gets."""
     record = directory / session
-    tmux.new_pane(f"stty raw -echo; exec cat > {record}", session=session)
+    pane = tmux.new_pane(f"stty raw -echo; exec cat > {record}", session=session)
+    tmux.waits_until(pane, lambda look: look.flags["pane_current_command"] == "cat")
     return record
 
 
@@ -67,20 +66,14 @@ def test_the_client_that_was_used_last_is_shown_the_line_and_no_pane_gets_a_byte
         # `client_activity` counts whole seconds
         time.sleep(1.1)
         here.types("x")
-        deadline = time.monotonic() + 10
-        while used.read_bytes() != b"x":
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: used.read_bytes() == b"x")
 
         assert show(tmux, LINE)
 
-        assert sees(here, LINE)
-        assert not sees(away, LINE, within=0.3)
+        until(lambda: LINE in here.shown(), "the line")
+        assert never_sees(away, LINE, 0.3)
         here.types("y")
-        deadline = time.monotonic() + 10
-        while used.read_bytes() != b"xy":
-            assert time.monotonic() < deadline, "the key that ended the message was lost"
-            time.sleep(0.02)
+        until(lambda: used.read_bytes() == b"xy", "the key that ended the message")
     assert left.read_bytes() == b""
 
 
@@ -93,8 +86,8 @@ def test_a_line_is_no_format(tmux: PrivateTmux, tmp_path: Path, evil: str) -> No
     trap = tmp_path / "trap"
     with attached(tmux, "one") as person:
         assert show(tmux, f"{LINE} END {evil.format(trap=trap)}")
-        assert sees(person, "END")
-        assert not sees(person, "never", within=0.5)
+        until(lambda: "END" in person.shown(), "the line")
+        assert never_sees(person, "never", 0.5)
     assert not trap.exists()
 
 

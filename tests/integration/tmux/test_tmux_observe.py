@@ -6,15 +6,17 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
+from wake_bridge_adapters.bounded_call import CallResult
+from wake_bridge_adapters.tmux.command import TmuxServer
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.ports.adapter import Delivered, Refused
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Resident, Scene
@@ -131,10 +133,9 @@ def test_what_reads_lines_for_itself_is_no_agent_even_for_a_named_harness(scene:
     """A REPL and a pager got the paste; they veto, behind a script as well."""
     pane = scene.tmux.new_pane(argv)
     program = "cat" if "cat" in argv[-1] else "python"
-    give_up = time.monotonic() + 30
-    while (verdict := scene.verdict(str(pane.pane_id), harness="fake")).saw.find(program) < 0:
-        assert time.monotonic() < give_up, verdict
+    until(lambda: program in scene.verdict(str(pane.pane_id), harness="fake").saw, program)
 
+    verdict = scene.verdict(str(pane.pane_id), harness="fake")
     assert verdict.hold is HoldReason.NO_AGENT
     assert "whatever `harness` says" in verdict.saw
 
@@ -167,7 +168,7 @@ def test_a_stopped_agent_is_no_agent(scene: Scene) -> None:
     """Stopped or dead = no agent, although its picture is still there."""
     agent = scene.resident(script=True)
     assert scene.verdict(agent.id).vote is PresenceState.IDLE
-    os.kill(agent.pid, signal.SIGSTOP)
+    agent.stops()
 
     verdict = scene.verdict(agent.id)
 
@@ -192,13 +193,15 @@ def test_synchronized_panes_are_refused(scene: Scene) -> None:
 def test_a_program_that_does_not_read_its_terminal_is_not_idle(scene: Scene) -> None:
     """Exit 0 proves nothing; what a program has not read yet would surface later on another screen."""
     agent = scene.resident(script=True)
-    os.kill(agent.pid, signal.SIGSTOP)  # behind a script: tmux sets its own children going again
+    agent.stops()  # behind a script: tmux sets its own children going again
     scene.tmux.run("send-keys", "-t", agent.id, "-l", "x")
 
-    votes = {one.rule: one.vote for one in scene.observe(agent.id).evidence}
-    os.kill(agent.pid, signal.SIGCONT)
+    def votes() -> dict[str, object]:
+        return {one.rule: one.vote for one in scene.observe(agent.id).evidence}
 
-    assert votes.get("unread-input") is PresenceState.ACTIVE
+    until(lambda: "unread-input" in votes(), "the key at its terminal")
+    assert votes()["unread-input"] is PresenceState.ACTIVE
+    os.kill(agent.pid, signal.SIGCONT)
 
 
 def test_a_title_in_a_plain_c_locale_keeps_its_glyphs(scene: Scene) -> None:
@@ -267,15 +270,18 @@ def test_a_look_at_a_pane_that_is_gone_says_so(scene: Scene) -> None:
     assert observed.fingerprint == ""
 
 
-def test_a_look_costs_one_call_and_a_few_milliseconds(scene: Scene) -> None:
-    """Observe in one tmux call."""
+def test_a_look_costs_one_call(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Observe in one tmux call, also where nobody was looked at before."""
     agent = scene.resident()
     place, address = scene.place(agent.id), scene.address()
+    calls: list[object] = []
+    ask = TmuxServer.ask
 
-    async def looks(count: int) -> float:
-        start = time.perf_counter()
-        for _ in range(count):
-            await scene.adapter.observe(place, address)
-        return (time.perf_counter() - start) / count
+    async def counted(self: TmuxServer, *commands: Sequence[str], stdin: str = "") -> CallResult:
+        calls.append(commands)
+        return await ask(self, *commands, stdin=stdin)
 
-    assert asyncio.run(looks(20)) < 0.1
+    monkeypatch.setattr(TmuxServer, "ask", counted)
+    for number in range(1, 4):
+        asyncio.run(scene.adapter.observe(place, address))
+        assert len(calls) == number

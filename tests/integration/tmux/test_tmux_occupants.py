@@ -48,14 +48,14 @@ class _Terminal:
         starts = len(self.fake.events("started"))
         self.types(line)
         self.fake.waits_for("started", starts + 1)
-        self.fake.control(20)
+        self.fake.control()
 
     @property
     def agent(self) -> int:
         return int(self.fake.events("started")[-1]["pid"])
 
     def waits_until(self, is_so: object) -> Look:
-        return self.scene.tmux.waits_until(self.pane, is_so, 20)  # type: ignore[arg-type]
+        return self.scene.tmux.waits_until(self.pane, is_so)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_an_agent_that_a_person_suspended_is_told_from_one_that_ended(terminal: 
     suspended = terminal.scene.verdict(terminal.id)
     terminal.types("fg")
     terminal.waits_until(lambda look: look.flags["pane_current_command"] != "bash")
-    terminal.fake.control(20)
+    terminal.fake.control()
     back = terminal.scene.observe(terminal.id)
 
     assert (suspended.rule, suspended.hold) == ("suspended", HoldReason.NO_AGENT)
@@ -159,6 +159,8 @@ def test_an_agent_whose_group_leader_is_a_zombie_is_found(terminal: _Terminal) -
 
     assert terminal.scene.observe(terminal.id).capabilities == ("fake",)
     os.kill(terminal.agent, signal.SIGKILL)
+    # nobody asks what became of it either
+    terminal.waits_until(lambda _: _status(terminal.agent) == "Z")
     gone = terminal.scene.verdict(terminal.id)
     assert gone.hold is HoldReason.NO_AGENT
 

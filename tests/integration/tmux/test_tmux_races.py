@@ -160,7 +160,13 @@ def test_a_key_in_the_gap_between_paste_and_enter_is_seen(scene: Scene) -> None:
     """Look once more before Enter."""
     agent = scene.resident()
     typist = scene.watcher(agent.id)
-    scene.journal.on[Step.STAGED] = lambda: typist.types("x") and agent.fake.waits_for("bytes", 2)
+
+    def types() -> None:
+        before = len(agent.fake.events("bytes"))
+        typist.types("x")
+        agent.fake.waits_for("bytes", before + 1)
+
+    scene.journal.on[Step.STAGED] = types
 
     outcome = scene.deliver(agent.id, scene.wake())
 
@@ -243,6 +249,7 @@ def test_keys_count_for_every_pane_of_a_synchronised_window(scene: Scene) -> Non
     beside = scene.tmux.run("split-window", "-P", "-F", "#{pane_id}", "-t", agent.id, "cat").strip()
     typist = scene.watcher(beside)
     typist.types("\x1b[I")  # a focus report: a key to tmux, nothing to the pane
+    scene.waits_until_told_of_a_key()
     rules = {one.rule for one in scene.observe(agent.id).evidence}
     scene.tmux.run("set-option", "-w", "-t", agent.id, "synchronize-panes", "on")
 

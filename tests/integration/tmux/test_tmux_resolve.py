@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +20,7 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.names import Identity
 from wake_bridge.ports.adapter import Delivered, Nowhere, Place, Refused
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -362,10 +362,7 @@ def test_a_socket_that_was_cleaned_away_is_unreachable_until_it_is_back(scene: S
 
     away = scene.resolve(scene.address(agent.id))
     os.kill(pid, signal.SIGUSR1)
-    deadline = time.monotonic() + 10
-    while not socket.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(socket.exists, "the socket")
     outcome = scene.deliver(agent.id, scene.wake())
 
     assert isinstance(away, Nowhere)

@@ -229,6 +229,7 @@ def test_a_text_with_a_persons_words_beside_it_is_left_to_the_person(scene: Scen
     wake = scene.wake()
     cut_off(scene, agent, wake, Step.STAGED)
     scene.tmux.run("send-keys", "-t", agent.id, "-l", "and")
+    agent.tmux.waits_until(agent.pane, lambda _: agent.composer().endswith("and"))
 
     outcome = scene.go_on(agent.id, wake, progress)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import psutil
 
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import Typist
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Scene
@@ -104,15 +103,8 @@ def test_tmux_sets_its_own_children_going_again(scene: Scene) -> None:
     agent = scene.resident()
     os.kill(agent.pid, signal.SIGSTOP)
 
-    _until(lambda: psutil.Process(agent.pid).status() != psutil.STATUS_STOPPED)
+    until(lambda: psutil.Process(agent.pid).status() != psutil.STATUS_STOPPED)
     assert agent.composer() == ""
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_tmux_drops_the_marks_of_a_letter_that_has_many(scene: Scene) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wake_bridge.demo.tmux_server import Typist
-from wake_bridge.domain.delivery import HoldReason
-from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Wake
+from wake_bridge.domain.delivery import HoldReason, Step
+from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Place, Refused, Wake
+from wake_bridge.testing import until
 
 if TYPE_CHECKING:
     from tests.integration.tmux.conftest import Journal, Resident, Scene
@@ -34,6 +35,8 @@ class Trial:
     typist: Typist
     journal: Journal
     wake: Wake
+    after: Step | None
+    """The step from which the moment is counted; None for the beginning."""
     delay: float
 
     def story(self, outcome: AttemptOutcome) -> str:
@@ -53,17 +56,20 @@ class Trial:
 
 async def play(scene: Scene, trial: Trial) -> str:
     place = await scene.adapter.resolve(scene.address(trial.agent.id))
-
-    async def types() -> None:
-        await asyncio.sleep(trial.delay)
-        await asyncio.to_thread(trial.typist.types, KEY)
-
-    outcome, _ = await asyncio.gather(
-        scene.adapter.deliver(place, scene.address(), trial.wake, trial.journal),  # type: ignore[arg-type]
-        types(),
-    )
-    while KEY.encode() not in trial.agent.fake.bytes_received():  # noqa: ASYNC110 - a log file, no event
-        await asyncio.sleep(0.02)
+    assert isinstance(place, Place)
+    begins, loop = asyncio.Event(), asyncio.get_running_loop()
+    if trial.after is None:
+        begins.set()
+    else:
+        trial.journal.on[trial.after] = lambda: loop.call_soon_threadsafe(begins.set)
+    attempt = asyncio.create_task(scene.adapter.deliver(place, scene.address(), trial.wake, trial.journal))
+    # an attempt that was held for another key never comes that far
+    attempt.add_done_callback(lambda _: begins.set())
+    await begins.wait()
+    await asyncio.sleep(trial.delay)
+    await asyncio.to_thread(trial.typist.types, KEY)
+    outcome = await attempt
+    await asyncio.to_thread(until, lambda: KEY.encode() in trial.agent.fake.bytes_received(), "the key")
     return trial.story(outcome)
 
 
@@ -83,7 +89,14 @@ def test_a_typist_at_any_moment_never_has_a_word_submitted(scene: Scene, trials:
         typists = [scene.attached(one.id, session=f"s{at + n}") for n, one in enumerate(residents)]
         scene.waits_until_quiet()
         played = [
-            Trial(resident, typist, scene.new_journal(), scene.wake(), chance.choice([0.06, 0.6]) * chance.random())
+            Trial(
+                resident,
+                typist,
+                scene.new_journal(),
+                scene.wake(),
+                chance.choice([None, Step.INTENT_STAGE, Step.STAGED]),
+                chance.choice([0.06, 0.6]) * chance.random(),
+            )
             for resident, typist in zip(residents, typists, strict=True)
         ]
 

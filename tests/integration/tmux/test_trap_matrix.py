@@ -6,7 +6,6 @@ rooms, sizes and onlookers come up many times; torture takes each into every roo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -20,9 +19,7 @@ from tests.integration.tmux.trap_table import TRAPS, Come, Trap
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.delivery import HoldReason, Step
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Nowhere, Refused, Unknown, Wake
-
-PERSONS_KEYS_WITHIN: Final = 5.0
-"""Seconds for a person's keys to be read by the agent."""
+from wake_bridge.testing import until
 
 Place = tuple[str, str, str]
 
@@ -105,10 +102,8 @@ def _outcome(cell: Cell, trap: Trap, wake: Wake) -> AttemptOutcome | Nowhere:
 
 def _received_at_last(cell: Cell) -> bytes:
     """What the agent got, once the person's own keys are among it: the refusal may be quicker than they."""
-    deadline = time.monotonic() + PERSONS_KEYS_WITHIN
-    while not (received := cell.agent.fake.bytes_received()).endswith(cell.persons) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return received
+    until(lambda: cell.agent.fake.bytes_received().endswith(cell.persons), "the person's keys")
+    return cell.agent.fake.bytes_received()
 
 
 def _judge(cell: Cell, trap: Trap, wake: Wake, outcome: AttemptOutcome | Nowhere) -> None:

@@ -155,7 +155,7 @@ def _dies_in_its_pane(cell: Cell) -> None:
 
 def _is_stopped(cell: Cell) -> None:
     pid = cell.agent.pid
-    os.kill(pid, signal.SIGSTOP)
+    cell.agent.stops()
     cell.undo.append(lambda: os.kill(pid, signal.SIGCONT))
 
 

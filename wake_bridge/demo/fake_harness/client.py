@@ -136,8 +136,15 @@ class FakeHarness:
             TimeoutError: they did not come within `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
-        while len(found := self.events(event)) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.name!r} has {len(found)} of {count} {event!r} in its log")
-            time.sleep(_POLL)
-        return found
+        while True:
+            size = self._size()
+            if len(found := self.events(event)) >= count:
+                return found
+            while self._size() == size:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.name!r} has {len(found)} of {count} {event!r} in its log")
+                time.sleep(_POLL)
+
+    def _size(self) -> int:
+        """Bytes of its log, which only grows."""
+        return self.log.stat().st_size if self.log.exists() else 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.daemon import STOP_LIMIT
+from wake_bridge.daemon.life import STOP_LIMIT
 from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
 from wake_bridge.testing import stuck_tail
 from wake_bridge.testing.playground import Playground

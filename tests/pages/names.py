@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.pages.modules import ROOT
-from wake_bridge.domain.causes import TABLE, HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.storage.logs import EVENTS
 
 CONTRACT_PAGE: Final = ROOT / "docs/contract.md"
@@ -24,9 +24,9 @@ def with_names(page: str) -> str:
 def with_holds(page: str) -> str:
     """docs/faults.md with the table of causes of the code."""
     rows = ["", "| reason | cause | what is told | a person is told of it unasked |", "|---|---|---|---|"]
-    for cause, row in TABLE.items():
-        told = row.with_reason.replace("{", "").replace("}", "")
-        rows.append(f"| `{row.reason}` | `{cause}` | {told} | {row.tell} |")
+    for cause in Cause:
+        told = cause.alone.replace("{", "").replace("}", "")
+        rows.append(f"| `{cause.reason}` | `{cause}` | {told} | {cause.tell} |")
     return _between(page, "holds", "\n".join([*rows, ""]))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wake_bridge.domain.causes import TABLE, Tell
+from wake_bridge.domain.causes import Cause, Tell
 from wake_bridge.domain.delivery import (
     Delivery,
     DeliveryState,
@@ -44,8 +44,8 @@ KNOWN = {Identity("@agent")}
 
 def test_every_hold_either_calls_for_a_person_or_ends_by_itself() -> None:
     """A notice for each hold that somebody must end, and for no other."""
-    untold = {row.reason for row in TABLE.values() if row.tell is Tell.NEVER}
-    told = {row.reason for row in TABLE.values() if row.tell is not Tell.NEVER}
+    untold = {cause.reason for cause in Cause if cause.tell is Tell.NEVER}
+    told = {cause.reason for cause in Cause if cause.tell is not Tell.NEVER}
 
     assert untold == ENDS_BY_ITSELF_OR_BY_WHO_BEGAN_IT
     assert told == set(HoldReason) - untold

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from wake_bridge.domain import errors
-from wake_bridge.domain.causes import FAMILIES
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import (
     Delivery,
     DeliveryState,
@@ -66,7 +66,7 @@ def delivery(state: DeliveryState, hold: Hold | None = None, **fields: object) -
 
 def test_every_reason_a_wake_can_be_kept_back_for_has_its_sentence() -> None:
     """Every hold reason, refusal and error class has a `why` sentence; nothing is listed in vain."""
-    assert set(FAMILIES) == set(HoldReason)
+    assert {cause.reason for cause in Cause} == set(HoldReason)
     assert set(REFUSED) == set(Refusal)
     assert set(UNHEARD) == set(Unheard)
     assert set(ENDED) == set(Outcome)

@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 # adapters of third parties find the hold reasons here
-from wake_bridge.domain.causes import SHOWS_THE_ID, TABLE, Cause, CauseRow, cause_of
+from wake_bridge.domain.causes import SHOWS_THE_ID, Cause, cause_of
 from wake_bridge.domain.causes import HoldReason as HoldReason  # noqa: PLC0414 - said again
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.sessions import HOOK
@@ -157,14 +157,9 @@ class Hold:
     def __post_init__(self) -> None:
         object.__setattr__(self, "cause", cause_of(self.reason, self.cause))
 
-    @property
-    def row(self) -> CauseRow:
-        """What is known of its cause."""
-        return TABLE[self.cause]
-
     def remedy(self, identity: Identity, subscription_id: str = "") -> str:
         """What a person can do about it, one clause; with the ID of the subscription where it is known."""
-        words = self.row.remedy
+        words = self.cause.remedy
         if subscription_id:
             words = words.replace(SHOWS_THE_ID, "")
         told = self._spelled(words, identity)
@@ -172,7 +167,7 @@ class Hold:
 
     def told(self, identity: Identity) -> str:
         """What is the matter, and what a person can do about it, one clause."""
-        return self._spelled(self.row.with_reason, identity)
+        return self._spelled(self.cause.alone, identity)
 
     def _spelled(self, words: str, identity: Identity) -> str:
         return words.format(

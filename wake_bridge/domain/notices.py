@@ -53,7 +53,7 @@ class Notice:
 
 def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after_ms: int) -> bool:
     """Whether a hold that began at `since` is worth a notice now."""
-    tell = hold.row.tell
+    tell = hold.cause.tell
     return tell is Tell.AT_ONCE or (tell is not Tell.NEVER and now - since >= notice_after_ms)
 
 
@@ -156,7 +156,7 @@ def about_state(trouble: str, since: Instant) -> Notice:
 
 def is_one_question(hold: Hold) -> bool:
     """Whether one answer ends the hold for everybody who waits so, and one notice is enough for them all."""
-    return hold.row.tell is Tell.ONCE_FOR_ALL
+    return hold.cause.tell is Tell.ONCE_FOR_ALL
 
 
 def about_moved(waiting: Sequence[Delivery], hold: Hold, since: Instant, now: Instant) -> Notice:

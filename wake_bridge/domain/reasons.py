@@ -100,7 +100,7 @@ UNHEARD: Final[dict[Unheard, tuple[str, str]]] = {
     Unheard.STATUS: ("its status is {status}", "`wake-bridge update {subscription} --recover`"),
     Unheard.HARNESS_TARGET: (
         "the graph's own server serves {harness_target}, not wake-bridge",
-        "ask that server; `graph.serve` in the configuration would take it over",
+        "ask that server; `graph.serve` in the configuration lets wake-bridge take it over",
     ),
     Unheard.TRIGGER: (
         "listens for {trigger}",
@@ -147,7 +147,7 @@ CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
 def held_because(hold: Hold, identity: Identity) -> str:
     """Why a delivery waits, one clause."""
     detail = f" ({hold.detail})" if hold.detail else ""
-    return hold.row.sentence.format(identity=identity, where=hold.where or "its pane", detail=detail)
+    return hold.reason.sentence.format(identity=identity, where=hold.where or "its pane", detail=detail)
 
 
 def ended_with(delivery: Delivery) -> str:

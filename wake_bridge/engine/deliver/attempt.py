@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from wake_bridge.domain.causes import Cause, HoldReason
+from wake_bridge.domain.causes import LEFT_THERE, Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Instant
@@ -54,7 +54,7 @@ def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
     """The hold of a delivery whose text stands staged; where nothing was staged, it may have been sent."""
     seen = f"{why.reason}: {why.detail}" if why.detail else why.reason
     if any(entry.step is Step.INTENT_STAGE for entry in journal):
-        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at, why.row.left or Cause.STAGED)
+        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at, LEFT_THERE.get(why.cause, Cause.STAGED))
     seen = f"it may have been sent, and is looked for ({seen})"
     return Hold(HoldReason.UNKNOWN, seen, why.where, why.next_look_at, Cause.MAYBE_SENT)
 

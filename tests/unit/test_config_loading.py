@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,17 @@ from pydantic import BaseModel, ConfigDict
 
 from tests.pages import settings as settings_page
 from wake_bridge.config.fields import Configuration, SenderTable, TargetTable
-from wake_bridge.config.settings import Settings, installed_adapters, load_settings, validate_adapter_tables
+from wake_bridge.config.settings import (
+    Settings,
+    engine_settings,
+    installed_adapters,
+    load_settings,
+    validate_adapter_tables,
+)
 from wake_bridge.config.sources import keys_of
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.names import Identity
+from wake_bridge.engine.settings import KEY, EngineSettings, TargetSettings
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
@@ -368,3 +377,23 @@ def test_an_adapter_that_is_installed_while_we_run_is_seen(tmp_path: Path, monke
     (package / "entry_points.txt").write_text("[wake_bridge.adapters]\nnewcomer = nothing:Here\n")
 
     assert set(installed_adapters()) == {*before, "newcomer"}
+
+
+def test_a_key_that_the_engine_reads_has_one_default_in_seconds_here_and_in_milliseconds_there(load: Load) -> None:
+    """The engine's field names the key; without the key both say the same."""
+    told = engine_settings(load(""), embedded=False)
+    set_by_keys = {one.name: one.default for one in fields(EngineSettings) if KEY in one.metadata}
+
+    assert len(set_by_keys) >= 9
+    assert {name: getattr(told, name) for name in set_by_keys} == set_by_keys
+    changed = engine_settings(load("[delivery]\nlease = 90\n[presence.relook]\nmin = 7\n"), embedded=False)
+    assert (changed.lease_ms, changed.relook_min_ms) == (90_000, 7_000)
+
+
+def test_a_target_takes_every_key_that_bears_the_name_of_a_field(load: Load) -> None:
+    """What is not taken by its name is taken by a rule of its own."""
+    text = '[targets."@a"]\nadapter = "codex"\npane = "w:1"\nsteer = true\nallow_from = ["@b"]\ndigest = "full"\n'
+    target = engine_settings(load(text), embedded=False).targets[Identity("@a")]
+
+    assert target == TargetSettings("codex", "w:1", steer=True, allow_from=frozenset({"@b"}), wants_bodies=True)
+    assert {one.name for one in fields(TargetSettings)} - set(TargetTable.model_fields) == {"wants_bodies"}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from wake_bridge.config.fields import Configuration, Table
+from wake_bridge.config.fields import Configuration, Table, TargetTable
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (
     SESSION_VARIABLE,
@@ -37,7 +38,7 @@ from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, Wak
 from wake_bridge.domain.receivers import WEBHOOK
 from wake_bridge.domain.signed_wakes import SERVED_AT, ListenAddress, subscription_for
 from wake_bridge.domain.subscriptions import Subscription
-from wake_bridge.engine.settings import EngineSettings, TargetSettings
+from wake_bridge.engine.settings import KEY, EngineSettings, TargetSettings
 from wake_bridge.system.files import (
     ConfigPlace,
     default_graph_file,
@@ -319,22 +320,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
     """The configuration in the engine's words and units."""
     config = settings.config
     return EngineSettings(
-        targets={
-            Identity(name): TargetSettings(
-                adapter=table.adapter,
-                pane=table.pane,
-                socket=table.socket,
-                harness=table.harness,
-                agent=table.agent,
-                directory=table.directory,
-                steer=table.steer,
-                may_start_thread=table.may_start_thread,
-                mcp_push=table.mcp_push,
-                wants_bodies=table.digest == "full",
-                allow_from=frozenset(table.allow_from),
-            )
-            for name, table in config.targets.items()
-        },
+        targets={Identity(name): _target_settings(table) for name, table in config.targets.items()},
         targets_written=_written(settings),
         fallback_pane=settings.fallback_pane,
         limits=Limits(
@@ -351,14 +337,6 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
             header=config.digest.header,
             action=action_template(config.digest.action, embedded=embedded),
         ),
-        lease_ms=_milliseconds(config.delivery.lease),
-        ack_deadline_ms=_milliseconds(config.delivery.ack_deadline),
-        max_attempts=config.delivery.max_attempts,
-        unknown_again_ms=_milliseconds(config.delivery.unknown_again),
-        fresh_for_ms=_milliseconds(config.presence.fresh_for),
-        relook_min_ms=_milliseconds(config.presence.relook.min),
-        relook_max_ms=_milliseconds(config.presence.relook.max),
-        notice_after_ms=_milliseconds(config.human.notice_after),
         attention=AttentionRules(
             tell=frozenset(config.attention.tell),
             after_ms=_milliseconds(config.attention.after),
@@ -368,11 +346,24 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
                 if table.attention is not None
             },
         ),
-        heartbeat_cooldown_ms=_milliseconds(config.heartbeat.cooldown),
         sent_per_minute={
             name: int(table["per_minute"]) for name, table in config.adapters.items() if "per_minute" in table
         },
+        **_set_by_keys(config),
     )
+
+
+def _set_by_keys(config: Configuration) -> dict[str, Any]:
+    """The fields of `EngineSettings` that name the one key which sets them."""
+    values = {one.name: attrgetter(one.metadata[KEY])(config) for one in fields(EngineSettings) if KEY in one.metadata}
+    return {name: _milliseconds(value) if name.endswith("_ms") else value for name, value in values.items()}
+
+
+def _target_settings(table: TargetTable) -> TargetSettings:
+    """One `[targets."@id"]` table; what has the same name there is taken as it is."""
+    names = [one.name for one in fields(TargetSettings) if one.name in TargetTable.model_fields]
+    taken = {name: getattr(table, name) for name in names}
+    return TargetSettings(**taken | {"allow_from": frozenset(table.allow_from)}, wants_bodies=table.digest == "full")
 
 
 NEEDS_RESTART: Final = ("adapters", "daemon", "graph", "heartbeat.interval", "http")

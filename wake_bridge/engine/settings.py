@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.digest import DigestStyle
@@ -18,10 +18,23 @@ SENT_PER_MINUTE: Final = 60
 LOOKED_FOR: Final = 600_000
 """Milliseconds for which a wake of unknown outcome is looked for where its news is not to be announced once more."""
 
+Value = TypeVar("Value")
+
+KEY: Final = "key"
+"""The metadata of a field that one key of the configuration sets."""
+
+
+def set_by(key: str, default: Value) -> Value:
+    """A field that the configuration's `key` sets: milliseconds where its name ends with `_ms` (the file has seconds)."""
+    return field(default=default, metadata={KEY: key})
+
 
 @dataclass(frozen=True, slots=True)
 class TargetSettings:
-    """Where one `[targets."@id"]` table leads; it wins over the subscription's metadata (window and policy: matching)."""
+    """Where one `[targets."@id"]` table leads; it wins over the subscription's metadata (window and policy: matching).
+
+    A key of the same name sets a field.
+    """
 
     adapter: str = "tmux"
     pane: str = ""
@@ -56,15 +69,15 @@ class EngineSettings:
     limits: Limits = field(default_factory=Limits)
     quiet_hours: QuietHours | None = None
     digest: DigestStyle = field(default_factory=DigestStyle)
-    lease_ms: int = 60_000
-    ack_deadline_ms: int = 300_000
-    max_attempts: int = 5
-    unknown_again_ms: int = LOOKED_FOR
-    fresh_for_ms: int = 5_000
-    relook_min_ms: int = 5_000
-    relook_max_ms: int = 60_000
-    heartbeat_cooldown_ms: int = 300_000
-    notice_after_ms: int = 900_000
+    lease_ms: int = set_by("delivery.lease", 60_000)
+    ack_deadline_ms: int = set_by("delivery.ack_deadline", 300_000)
+    max_attempts: int = set_by("delivery.max_attempts", 5)
+    unknown_again_ms: int = set_by("delivery.unknown_again", LOOKED_FOR)
+    fresh_for_ms: int = set_by("presence.fresh_for", 5_000)
+    relook_min_ms: int = set_by("presence.relook.min", 5_000)
+    relook_max_ms: int = set_by("presence.relook.max", 60_000)
+    heartbeat_cooldown_ms: int = set_by("heartbeat.cooldown", 300_000)
+    notice_after_ms: int = set_by("human.notice_after", 900_000)
     attention: AttentionRules = field(default_factory=AttentionRules)
     default_adapter: str = DEFAULT_ADAPTER
     sent_per_minute: Mapping[str, int] = field(default_factory=dict)

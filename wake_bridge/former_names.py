@@ -1,4 +1,4 @@
-"""Modules that were called otherwise in 0.2 and that others may import: their old names work until 0.4."""
+"""Import names of modules that were renamed since 0.2: the old names work until 0.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `panes` and `setup` see: every pane, the agent in it, whose it is, and whether its name lasts."""
+"""What `panes` and `setup` see: every pane, the agent in it, its identity, and whether its name is stable."""
 
 from __future__ import annotations
 

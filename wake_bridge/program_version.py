@@ -1,4 +1,4 @@
-"""Which program this is: its version, and in a development build the commit it was made from."""
+"""The program's version, and in a development build the commit it was made from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domain values as JSON records: one shape, for commands and for the control socket (docs/contract.md "Daemon and diagnosis")."""
+"""Domain values as JSON records: one shape for commands and for the control socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`setup`: from the agents in the panes to identities, subscriptions and targets, and a record to undo it by."""
+"""`setup`: turns the agents in the panes into identities, subscriptions and targets, and records it for undoing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uninstalling: what runs, what others read, and last, if it is wished, what is ours; removed as far as it is ours."""
+"""`uninstall`: stops what runs, and removes what wake-bridge wrote into others' files; on request its own data too."""
 
 from __future__ import annotations
 

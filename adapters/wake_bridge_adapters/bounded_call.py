@@ -1,4 +1,4 @@
-"""One bounded call of another program: its process group is killed in time, its exit status and stderr are read."""
+"""One bounded call of another program: it is killed with its process group in time, and its exit status and stderr are read."""
 
 from __future__ import annotations
 

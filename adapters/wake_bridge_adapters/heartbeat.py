@@ -1,4 +1,4 @@
-"""The heartbeat adapter: what it is given goes through the adapter that reaches the identity.
+"""The heartbeat adapter: passes its text to the adapter that reaches the identity.
 
 It never types by itself: looks, gate, locks and journal are its carrier's, and so the two can never be in a pane at once.
 When it is time for a nudge, and what that says, is the engine's business.

@@ -1,1 +1,1 @@
-"""What the daemon answers on its control socket: to commands, and to programs inside harnesses."""
+"""The daemon's answers on its control socket: to commands, and to programs inside harnesses."""

@@ -1,4 +1,4 @@
-"""What the daemon does at a command's word: it looks now, or takes the configuration over."""
+"""What the daemon does when a command asks: looks now, or reloads the configuration."""
 
 from __future__ import annotations
 

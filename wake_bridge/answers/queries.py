@@ -1,4 +1,4 @@
-"""What the daemon answers to questions of commands: how it stands, what it sees, who called in. It changes nothing."""
+"""The daemon's answers to commands: its state, what it sees, who called. They change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon answers to hooks, monitors and MCP servers, which run inside the harnesses.
+"""The daemon's answers to hooks, monitors and MCP servers, which run inside the harnesses.
 
 session           a hook called: whose conversation it is, and what is handed over to it
 taking            it is about to print that: whether it still may

@@ -1,4 +1,4 @@
-"""`wake-bridge`: finds the command, runs it, and turns whatever goes wrong into an error a person can act on.
+"""`wake-bridge`: finds the command, runs it, and turns every failure into an error that a person can act on.
 
 Commands are imported when they are called, so that `--version` and `--help` stay quick.
 """

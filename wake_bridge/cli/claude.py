@@ -1,4 +1,4 @@
-"""`claude`: let Claude Code be woken natively, by a plugin of ours."""
+"""`claude`: wakes Claude Code without its composer, by a plugin of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command is given: its global options, what it prints on, and its workplace."""
+"""What every command is given: its global options, its output, and its workplace."""
 
 from __future__ import annotations
 

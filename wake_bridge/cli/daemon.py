@@ -1,4 +1,4 @@
-"""`run` and `status`: the daemon, and how it stands.
+"""`run` and `status`: the daemon, and its state.
 
 A look is a `status` that printed words to a terminal, or a `status --watch` that was ended. A script that asks with
 `--json` looks for nobody, and moves nothing.

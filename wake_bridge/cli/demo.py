@@ -1,4 +1,4 @@
-"""`demo`: the whole way of one wake, in a tmux server, a HOME and a graph of its own."""
+"""`demo`: one wake from send to read, in a tmux server, a HOME and a graph of its own."""
 
 from __future__ import annotations
 

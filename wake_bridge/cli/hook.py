@@ -1,4 +1,4 @@
-"""`hook`: what a harness runs at its events, and having that written into its settings."""
+"""`hook`: what a harness runs at its events, and installing that in its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`logs`: what the daemon logged; with `--delivery` one wake's whole story, its journal in the ledger included."""
+"""`logs`: what the daemon logged; with `--delivery` one wake's whole story, with its journal from the ledger."""
 
 from __future__ import annotations
 

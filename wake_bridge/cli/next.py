@@ -1,4 +1,4 @@
-"""`next`: take a person to the agent that has needed them longest, to the one after it, and back."""
+"""`next`: takes a person to the agent that has needed them longest, to the next one, and back."""
 
 from __future__ import annotations
 

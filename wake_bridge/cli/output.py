@@ -1,4 +1,4 @@
-"""What the commands print: JSON for programs, words for people, complaints to stderr."""
+"""What the commands print: JSON for programs, words for people, errors to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`panes`: which agents there are, and the names they can be reached by."""
+"""`panes`: which agents there are, and the names that reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`routes`, `presence`, `push-capable`, `screens`: which ways lead to an agent, and what is seen of it."""
+"""`routes`, `presence`, `push-capable`, `screens`: which routes lead to an agent, and what is seen of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`service`: have the daemon started at login, by systemd or launchd."""
+"""`service`: starts the daemon at login, by systemd or launchd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`setup` and `uninstall`: every agent that is found is set up, after a look at the plan; and all of it is taken back."""
+"""`setup` and `uninstall`: sets every agent up that is found, after showing the plan; and removes all of it."""
 
 from __future__ import annotations
 

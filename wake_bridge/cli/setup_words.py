@@ -1,4 +1,4 @@
-"""What `setup` says: the plan, what the agents are to be told, and what came of it."""
+"""What `setup` prints: the plan, what the agents will be told, and the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `wake-bridge` begins: what needs no command line is answered before its library is imported.
+"""Where `wake-bridge` begins: answers what needs no command line before importing its library.
 
 Most of a short command's time is imports. What a shell or a harness asks for at every turn must not wait for them:
 what stands here, in `streams` and in `integrations/hook` imports not even `typing`, which alone costs as much as the

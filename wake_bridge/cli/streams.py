@@ -1,4 +1,4 @@
-"""The three standard streams, made fit for whatever started the program: closed, narrow, or with nobody at the other end."""
+"""The three standard streams, made safe whatever started the program: closed, narrow, or without a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deliveries`, `pause`, `resume`, `ack`, `bind`, `unbind`, `resync`: what waits, what was, and a person's word to the ledger."""
+"""`deliveries`, `pause`, `resume`, `ack`, `bind`, `unbind`, `resync`: what waits, what was sent, and changes to the ledger."""
 
 from __future__ import annotations
 

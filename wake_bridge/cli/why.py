@@ -1,4 +1,4 @@
-"""`why`: what became of a message, a task or a log row, or why an identity is not woken now, and what to do."""
+"""`why`: what happened to a message, a task or a log row, or why an identity is not woken now, and what to do."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The configuration: where it lies, what may stand in it, what is wrong with it."""
+"""The configuration: where it lies, which keys it has, and every mistake in it."""

@@ -1,4 +1,4 @@
-"""The configuration file as it is written: the first one that `init` makes, and the block of `[targets]` that `setup` keeps in it.
+"""Writes the configuration file: the first one by `init`, and the block of `[targets]` that `setup` keeps in it.
 
 Everything outside the block stays as it is, byte for byte. Whatever is written is read back first: if the file would
 then mean anything else than what it meant, and the block, nothing is written.

@@ -1,4 +1,4 @@
-"""Where graph and state lie, read without judging all the rest of the configuration.
+"""Where graph and state lie, read without validating the rest of the configuration.
 
 Most of the time of a short command goes into the models that judge every key. A command that asks for nothing but a place
 asks here first; the whole configuration is judged wherever what it says of the places is not beyond doubt.

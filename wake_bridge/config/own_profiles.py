@@ -1,4 +1,4 @@
-"""Screen profiles that `screens trust` wrote: files of our own, never put over one that a person wrote."""
+"""Screen profiles that `screens trust` writes: files of our own that never replace one that a person wrote."""
 
 from __future__ import annotations
 

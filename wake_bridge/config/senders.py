@@ -1,4 +1,4 @@
-"""Senders of signed wakes: their keys, read where the configuration says, and what is wrong with them."""
+"""Senders of signed wakes: their keys, read from where the configuration says, and the mistakes in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration in the engine's words and units; and which of its changes only a restart takes over."""
+"""The configuration in the engine's words and units, and which changes need a restart."""
 
 from __future__ import annotations
 

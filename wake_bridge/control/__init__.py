@@ -1,1 +1,1 @@
-"""The daemon among others: its lock, its socket, the settings it goes by, other drivers."""
+"""The daemon and other processes: its lock, its socket, the settings in force, other drivers."""

@@ -1,4 +1,4 @@
-"""The daemon's control socket as a command sees it: one JSON object a line, one answer a line.
+"""A command's side of the daemon's control socket: one JSON object per line, one answer per line.
 
 Quick to import: every command that changes something pokes the daemon. Its other end is `control.server`.
 """

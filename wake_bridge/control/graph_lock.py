@@ -1,4 +1,4 @@
-"""One daemon per graph, by an OS lock in a place that no environment moves (docs/design.md §9).
+"""One daemon per graph, by an OS lock in a place that no environment variable moves.
 
 Two state directories are two ledgers: what the one has told, the other does not know, and would tell again. So a daemon
 holds a lock that is named after the graph itself, its device and inode, before it opens it.

@@ -1,4 +1,4 @@
-"""When a person last looked: the time of a file in the state directory, moved by an interactive `status`."""
+"""When a person last ran `status` at a terminal: the time of a file in the state directory."""
 
 from __future__ import annotations
 

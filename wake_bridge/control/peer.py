@@ -1,4 +1,4 @@
-"""Which user is at the other end of a Unix socket: the kernel says so, whatever the peer claims."""
+"""The user at the other end of a Unix socket, as the kernel reports it."""
 
 from __future__ import annotations
 

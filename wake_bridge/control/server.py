@@ -1,4 +1,4 @@
-"""The daemon's end of its control socket: answers one JSON object a line with one answer a line."""
+"""The daemon's side of its control socket: answers each line with one line of JSON."""
 
 from __future__ import annotations
 

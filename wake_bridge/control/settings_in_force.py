@@ -1,4 +1,4 @@
-"""Which settings the daemon that runs goes by: it writes them down, commands compare them with the file and fall back on them.
+"""The settings in force: the daemon writes them down, commands compare them with the file and fall back on them.
 
 A command is about the daemon of its graph. So it goes where that daemon keeps its state, whatever the file says by now,
 and by that daemon's last good settings where the file cannot be used.

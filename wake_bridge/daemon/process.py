@@ -1,4 +1,4 @@
-"""The daemon's own process: the terminal it was started in, and what it tells the service manager."""
+"""The daemon's process: the terminal that started it, and its messages to the service manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the daemon's jobs running together, restarts one that fell, and takes all of them down in order."""
+"""Keeps the daemon's jobs running together, restarts one that failed, and stops all of them in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo plays on, and tests as well: a HOME, a tmux server and agents of its own."""
+"""What the demo runs in, and tests as well: a HOME, a tmux server and agents of its own."""
 
 from __future__ import annotations
 

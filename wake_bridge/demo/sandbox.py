@@ -1,4 +1,4 @@
-"""wake-bridge as a person has it, but in a HOME of its own: for tests, demo and benchmarks.
+"""wake-bridge as a person has it, in a HOME of its own: for tests, demo and benchmarks.
 
 Everything goes through the command line, as processes; nothing is reached into.
 

@@ -1,4 +1,4 @@
-"""A tmux server of one's own, for tests, demo and benchmarks: private socket, no configuration, gone afterwards."""
+"""A tmux server of its own, for tests, demo and benchmarks: private socket, no configuration, removed afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `doctor` looks at: each thing that must be right for wakes to arrive, with what to do when it is not."""
+"""The checks of `doctor`: each thing that wakes depend on, with what to do when it is wrong."""
 
 from __future__ import annotations
 

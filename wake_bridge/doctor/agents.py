@@ -1,4 +1,4 @@
-"""Whether wakes can go out: adapters, each identity's place, and the hooks in the harnesses' settings."""
+"""Checks whether wakes can go out: adapters, each identity's place, and the hooks in the harnesses' settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs: our daemon, another one, upstream's; and whether ours sees the same tmux as we do."""
+"""Checks who runs: our daemon, another one, upstream's; and whether ours sees the same tmux as this command."""
 
 from __future__ import annotations
 

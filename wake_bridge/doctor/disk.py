@@ -1,4 +1,4 @@
-"""Configuration, graph and state directory: readable, private, on a disk with room, and up to date."""
+"""Checks configuration, graph and state directory: readable, private, on a disk with space, and up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All checks, in the order in which a person would go about it: from the configuration to the panes."""
+"""Runs all checks, in the order in which a person would: from the configuration to the panes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which agent needs a person: what it stands at, since when, and when that is worth a notice. Pure."""
+"""Decides which agent needs a person, since when, and when that is worth a notice. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a cursor still means what it meant: one life of the source, or another (docs/design.md §2)."""
+"""Decides whether a cursor still belongs to the log at hand, or the source was replaced (docs/design.md §2)."""
 
 from __future__ import annotations
 

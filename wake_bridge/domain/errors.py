@@ -1,4 +1,4 @@
-"""Every error a person can meet, in one tree (docs/contract.md "Exit codes").
+"""Every error that a person can meet, in one tree.
 
 WakeBridgeError                      what failed: where + what to do
 ├── UsageMistake            exit 2   the command line cannot mean anything

@@ -1,4 +1,4 @@
-"""Facts read from the change log, and the wake events they become."""
+"""Facts read from the change log, and the wake events made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one thing for one identity, and how a delivery stands: one sentence each, and one on what to do; for `why` and `status`. Pure."""
+"""Explains one event or delivery for `why` and `status`: one sentence on what happened, one on what to do. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row of the change log becomes the facts it tells. Pure: whoever calls knows the past."""
+"""Turns one row of the change log into the facts in it. Pure: the caller supplies the past."""
 
 from __future__ import annotations
 

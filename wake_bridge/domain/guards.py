@@ -1,4 +1,4 @@
-"""What may stop a wake before its delivery is locked: switches, windows and limits (docs/design.md §3).
+"""Guards: what may stop a wake before its delivery is locked: switches, windows and limits.
 
 Counted is what was begun, whatever came of it: an unknown outcome may have cost a turn as well.
 """

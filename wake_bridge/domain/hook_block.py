@@ -1,4 +1,4 @@
-"""What a hook hands over in the middle of a turn: one block, a line for each thing, as data.
+"""The block that a hook hands over in the middle of a turn: one line for each event, as data.
 
 Short like the digest: subjects, senders, ids. Nothing in it can close the block, begin a line of its own or name
 another source: what would do that is replaced by what looks like it.

@@ -1,4 +1,4 @@
-"""A fact meets the subscriptions: who is woken, how loudly, and who is refused for which reason (docs/design.md §3)."""
+"""Matches a fact against the subscriptions: whom it wakes, how urgently, and who is refused and why."""
 
 from __future__ import annotations
 

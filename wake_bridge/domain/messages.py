@@ -1,4 +1,4 @@
-"""MESSAGE nodes, read once: whatever is missing or of an odd type gets its harmless default."""
+"""Parses MESSAGE nodes once: what is missing or has a wrong type gets a harmless default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names things go by: identities, instants and the enumerations that the graph and the configuration share."""
+"""Names and units that everything shares: identities, instants and the enumerations of graph and configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A word to the human: what is worth one, when, and how it reads.
+"""Notices to the person: what is worth one, when, and its text.
 
 At most one for each delivery, ever. What ends by itself, or was switched off by a person, is none.
 """

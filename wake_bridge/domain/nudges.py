@@ -1,4 +1,4 @@
-"""The heartbeat: whom it serves, when it speaks again, and the one line it says (docs/design.md §7)."""
+"""The heartbeat's rules: whom it serves, when it reminds again, and the line that it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs a command, and whose things it may touch: an agent manages only its own. Pure."""
+"""Decides what a caller may touch: an agent manages only its own things. Pure."""
 
 from __future__ import annotations
 

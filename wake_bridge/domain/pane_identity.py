@@ -1,4 +1,4 @@
-"""Whether the pane that a name leads to may be the identity's, once its remembered pane is lost. Pure.
+"""Decides whether a pane that bears an identity's name is its own, after its remembered pane is lost. Pure.
 
 A name is only how a pane was found: windows are renumbered, panes move up, and the name then means somebody else.
 """

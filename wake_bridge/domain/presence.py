@@ -1,4 +1,4 @@
-"""What is known about a target at one moment, fused from evidence (docs/design.md §5).
+"""Presence: what is known about a target at one moment, fused from evidence.
 
 Adapters report evidence; only `fuse` turns it into a state. Idle needs positive proof, any fresh veto wins, and
 whatever is not known is `unknown`.

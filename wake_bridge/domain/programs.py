@@ -1,4 +1,4 @@
-"""Which harness a process is, by its argv. Pure.
+"""Recognises which harness a process is, by its argv. Pure.
 
 Interpreters and launchers are looked through; shells, remote and elevated sessions, editors and pagers are never an
 agent, whatever their arguments say.

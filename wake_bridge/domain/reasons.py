@@ -1,4 +1,4 @@
-"""What `why` says of everything that can keep a wake from its agent: one clause each, and what to do.
+"""Sentences of `why` for whatever keeps a wake from its agent: one clause each, and what to do.
 
 The clauses follow "not announced: …" or "held 6 h: …". Every refusal and error class has one here, and every hold in `causes`.
 """

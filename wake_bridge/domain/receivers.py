@@ -1,4 +1,4 @@
-"""Receivers that subscriptions name: where one is, how it stands, and when it is tried again (docs/webhook.md)."""
+"""Receivers of webhooks that subscriptions name: their address, their state, and when to try again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table by which a route is chosen, as data: `decide` walks the very rows that `routes --explain` prints (docs/design.md §7).
+"""The table by which a route is chosen, as data: `decide` uses the rows that `routes --explain` prints.
 
 First the rows about the whole wake; then, for each route in its order, those about a route; when every route was passed
 over, the last ones. Among each the first row that applies wins. docs/routes.md shows the same table.

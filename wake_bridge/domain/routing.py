@@ -1,4 +1,4 @@
-"""The words of routing: where an identity can be reached, how things stand there, what is done."""
+"""The words of routing: where an identity can be reached, the state of each route, and the decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations of harnesses, as their hooks, monitors and control planes name them."""
+"""Conversations of harnesses, as hooks, monitors and control planes name them."""
 
 from __future__ import annotations
 

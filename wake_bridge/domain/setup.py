@@ -1,4 +1,4 @@
-"""What `setup` proposes: one identity for each agent that was found, the same ones every time. Pure."""
+"""Decides what `setup` proposes: one identity for each agent found, the same ones every time. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed wakes: whom a sender may wake, by what their events are known, and for how long they are remembered (docs/serve.md)."""
+"""Signed wakes: whom a sender may wake, the ids of their events, and how long these are remembered."""
 
 from __future__ import annotations
 

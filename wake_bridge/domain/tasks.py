@@ -1,4 +1,4 @@
-"""Task transitions: read from typed rows, or derived from what a task was before (docs/design.md §2)."""
+"""Task transitions: read from typed rows, or derived from the task's earlier state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from the graph, made harmless once before it is put in front of an agent (docs/design.md §4).
+"""Makes text from the graph harmless, once, before an agent sees it.
 
 A terminal, a composer and a completion popup all act on characters nobody sees: what leaves here is what a reader sees,
 on one line, and nothing besides.

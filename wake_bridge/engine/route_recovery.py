@@ -1,4 +1,4 @@
-"""Routes that failed are set aside, asked again with growing patience, and taken into use when they answer."""
+"""Route recovery: sets failed routes aside, retries them with backoff, and uses them again when they answer."""
 
 from __future__ import annotations
 

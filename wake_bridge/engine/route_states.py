@@ -1,4 +1,4 @@
-"""How things stand on each route of an identity: what `decide` reads."""
+"""The state of each route of an identity: what `decide` reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine is told by the configuration; replaced as a whole at a reload."""
+"""What the configuration tells the engine; replaced as a whole at a reload."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Signed wakes from other hosts: the only place that knows the extra `http` (docs/serve.md)."""
+"""Signed wakes from other hosts: the only package that needs the extra `http`."""

@@ -1,4 +1,4 @@
-"""What is answered over HTTP: `POST /api/wake` for who has signed, `GET /healthz` for everybody."""
+"""The HTTP routes: `POST /api/wake` for signed requests, `GET /healthz` for everybody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: how many there may be, and how long one may take; uvicorn, which reads HTTP from them, knows no such limit."""
+"""Limits connections: how many there may be, and how long each may take; uvicorn has no such limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of signed wakes: on a thread and a loop of its own, so that no client ever delays a wake."""
+"""The server of signed wakes: on a thread and a loop of its own, so that no client delays a wake."""
 
 from __future__ import annotations
 

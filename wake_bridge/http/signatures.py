@@ -1,4 +1,4 @@
-"""Who sent a request: every signature that it bears must be the sender's."""
+"""Checks who sent a request: every signature in it must be the sender's."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What stands around us: adapters, agents' files, service managers, hooks, the person."""
+"""What wake-bridge connects to: adapters, agents' files, service managers, hooks, the person."""

@@ -1,4 +1,4 @@
-"""The ways to a person: a command of theirs, else a line in the terminal they last used."""
+"""Sends notices to the person: by their own command, or by a line in the terminal they last used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `setup` did, kept so that it can be undone: `setup.json` in the state directory."""
+"""The record of what `setup` did, for undoing it: `setup.json` in the state directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each tool does: what a command does, for the one identity that calls. Imported with the first call: it takes its time."""
+"""What each tool does: what a command does, for the calling identity. Imported at the first call, because it is slow."""
 
 from __future__ import annotations
 

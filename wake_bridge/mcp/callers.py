@@ -1,4 +1,4 @@
-"""Who calls a tool: one identity, told by where the call comes from or by a token, never by what the model says."""
+"""Finds the caller of a tool: one identity, from the call's origin or a token, never from what the model says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server over HTTP: one identity, told by a bearer token alone; loopback only."""
+"""The server over HTTP: one identity, known by a bearer token alone; loopback only."""
 
 from __future__ import annotations
 

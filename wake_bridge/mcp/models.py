@@ -1,4 +1,4 @@
-"""What the tools take and answer, as models; their JSON Schemas are made from these."""
+"""What the tools take and return, as models; their JSON Schemas are made from these."""
 
 from __future__ import annotations
 

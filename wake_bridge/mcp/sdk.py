@@ -1,4 +1,4 @@
-"""The official SDK's names that we use. It is most of what a start takes, so it is imported with less ado."""
+"""The names of the official SDK that we use. Importing the SDK takes most of the start, so less of it is imported."""
 
 from __future__ import annotations
 

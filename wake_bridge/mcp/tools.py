@@ -1,4 +1,4 @@
-"""The tools as clients are told of them: names, descriptions and schemas; what they do is in `acts`."""
+"""The tools as clients see them: names, descriptions and schemas; `acts` does the work."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What commands do without the daemon."""
+"""What commands and tools do themselves on graph and ledger, without asking the daemon."""

@@ -1,4 +1,4 @@
-"""What a command does without the daemon: binds and unbinds, takes its marks back, replays."""
+"""What a command changes without the daemon: binds and unbinds, acknowledges, retries, replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command can tell without the daemon: what became of something, how everybody stands."""
+"""History without the daemon: what happened to something, and the state of everybody."""
 
 from __future__ import annotations
 

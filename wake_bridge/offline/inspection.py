@@ -1,4 +1,4 @@
-"""What a command sees without the daemon: routes and panes, the graph's standing, the workshop for screens. It changes nothing."""
+"""Inspection without the daemon: routes and panes, the graph's state, screens. It changes nothing."""
 
 from __future__ import annotations
 

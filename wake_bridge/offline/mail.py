@@ -1,4 +1,4 @@
-"""Mail, tasks and wakes as commands and tools take them: one rule for both."""
+"""Mail, tasks and wakes, as commands and tools send and read them: one rule for both."""
 
 from __future__ import annotations
 

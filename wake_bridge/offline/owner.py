@@ -1,4 +1,4 @@
-"""Whose the things must be: asked here by every act that an agent may only do for itself."""
+"""Checks that a thing is the caller's own, before an act that an agent may only do for itself."""
 
 from __future__ import annotations
 

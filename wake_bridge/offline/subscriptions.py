@@ -1,4 +1,4 @@
-"""Subscriptions as commands and tools make, change, list and replay them: one rule for both."""
+"""Subscriptions, as commands and tools make, change, list and replay them: one rule for both."""
 
 from __future__ import annotations
 

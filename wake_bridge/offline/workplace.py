@@ -1,4 +1,4 @@
-"""Where an act on graph and ledger takes place: settings, places and who acts, each found when it is asked for."""
+"""What an act on graph and ledger needs: settings, places and the caller, each found when first used."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the engine needs of the world: Protocols whose docstrings are the contracts."""
+"""What the engine needs from outside: Protocols whose docstrings are the contracts."""

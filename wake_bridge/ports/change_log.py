@@ -1,4 +1,4 @@
-"""The source graph as the daemon sees it: a log to tail, and a few questions about what it points at."""
+"""The source graph as the daemon sees it: a log to follow, and a few questions about its entries."""
 
 from __future__ import annotations
 

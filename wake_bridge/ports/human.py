@@ -1,4 +1,4 @@
-"""The person whose agents these are, as far as they can be told something."""
+"""The person whose agents these are, as a receiver of notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own durable record: cursor, wake events, deliveries, journal; and what it remembers, for people's questions.
+"""The ledger: cursor, wake events, deliveries and journal, and the history that people ask for.
 
 Contract: every method is one short transaction that is on disk when it returns; state changes are compare-and-swap on
 (id, from-state, owner_lease) and raise `StaleLease` or `IllegalTransition` without effect. Several processes may use

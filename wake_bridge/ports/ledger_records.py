@@ -1,4 +1,4 @@
-"""The words of the ledger: what its methods take and answer."""
+"""Records of the ledger: what its methods take and return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs inside a harness tell the daemon, and what it can tell them: hooks, monitors and MCP servers.
+"""What programs inside a harness tell the daemon and get from it: hooks, monitors and MCP servers.
 
 Contract: nothing here is trusted to be alive because it was once heard of; a line counts as written only when the
 monitor has said so, a push only when the MCP server has, and a prompt as heard only when the harness's own hook carried

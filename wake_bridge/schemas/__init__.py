@@ -1,1 +1,1 @@
-"""What programs outside are sent, as models and as the JSON Schemas made from them, which ship beside them."""
+"""What other programs receive, as models, and as the JSON Schemas made from them, which lie beside them."""

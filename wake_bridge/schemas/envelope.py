@@ -1,4 +1,4 @@
-"""The envelope of a wake that leaves as JSON: one shape for every door that programs answer.
+"""The envelope of a wake that leaves as JSON: one shape for all channels that programs answer.
 
 `python -m wake_bridge.schemas.envelope` writes the JSON Schemas beside this file; a test compares them.
 """

@@ -1,4 +1,4 @@
-"""What `/api/wake` takes: what our webhooks send, and what the upstream daemon does. Names it does not know are passed over."""
+"""What `/api/wake` accepts: the bodies of our webhooks and of upstream's daemon. Unknown names are ignored."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is kept: the graph that is read, the ledger that is written, the logs."""
+"""What is kept on disk: the graph (read), the ledger and the logs (written)."""

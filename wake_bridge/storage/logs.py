@@ -1,4 +1,4 @@
-"""Logs: structlog through the standard library, one event a line, names from a closed list; and read back in order.
+"""Logs: structlog through the standard library, one event per line, names from a closed list; and reading them back.
 
 A name is added here in the change that first logs it; whoever watches the logs can rely on this page.
 """

@@ -1,1 +1,1 @@
-"""The system below us: its clock, its files, its processes."""
+"""The operating system: its clock, its files, its processes."""

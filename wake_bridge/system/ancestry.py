@@ -1,4 +1,4 @@
-"""The processes above this one, and who of them is an agent: who runs a command is told by that, first of all.
+"""The processes above this one, and which of them is an agent: this tells who runs a command.
 
 On Linux from /proc, which costs microseconds: agents run commands in every turn.
 """

@@ -1,4 +1,4 @@
-"""The machine's time, made safe to set deadlines by, and instants as text."""
+"""The machine's time: a clock for deadlines that nobody can set, and instants as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files lie when nobody said otherwise, how they are opened safely, and who else could change them.
+"""Default places of files, opening them safely, and who else could change them.
 
 Whoever can write one of them types in the person's terminals. Only this user and root may; a group only where it is the
 person's own, that is, called as they are and without another member, as many systems make one for everybody.

@@ -1,4 +1,4 @@
-"""How this wake-bridge is called by programs that know nothing of the shell it was started from."""
+"""How other programs call this wake-bridge, without knowing the shell that started it."""
 
 from __future__ import annotations
 

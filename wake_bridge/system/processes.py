@@ -1,4 +1,4 @@
-"""What the system says of the processes inside a harness (`engine.sessions.whose.Processes`)."""
+"""What the system reports about processes inside a harness."""
 
 from __future__ import annotations
 

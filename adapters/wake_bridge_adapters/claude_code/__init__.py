@@ -1,4 +1,4 @@
-"""Claude Code through its own record and a monitor: the record says how its session stands, the monitor takes a line."""
+"""Claude Code by its own record and a monitor: the record shows its session's state, the monitor takes a line."""
 
 from wake_bridge_adapters.claude_code.adapter import ClaudeCodeAdapter, ClaudeCodeConfig
 

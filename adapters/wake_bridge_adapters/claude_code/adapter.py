@@ -1,4 +1,4 @@
-"""The Claude Code adapter: what stands behind the entry point (docs/native.md)."""
+"""The Claude Code adapter: the class behind the entry point."""
 
 from __future__ import annotations
 

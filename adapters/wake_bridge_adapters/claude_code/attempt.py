@@ -1,4 +1,4 @@
-"""One wake past the composer: the line that asks, the attempt, and what the session's file says became of it.
+"""One wake of Claude Code without its composer: the line that asks, and what the session's file shows afterwards.
 
 Measured on 2.1.332: a line of a monitor is noted as `queue-operation` within 0.3 s, whatever the agent does, and as a
 message of the conversation once the agent is given it.

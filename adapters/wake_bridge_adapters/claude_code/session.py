@@ -1,4 +1,4 @@
-"""A running session: the record it keeps of itself (`sessions/PID.json`), its process, and which of them are alive.
+"""A running session: the record it keeps of itself (`sessions/PID.json`), its process, and which sessions live.
 
 Measured on 2.1.332: rewritten whenever the session turns busy, idle or comes to wait for a person; a draft changes
 nothing; removed at the end, but left behind by `kill -9` with what it last said.

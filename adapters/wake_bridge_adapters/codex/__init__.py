@@ -1,4 +1,4 @@
-"""Codex through its app-server's control socket: presence, wakes and their proof without the composer (docs/native.md)."""
+"""Codex by its app server's control socket: presence, wakes and their proof without the composer."""
 
 from wake_bridge_adapters.codex.adapter import CodexAdapter, CodexConfig
 

@@ -1,4 +1,4 @@
-"""One attempt to hand a wake to a thread: what is sent, after which line of the journal, and what comes of it."""
+"""One attempt to hand a wake to a thread: what is sent, after which journal line, and the outcome."""
 
 from __future__ import annotations
 

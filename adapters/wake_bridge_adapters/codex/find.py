@@ -1,4 +1,4 @@
-"""Which thread is an identity's now: the one that the program on its screen shows (docs/native.md).
+"""Finds an identity's thread: the one that the program on its screen shows.
 
 The server keeps a thread loaded while a terminal has it open, and for a minute longer. A terminal has touched
 `tui-thread-reference-capabilities/THREAD` when it opened a thread: what it shows was touched after it began.

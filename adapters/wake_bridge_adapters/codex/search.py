@@ -1,4 +1,4 @@
-"""What became of a wake that was sent: its echo in the thread's record, or the proof that it never came in."""
+"""Finds what became of a wake that was sent: its echo in the thread's record, or the proof that it never arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads: Codex's conversations, what each is doing, and which of them an address means."""
+"""Threads, Codex's conversations: what each is doing, and which of them an address means."""
 
 from __future__ import annotations
 

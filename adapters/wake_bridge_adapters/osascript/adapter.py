@@ -1,4 +1,4 @@
-"""The osascript adapter: what stands behind the entry point (docs/macos.md)."""
+"""The osascript adapter: the class behind the entry point."""
 
 from __future__ import annotations
 

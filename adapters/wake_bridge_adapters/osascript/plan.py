@@ -1,4 +1,4 @@
-"""The plan of an attempt, act by act, and performing it: the journal before the act, a look after it, everything put back.
+"""Plans an attempt step by step and carries it out: journal first, then the act, then a look, then everything restored.
 
 An act is one script. Every act that could reach the place carries its own check; the plan says what may follow it.
 Once the text may stand in the composer, lost focus ends the attempt as unknown; before that, as refused.

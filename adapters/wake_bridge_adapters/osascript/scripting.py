@@ -1,4 +1,4 @@
-"""Running the scripts: arguments and private files, never a composed source; every call bounded (docs/macos.md)."""
+"""Runs the scripts: with arguments and private files, never from composed source; every call is bounded."""
 
 from __future__ import annotations
 

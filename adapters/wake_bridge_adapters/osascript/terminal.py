@@ -1,4 +1,4 @@
-"""A terminal's session, read as text and written to without focus (docs/macos.md, assumptions 9 and 10)."""
+"""A terminal's session: reads its text and writes to it without the focus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging one's own text on the screen: is it all that the composer holds, has it left, does the mark show.
+"""Finds our own text on the screen: whether the composer holds all of it, whether it has left, whether the mark shows.
 
 A dialog outranks a draft, a draft outranks activity, and what has no composer is unknown. One look never proves idle:
 the fusion in the domain wants a second one with an equal fingerprint.

@@ -1,4 +1,4 @@
-"""Finding the composer on a screen: from the cursor outward, by glyph and frame, never by searching for words."""
+"""Finds the composer on a screen: from the cursor outward, by glyph and frame, never by searching for words."""
 
 from __future__ import annotations
 

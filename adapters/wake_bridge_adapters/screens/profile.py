@@ -1,4 +1,4 @@
-"""What is known about one harness's screen, as data: one TOML file, checked strictly.
+"""A screen profile: what is known about one harness's screen, as data: one TOML file, checked strictly.
 
 A file in the user's directory replaces the bundled one of the same name, or adds a harness. `docs/decisions/0004`
 explains the language; the bundled files are its examples.

@@ -1,4 +1,4 @@
-"""One look at a pane: what `capture-pane -p -e` and the formats beside it said, as rows of cells.
+"""One look at a pane: the output of `capture-pane -p -e` and the formats beside it, as rows of cells.
 
 SGR state runs on across row ends in such a capture, so that all rows are read in one go; columns are only counted for
 the rows that somebody asks about.

@@ -1,4 +1,4 @@
-"""Which version of a harness is running, read off its files and never by running it; and whether its screens are known.
+"""The version of a running harness, read from its files without running it; and whether its screens are known.
 
 A version comes from a versioned path, from the `package.json` above the program's script, or from the name of the
 directory that describes a Python distribution.

@@ -1,4 +1,4 @@
-"""The workshop of screens: captured screens are read and judged, and an override profile is learnt from one that a person trusts.
+"""Reads and classifies captured screens, and makes an override profile of one that a person trusts.
 
 An override (`screens trust`) learns only the prompt and what stands in an empty composer. Busy signs, dialogs, shell mode
 and the signs that idle needs are kept: where one of them speaks against the screen, nothing is learnt.

@@ -1,4 +1,4 @@
-"""The tmux adapter: what stands behind the entry point."""
+"""The tmux adapter: the class behind the entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every step of one attempt shares: the pane, the wake, the journal, and how it ends.
+"""What all steps of one attempt share: the pane, the wake, the journal, and how it ends.
 
 Locks hold between processes that see the same files. This one is kept by the tmux server itself, and every condition
 asks for it: a daemon whose entry is not there can neither paste nor press. There is one entry a graph, so that two graphs

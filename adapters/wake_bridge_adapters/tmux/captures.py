@@ -1,4 +1,4 @@
-"""The workshop for screen profiles: judge a capture file, make one from a pane."""
+"""Tools for screen profiles: classify a capture file, make one from a pane."""
 
 from __future__ import annotations
 

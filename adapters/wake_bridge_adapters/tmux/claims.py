@@ -1,4 +1,4 @@
-"""Who else may be meant by a name: what other identities hold among the panes that were seen, or have lost there."""
+"""Decides whom a name can mean: what other identities hold or have lost among the panes that were seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bounded tmux call at a time (every external call is bounded, its exit status and stderr are read).
+"""One bounded tmux call at a time: with a timeout, its exit status and its stderr.
 
 Titles, window names and pane options are other people's text. Fields and records are therefore told apart by a word
 that nobody can know in advance, made anew for every call.

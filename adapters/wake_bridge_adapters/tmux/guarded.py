@@ -1,4 +1,4 @@
-"""Check and act as one step inside tmux, and read which of the two it was.
+"""Checks and acts as one step inside tmux, and reads which of the two happened.
 
 A condition is one comparison of formats with the values just seen, and one search of the screen. Nothing from the
 graph or from a title ever goes into it: every value is held against the alphabet of its format.

@@ -1,4 +1,4 @@
-"""Taking a person to a pane and back, and the segment of their status line; no key goes to any agent."""
+"""Takes a person to a pane and back, and writes the segment of their status line; no key goes to any agent."""
 
 from __future__ import annotations
 

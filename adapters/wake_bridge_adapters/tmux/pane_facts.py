@@ -1,4 +1,4 @@
-"""One look at one pane in one tmux call: formats, the screen, formats again (docs/design.md §6.3)."""
+"""One look at one pane in one tmux call: formats, the screen, formats again."""
 
 from __future__ import annotations
 

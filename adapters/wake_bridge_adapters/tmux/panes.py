@@ -1,4 +1,4 @@
-"""One `list-panes -a` for all who ask in the same moment: fifty bound panes must not cost fifty calls.
+"""One `list-panes -a` for all who ask at the same moment, so that fifty panes do not cost fifty calls.
 
 tmux itself matches names by prefix and by pattern, and looks for a name in other sessions too. So it is never asked for
 a name: the list is read and compared here.

@@ -1,4 +1,4 @@
-"""From an address to exactly one pane, or to none: never a guess (docs/design.md §6.1)."""
+"""Resolves an address to exactly one pane, or to none; it never guesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every pane of the user's own tmux servers, and a name for each that outlives the server.
+"""Every pane of the user's own tmux servers, with a name for each that outlives the server.
 
 A window's index and a pane's index come to mean another pane when one before it is closed, or tmux is started again.
 """

@@ -1,4 +1,4 @@
-"""Compare and paste, then see the text land (docs/design.md §6.4)."""
+"""Compares and pastes in one step, then waits until the text shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where our own text is on a screen."""
+"""Finds our own text on a screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wakes posted to programs: signed by both header sets, to addresses that were checked (docs/webhook.md)."""
+"""Posts wakes to programs: signed with both header sets, to addresses that were checked."""
 
 from wake_bridge_adapters.webhook.adapter import WebhookAdapter, WebhookConfig
 

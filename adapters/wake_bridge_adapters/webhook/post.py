@@ -1,4 +1,4 @@
-"""One POST of one wake: name resolved once, addresses checked, connection pinned, signed by both header sets."""
+"""One POST of one wake: the name resolved once, addresses checked, the connection pinned, both header sets signed."""
 
 from __future__ import annotations
 

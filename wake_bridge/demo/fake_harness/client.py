@@ -1,4 +1,4 @@
-"""Driving a fake harness from a test: starting it, switching it, and reading what it received."""
+"""Drives a fake harness from a test: starts it, switches it, and reads what it received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fake harness waits with: descriptors, signals, timers and commands, all of them in one `select`.
+"""The fake harness's event loop: descriptors, signals, timers and commands in one `select`.
 
 asyncio would do; to import it takes longer than all else that the harness does before it is drawn.
 """

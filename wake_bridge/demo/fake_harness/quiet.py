@@ -1,4 +1,4 @@
-"""The fake harness as a process that only sleeps in `read`: the same mind and the same screen, for hundreds of panes.
+"""The fake harness as a process that only sleeps in `read`: the same behaviour and screen, for hundreds of panes.
 
 It has no animation, no delays, no commands and no control channel; what is submitted is answered at once. `deaf`, it
 shows its idle screen and never reads a byte.

@@ -1,4 +1,4 @@
-"""Modes and knobs of the fake harness, its command line, and the log of everything that reached it.
+"""Modes and settings of the fake harness, its command line, and the log of everything that reached it.
 
 Tests start it a thousand times. So no module of it imports what costs more than its own work: no asyncio, argparse,
 dataclasses, pathlib or typing.

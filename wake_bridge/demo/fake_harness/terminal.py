@@ -1,4 +1,4 @@
-"""A terminal program that is a client of the server: `python terminal.py SOCKET`, by the name it is given.
+"""A terminal program that is a client of the server: `python terminal.py SOCKET`, under the name it is given.
 
 It needs nothing but the standard library, for it runs under another name than its interpreter's.
 """

@@ -1,4 +1,4 @@
-"""What the graph's changes mean for deliveries that exist: mail read after a wake or before it, an end of the bench."""
+"""Applies the graph's changes to existing deliveries: mail that was read, an identity that is no longer benched."""
 
 from __future__ import annotations
 

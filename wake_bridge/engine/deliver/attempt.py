@@ -1,4 +1,4 @@
-"""One attempt on a LOCKED delivery; and how one that is found LOCKED goes on from what its journal says (docs/design.md §3)."""
+"""One attempt on a LOCKED delivery, and the recovery of a delivery found LOCKED from its journal."""
 
 from __future__ import annotations
 

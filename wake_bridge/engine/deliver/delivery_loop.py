@@ -1,4 +1,4 @@
-"""The deliver loop: what is due is taken through the gate, each target in a lane of its own."""
+"""The deliver loop: takes what is due through the gate, each target in a lane of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wakes that are posted: what a receiver did not take is sent again as it was, until it takes it or another route does."""
+"""Wakes that are posted: a wake that a receiver did not take is sent again unchanged, until it or another route takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The envelope of a delivery that goes to a program: the typed event, or a digest of several (docs/webhook.md)."""
+"""The envelope of a delivery to a program: the typed event, or a digest of several."""
 
 from __future__ import annotations
 

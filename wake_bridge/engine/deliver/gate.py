@@ -1,4 +1,4 @@
-"""One delivery that is due: guards, place, presence, lock, attempt; or a hold with its reason."""
+"""Takes one due delivery through guards, place, presence, lock and attempt, or holds it with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events of a delivery are still news when it is about to be typed, and what there is to tell of them."""
+"""Decides which events of a delivery are still news when it is typed, and what the digest tells."""
 
 from __future__ import annotations
 

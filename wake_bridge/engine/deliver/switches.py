@@ -1,4 +1,4 @@
-"""What people have switched off, as it stands now (paused, benched, quiet hours)."""
+"""What people have switched off at this moment (paused, benched, quiet hours)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wakes of unknown outcome: looked for a while, without a key, and their unread mail announced once more (decision 11)."""
+"""Wakes of unknown outcome: looks for their proof without a key, and announces unread mail once more (decision 11)."""
 
 from __future__ import annotations
 

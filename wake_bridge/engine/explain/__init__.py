@@ -1,1 +1,1 @@
-"""What people ask: what became of one thing, how everybody stands, where one can be woken."""
+"""Answers people's questions: what happened to something, the state of everybody, where an identity can be woken."""

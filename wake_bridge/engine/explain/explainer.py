@@ -1,4 +1,4 @@
-"""What became of a message, a task or a log row, found with the rules the daemon itself goes by; for `why`.
+"""Explains what happened to a message, a task or a log row, by the daemon's own rules; for `why`.
 
 Nothing is changed, and no daemon is needed: the ledger says what was recorded, the graph what there was to see, and the
 same pure functions (`domain.facts`, `domain.matching`, `domain.guards`) what they would have said.

@@ -1,4 +1,4 @@
-"""How every identity stands at this moment, a row each, for the live table of `status --watch`."""
+"""The state of every identity at this moment, one row each, for `status --watch`."""
 
 from __future__ import annotations
 

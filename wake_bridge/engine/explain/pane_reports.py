@@ -1,4 +1,4 @@
-"""Every pane that can be seen: the agent in it, how it stands, and who would be woken there."""
+"""Every visible pane: the agent in it, its state, and who would be woken there."""
 
 from __future__ import annotations
 

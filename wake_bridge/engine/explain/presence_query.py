@@ -1,4 +1,4 @@
-"""Where an identity can be woken and how it stands there, for a person who asks."""
+"""Where an identity can be woken, and its presence there, for a person who asks."""
 
 from __future__ import annotations
 

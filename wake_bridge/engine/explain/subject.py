@@ -1,4 +1,4 @@
-"""What log and graph say, at this moment, of the one thing that `why` is asked about, and what each subscription says to it."""
+"""What log and graph say now about the subject of `why`, and the answer of each subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an adapter sees, and what stands for it when the adapter raises or never answers: a broken promise is no stop."""
+"""Calls adapters safely: an answer stands in for one that raises or never answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remembers in which pane each identity was found: from then on the pane counts, and no longer its name."""
+"""Remembers the pane in which each identity was found: from then on the pane counts, not its name."""
 
 from __future__ import annotations
 

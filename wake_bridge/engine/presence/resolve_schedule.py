@@ -1,4 +1,4 @@
-"""Whose place is resolved in which round: everybody's in turn, for each costs a call."""
+"""Decides whose place is resolved in which round: all in turn, because each costs a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps an eye on bound panes, so that one fresh look is enough at wake time."""
+"""Watches bound panes, so that one fresh look is enough at wake time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Whom nothing else tells: the heartbeat for agents, one word for the person."""
+"""Reminds those whom nothing else reaches: the heartbeat for agents, notices for the person."""

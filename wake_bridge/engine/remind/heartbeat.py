@@ -1,4 +1,4 @@
-"""The heartbeat: what is due for those whom nothing else wakes becomes a delivery like every other."""
+"""The heartbeat: what is due for identities that nothing else wakes becomes a delivery like any other."""
 
 from __future__ import annotations
 

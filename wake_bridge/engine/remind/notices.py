@@ -1,4 +1,4 @@
-"""Sees what a person should know, and tells it once."""
+"""Finds what a person should know, and sends one notice of it."""
 
 from __future__ import annotations
 

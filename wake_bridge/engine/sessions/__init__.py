@@ -1,1 +1,1 @@
-"""Programs inside a harness: who calls in, what is handed to them, lines for those that wait."""
+"""Programs inside a harness: who calls, what they are given, and lines for those that wait."""

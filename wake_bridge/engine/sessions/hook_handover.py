@@ -1,4 +1,4 @@
-"""What waits for an identity is handed to the hook of its own conversation, under the lease.
+"""Hands what waits for an identity to the hook of its own conversation, under the lease.
 
 Three steps, as for every driver: the lease is taken with exactly what is shown, the intent is written down before a byte
 is printed, and what was printed is settled. A hook that dies in between leaves a journal that says how far it can have got.

@@ -1,4 +1,4 @@
-"""The conversations that made themselves known, and how each stood when it last did.
+"""The conversations that reported themselves, and the last state of each.
 
 What is known of whose they are outlives the daemon; how they stood does not.
 """

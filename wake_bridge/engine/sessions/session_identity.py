@@ -1,4 +1,4 @@
-"""Which identity a conversation belongs to; none, or several, is nobody."""
+"""Finds the identity that a conversation belongs to; none or several count as nobody."""
 
 from __future__ import annotations
 

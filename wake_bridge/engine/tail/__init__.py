@@ -1,1 +1,1 @@
-"""Following the log: read by `lastSyncId`, matched, written into the ledger with the cursor."""
+"""Follows the log: reads it by `lastSyncId`, matches it, and writes the events into the ledger with the cursor."""

@@ -1,4 +1,4 @@
-"""Where the tail stands: where it begins, where a page takes it, and where that is stored."""
+"""The tail's position: where it begins, how far a page moves it, and where it is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tail asks of the change log; each question is one blocking call, made on the tail's own thread."""
+"""The tail's questions to the change log: each is one blocking call on the tail's own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the entries of a page to what goes into the ledger with the cursor."""
+"""Turns the entries of one page into what the ledger stores with the cursor."""
 
 from __future__ import annotations
 

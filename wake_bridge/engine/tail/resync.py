@@ -1,4 +1,4 @@
-"""Reading old rows of the log once more for one subscription, with its filters as they stand now."""
+"""Reads old rows of the log again for one subscription, with its filters as they are now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed wakes: what a sender told becomes events in the ledger, as if a row of the log had been read."""
+"""Takes signed wakes in: what a sender reports becomes events in the ledger, like a row of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tail: follows the change log, and puts what matched into the ledger together with the cursor."""
+"""The tail: follows the change log, and stores what matched in the ledger together with the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on where an upstream daemon stopped: from its cursor, and with the mail it had read but not announced."""
+"""Continues where upstream's daemon stopped: from its cursor, and with mail that it read but did not announce."""
 
 from __future__ import annotations
 

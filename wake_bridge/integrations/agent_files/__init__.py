@@ -1,4 +1,4 @@
-"""What the agents must be told and allowed, written into their own files and taken back again."""
+"""Writes what agents must know and may run into their own files, and removes it again."""
 
 from __future__ import annotations
 

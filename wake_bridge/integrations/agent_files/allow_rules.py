@@ -1,4 +1,4 @@
-"""Each harness's way to run the four mail commands without asking, and nothing else.
+"""Each harness's rule that allows the four mail commands without asking, and nothing else.
 
 Measured on the programs themselves: docs/harnesses.md, "Reading mail without a dialog".
 """

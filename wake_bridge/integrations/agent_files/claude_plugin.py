@@ -1,4 +1,4 @@
-"""The plugin that lets Claude Code be woken and say how it stands: a monitor, and hooks.
+"""The plugin for Claude Code, by which it can be woken and reports its state: a monitor, and hooks.
 
 A directory below `skills/` with a manifest is a plugin that every new session of the user loads by itself, as
 `wake-bridge@skills-dir`: no settings are written, no marketplace is known, no network is asked (measured on 2.1.332).

@@ -1,4 +1,4 @@
-"""Files that are new in a git repository, and the repository's own list of what git does not show (`info/exclude`)."""
+"""Keeps new files out of a git repository's status, by the repository's own list (`info/exclude`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What harnesses themselves keep of our hooks: taken out with them, or named where it has to stay."""
+"""Our hooks in the harnesses' own settings: removed with them, or named where they have to stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of one spot in a JSON text: everything else stays as the person wrote it.
+"""Changes one spot of a JSON text; everything else stays as the person wrote it.
 
 Comments and trailing commas are understood, as by the harnesses' own readers.
 """

@@ -1,4 +1,4 @@
-"""Each harness's way to start our MCP server, and to use its mail tools without asking.
+"""How each harness starts our MCP server, and is allowed its mail tools without asking.
 
 Measured on the programs themselves: docs/mcp.md, "Registered by setup".
 """

@@ -1,4 +1,4 @@
-"""What agents are told about their mail and allowed to run: the plan of their files, and its writing, all or none."""
+"""Plans and writes the files that tell agents about their mail and allow its commands: all files or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was written is taken back: to the byte where nobody touched the file since, else our part alone.
+"""Removes what was written: to the byte if nobody changed the file since, else our part alone.
 
 No content of theirs is kept, only our own spot: where it is, what we put there, and what it replaced.
 """

@@ -1,4 +1,4 @@
-"""A person's file: read and replaced whole or not at all, before and after, and a marked block of ours in it."""
+"""A person's file: read and replaced whole or not at all, with a marked block of ours in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program that a harness runs as its hook; quick to start, for it stands in the way of every tool.
+"""The program that a harness runs as its hook. It starts quickly, because every tool call waits for it.
 
 Nothing here may import more than the standard library's quick modules, or what does.
 """

@@ -1,4 +1,4 @@
-"""Who calls: the events of each harness, and what a hook can tell of the harness that runs it.
+"""The caller of a hook: each harness's events, and what a hook can tell about the harness that runs it.
 
 Measured on the programs, or as their makers document it; a moment is a `wake_bridge.domain.sessions.Moment`.
 """

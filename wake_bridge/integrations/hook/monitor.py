@@ -1,4 +1,4 @@
-"""`wake-bridge claude monitor`: waits at the daemon for wakes of the session that started it, and prints a line for each.
+"""`wake-bridge claude monitor`: waits for wakes of the session that started it, and prints one line for each.
 
 Claude Code makes an event of every line, and begins a turn when its monitor ends: so nothing else is ever printed, and
 it ends only with Claude Code. A daemon that is away is called again and again.

@@ -1,4 +1,4 @@
-"""The program behind `hook HARNESS`: tells the daemon what a harness's hook was told, and prints what is handed over.
+"""The program behind `hook HARNESS`: reports a harness's event to the daemon, and prints what it gets for the agent.
 
 Whatever goes wrong, the harness goes on: no output, exit 0.
 """

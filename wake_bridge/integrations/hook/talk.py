@@ -1,4 +1,4 @@
-"""Where the daemon's socket lies, and one question to it, in a hurry; its other end is `control.server`.
+"""Finds the daemon's socket and asks it one question, quickly; the other end is `control.server`.
 
 `wake_bridge.config` judges all of it and takes a tenth of a second; a hook has less than that. A test holds the two
 against each other.

@@ -1,4 +1,4 @@
-"""How the daemon is started by somebody else than its user, and the file of ours that says so."""
+"""How a service manager starts the daemon, and our file that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""systemd's manager of one user's services: tmux sockets belong to a user, so the daemon must as well."""
+"""systemd's service manager of one user: tmux sockets belong to a user, so the daemon must as well."""
 
 from __future__ import annotations
 

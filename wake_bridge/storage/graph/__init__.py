@@ -1,1 +1,1 @@
-"""Reading the graph: its log, its mail and the hints that it changed. Nothing here writes to it."""
+"""Reads the graph: its log, its mail and the hints that it changed. Commands also write to it, by `GraphWriter`."""

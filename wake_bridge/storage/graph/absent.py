@@ -1,4 +1,4 @@
-"""The log of the graph that is configured, or of none: then one in which nothing ever stands, for signed wakes alone."""
+"""The log of the configured graph. Without a graph the log is empty, and the daemon serves signed wakes alone."""
 
 from __future__ import annotations
 

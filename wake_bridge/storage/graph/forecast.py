@@ -1,4 +1,4 @@
-"""What will come of a message or a subscription as things stand, by the rules that the daemon matches by."""
+"""Predicts what will become of a message or a subscription now, by the rules that the daemon matches by."""
 
 from __future__ import annotations
 

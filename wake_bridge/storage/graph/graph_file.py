@@ -1,4 +1,4 @@
-"""A graph file opened by a command: to look at it, or to write it in the real services' shapes, in small transactions.
+"""A graph file that a command opens, to read it or to write it in the real services' format, in small transactions.
 
 Only the graph commands write; the daemon never does.
 

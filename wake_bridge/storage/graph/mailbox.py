@@ -1,4 +1,4 @@
-"""Mail and tasks in the graph: sent, found unread, marked read and moved as the real services do."""
+"""Mail and tasks in the graph: sends them, finds what is unread, marks it read, as the real services do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a graph read in pieces, so that neither their number nor the size of one of them decides what that costs.
+"""Reads rows of a graph in pieces, so that many rows or one large row cost no more memory or time at once.
 
 A value that is too large fails its whole statement (`sqlite_bounds`): what failed is asked again row by row, and the row
 that fails alone is described instead of read.

@@ -1,4 +1,4 @@
-"""Rows of the graph as values. Nothing in them is trusted: a row that cannot be read is a value too.
+"""Rows of the graph as values. Nothing in them is trusted: an unreadable row is a value too.
 
 A value of 100 MB costs 200 MB to load, and so do `length()`, `substr()` and `json_extract()` of it; a view that never ends
 costs a processor. SQLite's own limit makes the one an error before anything is loaded, a progress handler the other.

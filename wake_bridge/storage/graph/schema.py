@@ -1,4 +1,4 @@
-"""The embedded graph: the real services' newest schema, made once, so that they could take the file over."""
+"""The schema of the embedded graph: the real services' newest one, so that they can take the file over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints that the graph may have changed. Only hints: `PRAGMA data_version` is the truth.
+"""Hints that the graph may have changed. They are only hints: `PRAGMA data_version` decides.
 
 Measured on Linux: watchfiles costs 0.46 % of a core for hints within 12 ms, or 0.14 % within 51 ms, because it polls its own
 watcher; inotify itself costs nothing and hints within a millisecond. So Linux listens to inotify, other systems to

@@ -1,4 +1,4 @@
-"""The graph file, held open for reading for as long as it is the same file.
+"""Holds the graph file open for reading, and notices when another file takes its place.
 
 Inside the daemon nothing may open the database, its `-wal` or its `-shm` by path but SQLite itself: POSIX would drop all
 locks of the process. The last writer to leave then deletes the log under our feet, and the reader goes deaf for ever,

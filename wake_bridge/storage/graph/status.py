@@ -1,4 +1,4 @@
-"""The graph's status: where its log ends, and how many routes are active. Quick to import: `status` asks often."""
+"""The graph's status: where its log ends, and how many routes are active. Imports little: `status` asks often."""
 
 from __future__ import annotations
 

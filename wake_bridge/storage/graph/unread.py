@@ -1,4 +1,4 @@
-"""Whose mail is unread, read of the graph: by the recipient's own edge first, by the node else."""
+"""Finds unread mail in the graph: by the recipient's own edge, or by the node if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shared with the source's own daemon: `lastSyncId`, what an upstream wake daemon left, and whether one runs."""
+"""What wake-bridge shares with upstream's daemon: `lastSyncId`, the marks that it left, and whether one runs."""
 
 from __future__ import annotations
 

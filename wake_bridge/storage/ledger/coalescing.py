@@ -1,4 +1,4 @@
-"""From open events to deliveries, when somebody must look at them, and what can still happen to one that has ended."""
+"""From open events to deliveries: when a delivery is due, and what can still happen to one that has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domain values to columns and back."""
+"""Converts domain values to columns and back."""
 
 from __future__ import annotations
 

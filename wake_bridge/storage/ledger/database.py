@@ -1,4 +1,4 @@
-"""What every part of the ledger stands on: the database, and how a line gets into the journal."""
+"""What all parts of the ledger stand on: the database, and writing a line of the journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slows waking down or stops it, and where an identity lives: panes and conversations."""
+"""What the ledger keeps for each identity: pauses, limits, panes and conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the ledger lies: a private directory, a private file, and what becomes of a damaged one."""
+"""The ledger's file: its private directory, its migration, and what becomes of a damaged one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at deliveries and at what the ledger remembers; changes nothing."""
+"""Reads deliveries and history from the ledger; changes nothing."""
 
 from __future__ import annotations
 

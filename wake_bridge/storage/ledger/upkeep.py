@@ -1,4 +1,4 @@
-"""The ledger's own upkeep, and what was told: heartbeats, notices, episodes; counts, what is old, a clock that was set back."""
+"""Upkeep of the ledger (counts, retention, a clock set back), and what was sent: heartbeats, notices, episodes."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class HeartbeatAdapter:
         if carrier is None:
             return Trace(Proof.NONE, _nobody(address.identity))
         if not isinstance(carrier, Tracer):
-            return Trace(Proof.NONE, f"its carrier {carrier.name} cannot look for it")
+            return Trace(Proof.NONE, f"the adapter {carrier.name}, which sent it, cannot look for it")
         return await carrier.trace(place, address, wake)
 
     async def probe(self) -> Sequence[tuple[str, bool | None, str, str]]:

@@ -63,7 +63,7 @@ def _opened(path: Path) -> int:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
         os.close(descriptor)
-        raise PaneIsTaken(f"the pane cannot be locked: {path} is not ours")
+        raise PaneIsTaken(f"the pane cannot be locked: {path} belongs to another user")
     return descriptor
 
 

@@ -253,6 +253,6 @@ def test_where_nothing_may_be_written_mail_is_read_and_commands_that_read_answer
         box.run(*command)
     read = box.run("read", "@neo", first)
     assert "one" in read.stdout
-    assert read.stderr.startswith("note: a wake may announce it again, because nothing could be written down: ")
+    assert read.stderr.startswith("note: a wake may announce it again, because the ledger could not be written: ")
     assert [one["messageId"] for one in box.lines("inbox", "@neo", "--consume")] == [second]
     assert box.lines("inbox", "@neo") == []

@@ -209,6 +209,6 @@ def test_a_version_that_cannot_be_told_is_not_to_be_trusted_past_a_strict_profil
 
     refused = playground.sandbox.run("screens", "trust", stranger.id, "--yes", expect=7)
 
-    assert "its version cannot be told, and its profile is strict" in refused.stderr
+    assert "its version cannot be read, and its profile is strict" in refused.stderr
     assert "hint: take strict_version out of its profile" in refused.stderr
     assert file.read_text() == before

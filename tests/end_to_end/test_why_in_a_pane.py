@@ -45,7 +45,7 @@ def test_what_is_not_found_is_exit_8_and_v_says_what_an_error_means(playground: 
     """8 not found; with -v an error says what it means for the wakes that wait."""
     sandbox = playground.sandbox
     no_graph = sandbox.run("-v", "why", "MESSAGE:none", expect=4)
-    assert "meaning: without a graph nothing is matched, and nobody can be woken" in no_graph.stderr
+    assert "meaning: without a graph wake-bridge matches nothing and wakes nobody" in no_graph.stderr
     sandbox.run("init")
     sandbox.run("why", "MESSAGE:none", expect=8)
     sandbox.run("why", "12345", expect=8)

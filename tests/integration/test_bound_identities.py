@@ -93,7 +93,7 @@ def test_unbind_leaves_the_others_that_share_the_pane(subscribed: Playground) ->
     alone = subscribed.sandbox.run("bind", "@codex", "--pane", "second")
     assert alone.stderr == ""
     shared = subscribed.sandbox.run("bind", "@guest", "--pane", "second")
-    assert "note: @codex lives there too: the agent in that pane is woken for both" in shared.stderr
+    assert "note: @codex is bound to that pane too: its agent is woken for both" in shared.stderr
     assert subscribed.sandbox.ask("bind", "@guest", "--pane", "second")["sharedWith"] == ["@codex"]
 
     subscribed.sandbox.run("unbind", "@codex")

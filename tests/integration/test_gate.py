@@ -338,7 +338,7 @@ def test_an_attempt_that_hangs_ends_before_its_lease_and_keeps_what_it_staged(ri
 
     after = asyncio.run(taken())
 
-    assert after is not None, "the attempt outlasted its lease by far"
+    assert after is not None, "the attempt took longer than its lease by far"
     assert after.state is DeliveryState.LOCKED
     assert after.hold is not None
     assert after.hold.reason is HoldReason.STAGED

@@ -216,7 +216,7 @@ def test_a_call_without_one_identity_is_refused_and_told_what_to_do(
 ) -> None:
     """Nobody, or two that share a pane: no tool acts for a guess. A conversation that is recorded says who it is."""
     desk = Desk(None, foreign=False)
-    with pytest.raises(RefusedForSafety, match="nobody knows whose agent calls") as nobody:
+    with pytest.raises(RefusedForSafety, match="wake-bridge cannot tell which agent calls") as nobody:
         who_calls(desk, None)
     assert "wake-bridge bind @ID" in nobody.value.hint
     both = Invoker("claude", 7, frozenset({MINE, OTHER}), "it runs in the pane that was found or bound")

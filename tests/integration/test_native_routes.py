@@ -569,7 +569,7 @@ def test_native_channels_are_asked_in_one_order_and_the_first_that_leads_somewhe
 
 
 def test_whoever_is_left_to_the_heartbeat_has_no_native_route(tmp_path: Path) -> None:
-    """`disabled | none | degraded`: stored, and left to the heartbeat."""
+    """`disabled | none | degraded`, so only the heartbeat announces it."""
 
     async def story(desk: Desk) -> None:
         office = desk.office

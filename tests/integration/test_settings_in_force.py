@@ -23,7 +23,7 @@ from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_d
 
 TYPO = "limits.storn = 3"
 NO_TOML = "limits = ["
-GOES_ON = "the daemon goes on by its last good settings, and so does this command"
+GOES_ON = "the daemon keeps its last good settings, and this command uses them too"
 
 
 @pytest.fixture

@@ -384,8 +384,8 @@ def test_without_a_terminal_to_ask_on_it_asks_for_yes(world: Playground) -> None
     """Without a tty and without --yes: exit 2 with a hint."""
     answer = world.sandbox.run("setup", expect=2)
 
-    assert "error: there is no terminal to ask on: setup" in answer.stderr
-    assert "hint: --yes does it, --dry-run shows what would be done" in answer.stderr
+    assert "error: there is no terminal for the question: setup" in answer.stderr
+    assert "hint: use --yes to apply the plan, or --dry-run to see it" in answer.stderr
 
 
 def test_on_a_terminal_it_shows_the_plan_and_asks(world: Playground) -> None:

@@ -112,4 +112,4 @@ def test_where_everybody_lives_where_they_were_found_there_is_nothing_to_ask(wor
     settled(world)
 
     assert "no identity is lost" in world.sandbox.run("setup", "--rebind", "--yes").stdout
-    assert world.sandbox.run("setup", "--rebind", expect=2).stderr.count("there is no terminal to ask on") == 1
+    assert world.sandbox.run("setup", "--rebind", expect=2).stderr.count("there is no terminal for the question") == 1

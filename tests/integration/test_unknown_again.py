@@ -183,7 +183,7 @@ def test_unread_mail_is_announced_once_more_and_never_a_third_time(tmp_path: Pat
         assert room.sent == [first.digest, second.digest]
         assert first.id not in second.digest
         assert room.person.heard == []
-        assert room.told_of(first).endswith("; its unread news was announced once more")
+        assert room.told_of(first).endswith("; its unread mail was announced once more")
 
         await room.for_minutes(25 * 60)
         await room.restarts()
@@ -362,7 +362,7 @@ def test_what_arrives_after_the_second_one_is_told_truthfully(tmp_path: Path) ->
         assert room.now(first).is_seen_late
         told = room.told_of(first)
         assert "arrived, seen late" in told
-        assert told.endswith("; its unread news was announced once more")
+        assert told.endswith("; its unread mail was announced once more")
 
     played(tmp_path, story)
 

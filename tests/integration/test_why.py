@@ -196,7 +196,7 @@ def test_an_unknown_outcome_and_a_failure_say_what_to_look_for(world: World) -> 
     world.tail()
     failed = world.ended(Outcome.FAILED, Proof.NONE, reason="tmux said no")
 
-    assert "outcome unknown: it may have been submitted, nobody can tell (the pane is gone)" in world.explanation(first)
+    assert "outcome unknown: nobody can tell whether it was submitted (the pane is gone)" in world.explanation(first)
     assert f"look in agents:1.0 for {unknown.id}" in world.remedy(first)
     assert world.explanation(second).startswith("FAILED at ")
     assert world.explanation(second).endswith("after 1 attempt: tmux said no")
@@ -228,11 +228,11 @@ def test_nobody_listening_is_told_with_what_is_missing(world: World) -> None:
     assert world.explanation(message) == "not announced: @a has no subscription for SENT_TO_ME"
     foreign = world.core.subscribe(A, harnessTarget="a2a-webhook", createdAt=ago(hours=1))
     assert world.explanation(message) == (
-        f"not announced: of {foreign}, the graph's own server serves a2a-webhook, not wake-bridge"
+        f"not announced: {foreign}: the graph's own server serves a2a-webhook, not wake-bridge"
     )
     world.core.set(foreign, "harnessTarget", "bridge-daemon")
     world.core.set(foreign, "status", "retired")
-    assert world.explanation(message) == f"not announced: of {foreign}, its status is retired"
+    assert world.explanation(message) == f"not announced: {foreign}: its status is retired"
     assert world.remedy(message) == f"`wake-bridge update {foreign} --recover`"
 
 
@@ -259,7 +259,7 @@ def test_a_subscription_that_came_or_changed_after_the_message_is_found_out(worl
     world.core.set(old, "status", "active")
     world.core.set(old, "updatedAt", ago(minutes=-1))
     world.tail()
-    assert world.explanation(other, C) == "not announced: the subscription was changed later and did not match it then"
+    assert world.explanation(other, C) == "not announced: the subscription did not match it then; it was changed later"
 
 
 def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
@@ -271,7 +271,7 @@ def test_mail_from_before_the_first_start_is_told_as_such(world: World) -> None:
 
     assert (
         world.explanation(old)
-        == "not announced: it is older than the point where the daemon began to read (first start)"
+        == "not announced: it is older than the point where the daemon started reading (first start)"
     )
     assert not world.explanation(fresh).startswith("not announced")
 
@@ -294,8 +294,8 @@ def test_each_guard_at_matching_has_its_verdict(world: World) -> None:
     assert told == {
         "suppressed": "not announced: its sender suppressed the wake",
         "silent": "not announced: its policy is silent",
-        "read": "not announced: it had been read when it was first seen here",
-        "age": "not announced: it was too old when it was first seen here (`policy.catch_up`)",
+        "read": "not announced: it was already read when wake-bridge first saw it",
+        "age": "not announced: it was too old when wake-bridge first saw it (`policy.catch_up`)",
         "own": "not announced: it is @a's own doing",
     }
 
@@ -311,9 +311,9 @@ def test_what_waits_for_the_next_turn_says_why(world: World) -> None:
     world.tail()
 
     assert world.explanation(quiet) == "waits for the next turn of @a: its policy is next_turn"
-    assert world.explanation(note) == "waits for the next turn of @a: own mail is a note to oneself"
+    assert world.explanation(note) == "waits for the next turn of @a: mail to oneself wakes nobody"
     assert world.explanation(beat, C) == (
-        "waits for the next turn of @c: its harnessTarget is disabled: stored, and left to the heartbeat"
+        "waits for the next turn of @c: its harnessTarget is disabled, so only the heartbeat announces it"
     )
 
 
@@ -539,7 +539,7 @@ def test_without_the_graph_the_ledger_alone_answers(world: World) -> None:
     report = world.why(message, A)
 
     assert report.findings[0].explanation.text == "held 0 s: the graph could not be read (there is no graph)"
-    assert report.notes[0].startswith("the graph could not be read, the ledger alone answers")
+    assert report.notes[0].startswith("the graph could not be read; the answer comes from the ledger alone")
     with pytest.raises(SourceMissing):
         world.why("MESSAGE:other")
 

@@ -123,7 +123,7 @@ def test_serve_needs_a_sender_and_the_extra_and_says_so(tmp_path: Path, monkeypa
     from dataclasses import replace
 
     alone = replace(loaded(tmp_path, ""), has_graph=False)
-    with pytest.raises(ConfigurationInvalid, match="nobody may send signed wakes"):
+    with pytest.raises(ConfigurationInvalid, match="no sender is configured for signed wakes"):
         require_listening(alone)
     with_sender = replace(loaded(tmp_path, SENDER), has_graph=False)
     assert str(listen_address(with_sender)) == "127.0.0.1:8787"

@@ -175,7 +175,7 @@ def test_the_first_line_that_applies_is_the_verdict() -> None:
     told.append(explain(WhyCase(A, "SENT_TO_ME"), TELLER).text)
 
     assert told == [
-        "not announced: its log row could not be read and was set aside (broken)",
+        "not announced: wake-bridge could not read its log row and set it aside (broken)",
         "not announced: it is not addressed to @a",
         "shown to @a by `inbox` before a wake was needed",
         "not announced: no daemon has read this graph yet",

@@ -275,7 +275,7 @@ class LazyGroup(click.Group):
             return bare.exit_code
         except click.UsageError as mistake:
             path = mistake.ctx.command_path if mistake.ctx else PROGRAM
-            _complain(_clause(mistake.format_message()), path, f"`{path} --help` shows how it is used")
+            _complain(_clause(mistake.format_message()), path, f"`{path} --help` shows its usage")
             return mistake.exit_code
         except WakeBridgeError as error:
             _complain(error.what, error.where, error.hint, problems_of(error))
@@ -359,5 +359,5 @@ def _internal(broken: Exception, verbosity: int) -> int:
     place = traceback.extract_tb(broken.__traceback__)[-1]
     where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119 - the name alone
     message = " ".join(f"{type(broken).__name__} {broken}".split())
-    _complain(f"internal: {message}", where, "this is a fault of wake-bridge; -vv shows where, please report it")
+    _complain(f"internal: {message}", where, "this is a fault of wake-bridge; please report it with the output of -vv")
     return 1

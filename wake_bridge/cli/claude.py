@@ -20,7 +20,7 @@ _TAKES_EFFECT = "Claude Code that runs already takes it up when it is started ag
 
 
 def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")(command)
+    return click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it.")(command)
 
 
 @click.group()

@@ -35,10 +35,10 @@ class CommandContext(Workplace):
         """Go on only if a person at the terminal says yes; else the command ends with 1, having done nothing.
 
         Raises:
-            UsageMistake: there is no terminal to ask on; `hint` says what to do then.
+            UsageMistake: there is no terminal for the question; `hint` says what to do then.
         """
         if not has_terminal():
-            raise UsageMistake("a person has to confirm it", hint=hint)
+            raise UsageMistake("a person must confirm this", hint=hint)
         self.console.flush()
         if not click.confirm(question, err=True):
             self.console.warn("nothing was written")

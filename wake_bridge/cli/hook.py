@@ -24,7 +24,7 @@ def _harness_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")(command)
+    return click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it.")(command)
 
 
 @click.group(short_help="Install and serve the hooks of a harness.")

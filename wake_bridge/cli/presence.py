@@ -257,7 +257,9 @@ def capture(run: CommandContext, pane: str, output: Path | None) -> None:
 
 @screens.command("trust", short_help="Learn the idle screen of an agent.")
 @click.argument("pane")
-@click.option("--yes", is_flag=True, help="Do not ask: I looked, the agent is idle and its composer is empty.")
+@click.option(
+    "--yes", is_flag=True, help="Skip the question: you looked, and the agent is idle with an empty composer."
+)
 @click.option("--print", "only_print", is_flag=True, help="Print the profile instead of writing it.")
 @pass_run
 def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
@@ -284,7 +286,7 @@ def trust(run: CommandContext, pane: str, yes: bool, only_print: bool) -> None:
         run.console.object({**record, "profile": lesson.profile}, lesson.profile)
         return
     if not lesson.learnt:
-        run.console.object(record, f"{lesson.where} looks idle to wake-bridge as it is: there is nothing to learn")
+        run.console.object(record, f"{lesson.where} looks idle to wake-bridge as it is: there is nothing to change")
         return
     directory = run.settings.own_screens
     path = file_of_profile(directory, lesson.harness)

@@ -116,7 +116,7 @@ def _refuse(fragile: str) -> None:
     from wake_bridge.domain.errors import RefusedForSafety
 
     raise RefusedForSafety(
-        "the service would end with what it runs from",
+        "the program lies in a temporary place, and the service would end with it",
         fragile,
         hint="install wake-bridge with `uv tool install` or `pipx install` and use that one, or use --force",
     )
@@ -132,7 +132,7 @@ def _require_no_other(service_pid: int | None, run: CommandContext) -> None:
     other = holder(run.settings.state_dir)
     if other is not None and other.pid != service_pid:
         raise AlreadyRunning(
-            f"a wake-bridge that is no service runs already: {other}",
+            f"a daemon already runs outside the service: {other}",
             str(run.settings.state_dir),
             hint="stop it first, with Ctrl-C in its terminal",
         )
@@ -146,7 +146,7 @@ def _words(standing: ServiceStanding, *, is_current: bool) -> str:
         login = {True: ", is started at login", False: ", is not started at login", None: ""}[standing.starts_at_login]
         lines = [f"{standing.manager}: {running}{login}", f"file: {standing.file}"]
         if not is_current:
-            lines.append("the file is not what this wake-bridge would install: `wake-bridge service install` renews it")
+            lines.append("the file differs from what this version installs: `wake-bridge service install` updates it")
     if standing.trouble:
         lines.append(f"attention: {standing.trouble}")
     if standing.installed and standing.lingers is False:

@@ -141,7 +141,7 @@ def setup(
         require_mcp()
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageMistake(
-            "there is no terminal to ask on", "setup", hint="--yes does it, --dry-run shows what would be done"
+            "there is no terminal for the question", "setup", hint="use --yes to apply the plan, or --dry-run to see it"
         )
     if rebind or tmux_keys:
         (_bind_tmux_keys if tmux_keys else ask_who_lives_where)(run, yes=yes, dry_run=dry_run)
@@ -273,7 +273,7 @@ def _nobody_found(reports: PaneReports) -> OperationFailed:
     if left_out := nameless(reports.panes):
         panes = ", ".join(f"{one.sight.pane_id} of {one.sight.server}" for one in left_out)
         return OperationFailed(
-            "agents were found, but no name leads to one of them alone", panes, hint=_named(left_out)
+            "agents were found, but no name identifies exactly one of them", panes, hint=_named(left_out)
         )
     return OperationFailed(
         "no agent was found in any pane",
@@ -303,7 +303,7 @@ def _remarks(run: CommandContext, reports: PaneReports, fragile: Sequence[Fragil
         run.console.warn(f"note: {told_of(fragile)}")
     if left_out := nameless(reports.panes):
         panes = ", ".join(f"{one.sight.harness} in {one.sight.pane_id}" for one in left_out)
-        run.console.warn(f"note: left out, because no name leads to it alone: {panes}: {_named(left_out)}")
+        run.console.warn(f"note: left out, because no name identifies it alone: {panes}: {_named(left_out)}")
 
 
 def _reload_daemon(run: CommandContext, settings: Settings) -> None:
@@ -317,13 +317,13 @@ def _reload_daemon(run: CommandContext, settings: Settings) -> None:
     try:
         ask(settings.state_dir, "reload")
     except (NotRunning, OperationFailed) as trouble:
-        run.console.warn(f"note: the daemon did not take the targets over ({trouble.what}): restart it")
+        run.console.warn(f"note: the daemon did not load the new targets ({trouble.what}): restart it")
 
 
 @click.command()
 @click.option("--purge", is_flag=True, help="Also delete state, embedded graph and configuration: all mail is gone.")
 @click.option("--yes", is_flag=True, help="With --purge: do not ask.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it.")
 @pass_run
 def uninstall(run: CommandContext, purge: bool, yes: bool, dry_run: bool) -> None:
     """Remove what wake-bridge installed: the service, marks on panes, instructions, allow rules and targets.
@@ -362,7 +362,7 @@ def _confirm(run: CommandContext) -> None:
     account = Account(dry_run=True)
     purge(run.settings, account)
     run.console.warn("\n".join(["--purge would:", *(f"  {one}" for one in account.done)]))
-    run.ask_a_person("Delete it for ever?", hint="--dry-run shows what would go, --purge --yes does it")
+    run.ask_a_person("Delete it for ever?", hint="--dry-run shows what would be deleted; --purge --yes deletes it")
 
 
 def _words_of_account(account: Account) -> str:
@@ -376,7 +376,7 @@ def _words_of_account(account: Account) -> str:
         )
         lines += [f"  {one.id} for {one.identity}: {one.state}" for one in account.open]
     if account.restart:
-        lines.append("restart these agents, which still use what is gone:")
+        lines.append("restart these agents, which still use what was removed:")
         lines += [f"  {one}" for one in account.restart]
     if account.stays:
         lines += ["stays:", *(f"  {one}" for one in account.stays)]

@@ -114,7 +114,7 @@ class SetupOutcome:
             why = " (--dry-run)" if self.dry_run else ""
             lines.append(f"nothing was changed{why}: the targets would go into {config}, the rest into {graph}")
         elif not self.hooks:
-            lines.append("everything is set up already; nothing was changed")
+            lines.append("everything is already set up; nothing was changed")
         if self.updated:
             files = ", ".join(at_home(one.path) for one in self.hooks)
             lines.append(f"updated: {files}; restart those agents (Codex asks once more whether to trust the hooks)")

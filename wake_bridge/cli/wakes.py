@@ -87,7 +87,7 @@ def pause(run: CommandContext, identity: str | None, everyone: bool, duration: i
     for one in under_way:
         if who in {"*", one.identity}:
             run.console.warn(
-                f"note: a wake for {one.identity} was already on its way into {one.where} and may still arrive:"
+                f"note: a wake for {one.identity} was already being sent to {one.where} and may still arrive:"
                 f" `wake-bridge deliveries show {one.id}`"
             )
 
@@ -185,8 +185,8 @@ def bind(run: CommandContext, identity: str, pane: str | None) -> None:
     run.console.object(record, f"{who} {' and '.join(words)}")
     for other in bound.beside:
         run.console.warn(
-            f"note: {other} lives there too: the agent in that pane is woken for both, and both share its limits;"
-            f" where {other} lives elsewhere, `wake-bridge bind {other}` inside its own pane"
+            f"note: {other} is bound to that pane too: its agent is woken for both, and both share its limits;"
+            f" if {other} is elsewhere, run `wake-bridge bind {other}` inside its own pane"
         )
 
 
@@ -309,7 +309,7 @@ def show(run: CommandContext, delivery_id: str) -> None:
 
 @deliveries.command("retry")
 @click.argument("delivery_id", metavar="ID")
-@click.option("--i-looked", is_flag=True, help="I looked at the pane: this wake did not arrive.")
+@click.option("--i-looked", is_flag=True, help="Confirm that you looked at the pane and this wake did not arrive.")
 @pass_run
 def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
     """Announce the events of a failed delivery again. If it may have arrived, `--i-looked` is required."""

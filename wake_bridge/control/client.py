@@ -54,7 +54,7 @@ def ask(state_dir: Path, command: str, /, timeout: float = 5.0, **arguments: Any
                 raise OperationFailed(
                     "another user listens on the control socket",
                     str(state_dir),
-                    hint="nothing was told to it; look at who can write the state directory",
+                    hint="nothing was sent to it; check who can write to the state directory",
                 )
             channel.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
             answer = json.loads(channel.makefile("rb").readline(LONGEST_ANSWER))

@@ -187,7 +187,7 @@ class GraphLock:
             raise OperationFailed(
                 f"the graph cannot be locked ({refusal.strerror})",
                 str(path),
-                hint="see that /tmp is a local directory that this user can write",
+                hint="check that /tmp is a local directory that this user can write",
             ) from refusal
         self.release()
         self._held = _Held(descriptor, path)

@@ -228,7 +228,7 @@ class Chores:
         if lost:
             self._after_put_back()
             self._log.warning("ledger_put_back", reason=lost, state_dir=str(self._directory))
-            self._parts.notices.about_state(f"{lost}, and put back")
+            self._parts.notices.about_state(f"{lost}; it was put back")
             self._parts.deliverer.look_at(None)
 
     async def _tell_human(self) -> None:

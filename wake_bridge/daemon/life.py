@@ -155,14 +155,14 @@ def require_listening(settings: Settings) -> None:
         return
     if not settings.config.http.senders:
         raise ConfigurationInvalid(
-            "nobody may send signed wakes",
+            "no sender is configured for signed wakes",
             str(settings.config_file),
             hint="name a sender, its key and whom it may wake: [http.senders.NAME] (docs/serve.md)",
         )
     missing = [one for one in HTTP_NEEDS if find_spec(one) is None]
     if missing:
         raise OperationFailed(
-            f"signed wakes cannot be taken in: {', '.join(missing)} is not installed",
+            f"signed wakes cannot be received: {', '.join(missing)} is not installed",
             str(where),
             hint="run `pip install 'wake-bridge[http]'`",
         )

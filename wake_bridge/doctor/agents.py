@@ -46,7 +46,7 @@ def hooks(settings: Settings) -> list[Finding]:
     try:
         called = ask(settings.state_dir, "sessions")["sessions"]
     except (NotRunning, OperationFailed):
-        return [untold(PURPOSES[one], "installed; the daemon, which they call, does not answer") for one in installed]
+        return [untold(PURPOSES[one], "installed; the daemon that they call does not answer") for one in installed]
     return [_finding(one, [each for each in called if each["harness"] == one]) for one in installed]
 
 
@@ -88,16 +88,16 @@ def pushes(view: Inspection, settings: Settings) -> list[Finding]:
 def _finding(harness: str, called: Sequence[Mapping[str, Any]]) -> Finding:
     check = PURPOSES[harness]
     if not called:
-        first = _WHAT_FIRST.get(harness, f"start {harness} again: it reads its settings at its start")
-        return untold(check, "installed, and none has called in since the daemon started", first)
+        first = _WHAT_FIRST.get(harness, f"restart {harness}: it reads its settings when it starts")
+        return untold(check, "installed; no hook has called since the daemon started", first)
     known = [one for one in called if one["identity"]]
     latest = min(known or called, key=lambda one: one["ago"])
     if not known:
         return untold(
-            check, f"called in {_ago(latest['ago'])}, for no identity", "run `wake-bridge bind @ID` inside that agent"
+            check, f"last call {_ago(latest['ago'])}, for no identity", "run `wake-bridge bind @ID` inside that agent"
         )
     named = ", ".join(sorted({one["identity"] for one in known}))
-    return well(check, f"called in {_ago(latest['ago'])}, for {named}")
+    return well(check, f"last call {_ago(latest['ago'])}, for {named}")
 
 
 def _ago(seconds: int) -> str:
@@ -115,7 +115,7 @@ async def adapters(view: Inspection) -> list[Finding]:
         ill(
             f"adapter {entry.name}",
             entry.trouble,
-            "reinstall it, in an environment where no other package has its name",
+            "reinstall it in an environment where no other package has its name",
         )
         if entry.trouble or entry.kind is None
         else untold(f"adapter {entry.name}", entry.unavailable)

@@ -39,12 +39,12 @@ def clock(settings: Settings) -> Finding:
         detail = (
             f"the clock was set {'back' if drift > 0 else 'forward'} by {abs(drift) // 1000} s while the daemon ran"
         )
-        return ill("clock", detail, f"{_HINT}, and restart the daemon: its deadlines go by the old one")
+        return ill("clock", detail, f"{_HINT}, and restart the daemon: its deadlines use the old clock")
     latest = _latest_record(settings)
     ahead = latest - SteadyClock().wall()
     if ahead > TOLERATED:
         detail = f"the ledger has records of {time_or_none(latest)}, which is {ahead // 1000} s ahead"
-        return ill("clock", detail, f"{_HINT}; a daemon that starts counts them as of now")
+        return ill("clock", detail, f"{_HINT}; a daemon that starts now treats them as new")
     return well("clock", "has not jumped")
 
 
@@ -214,7 +214,7 @@ def tmux_as_the_daemon_sees_it(settings: Settings) -> list[Finding]:
     try:
         environment = psutil.Process(pid).environ()
     except psutil.Error as refusal:
-        return [untold("daemon's tmux", f"pid {pid} does not say where it looks ({refusal})")]
+        return [untold("daemon's tmux", f"pid {pid} does not report where it looks ({refusal})")]
     return [_compared(environment, pid, settings)]
 
 

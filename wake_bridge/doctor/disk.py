@@ -151,7 +151,7 @@ def file_hints(settings: Settings) -> Finding:
     if sys.platform != "linux":
         return untold("file events", "reported as far as this platform can")
     if not settings.graph_path.resolve().parent.is_dir():
-        return untold("file events", "nothing to watch: there is no graph yet")
+        return untold("file events", "nothing to watch: the graph does not exist yet")
     why = why_it_cannot_be_watched(settings.graph_path)
     if not why:
         return well("file events", f"{settings.graph_path.resolve().parent} can be watched")
@@ -181,7 +181,7 @@ def signed_wakes(settings: Settings) -> list[Finding]:
 def pruner(settings: Settings) -> Finding:
     """A foreign graph's pruner deletes rows below the cursor it reads: it has to be ours."""
     if graph_status(settings).embedded:
-        return untold("pruner", "an embedded graph is not pruned")
+        return untold("pruner", "the embedded graph is never pruned")
     ours = settings.state_dir / CURSOR_FILE
     reads = _pruners_file(settings)
     if reads is None:
@@ -252,7 +252,7 @@ def free_disk(settings: Settings) -> Finding:
     detail = f"{free // _MEGABYTE} MB for {settings.state_dir}"
     if free < NO_ROOM:
         return ill(
-            "free disk", f"the disk is full: {detail}", "free some space: wakes wait, and continue by themselves"
+            "free disk", f"the disk is full: {detail}", "free some space; waiting wakes then continue by themselves"
         )
     if free < LEAST_FREE:
         return ill("free disk", detail, f"free some space: {LEAST_FREE // _MEGABYTE} MB are needed")

@@ -129,8 +129,8 @@ def explain(case: WhyCase, times: TimeFormat) -> Explanation:
         return _of_event(case, case.event, times)
     if case.unreadable:
         return Explanation(
-            f"not announced: its log row could not be read and was set aside ({case.unreadable})",
-            "fix it in the graph: the fixed row is a new row and is matched",
+            f"not announced: wake-bridge could not read its log row and set it aside ({case.unreadable})",
+            "fix it in the graph: the fix makes a new row, which wake-bridge matches",
         )
     if not case.is_addressed:
         return Explanation(f"not announced: it is not addressed to {case.identity}", NOTHING)
@@ -142,14 +142,14 @@ def explain(case: WhyCase, times: TimeFormat) -> Explanation:
 def _not_seen_yet(case: WhyCase) -> Explanation:
     then, deed = "", ""
     if case.holds:
-        then = f"; it is held then: {held_because(case.holds[0], case.identity)}"
+        then = f"; then it will be held:  {held_because(case.holds[0], case.identity)}"
         deed = f", then {case.holds[0].remedy(case.identity)}"
     if case.progress is TailProgress.NEVER:
         return Explanation(f"not announced: no daemon has read this graph yet{then}", f"{START}{deed}")
     rows = f"row {case.row} is still ahead of the daemon, which is {case.behind} rows behind"
     if case.is_running:
         return Explanation(
-            f"not announced yet: {rows}{then}", f"wait a moment; if it stays so: `wake-bridge doctor`{deed}"
+            f"not announced yet: {rows}{then}", f"wait a moment; if nothing changes: `wake-bridge doctor`{deed}"
         )
     return Explanation(f"not announced yet: {rows} and not running{then}", f"{START}{deed}")
 
@@ -169,13 +169,15 @@ def _unmatched(case: WhyCase) -> Explanation:
         return Explanation("not announced: the subscription is newer than the event", resync)
     if case.progress is TailProgress.BEFORE:
         because = f" ({case.epoch_reason})" if case.epoch_reason else ""
-        return Explanation(f"not announced: it is older than the point where the daemon began to read{because}", resync)
+        return Explanation(
+            f"not announced: it is older than the point where the daemon started reading{because}", resync
+        )
     wanting = [one for one in heard if one.refusal is None]
     if not wanting and heard[0].refusal is not None:
         return _refused(case, heard[0].refusal, heard[0].id)
     if any(one.is_changed for one in wanting):
-        return Explanation("not announced: the subscription was changed later and did not match it then", resync)
-    return Explanation("not announced: the ledger has no record of it (any more)", resync)
+        return Explanation("not announced: the subscription did not match it then; it was changed later", resync)
+    return Explanation("not announced: the ledger has no record of it, or no longer", resync)
 
 
 def _unheard(case: WhyCase) -> Explanation:
@@ -185,7 +187,7 @@ def _unheard(case: WhyCase) -> Explanation:
     clause, remedy = unheard_sentences(case, answer)
     if answer.unheard is Unheard.TRIGGER:
         return Explanation(f"not announced: {case.identity} has no subscription for {case.wanted}", remedy)
-    return Explanation(f"not announced: of {answer.id}, {clause}", remedy)
+    return Explanation(f"not announced: {answer.id}: {clause}", remedy)
 
 
 def unheard_sentences(case: WhyCase, answer: SubscriptionAnswer) -> tuple[str, str]:
@@ -243,9 +245,9 @@ def _loose(case: WhyCase, event: WakeEvent, times: TimeFormat) -> Explanation:
         why = "its policy is next_turn"
         heartbeat_only = [one.subscription for one in case.answers if one.subscription and one.matched]
         if isinstance(event.detail, MessageDetail) and event.detail.sender == case.identity:
-            why = "own mail is a note to oneself"
+            why = "mail to oneself wakes nobody"
         elif heartbeat_only and all(one.is_heartbeat_only for one in heartbeat_only):
-            why = f"its harnessTarget is {heartbeat_only[0].harness_target}: stored, and left to the heartbeat"
+            why = f"its harnessTarget is {heartbeat_only[0].harness_target}, so only the heartbeat announces it"
         return Explanation(
             f"waits for the next turn of {case.identity}: {why}",
             f"nothing to do: it joins the next wake, or run `wake-bridge inbox {case.identity}`",
@@ -302,7 +304,7 @@ def _under_way(history: DeliveryHistory, times: TimeFormat, holds: Sequence[Hold
         due = f"due in {span(delivery.due_at - times.now)}: its window collects further events{along}"
         return Explanation(due, f"{NOTHING}: the wake comes by itself")
     return Explanation(
-        f"due since {times.ago(delivery.due_at)}{along}", "wait a moment; if it stays so: `wake-bridge logs`"
+        f"due since {times.ago(delivery.due_at)}{along}", "wait a moment; if nothing changes: `wake-bridge logs`"
     )
 
 
@@ -310,7 +312,7 @@ def _delivered(history: DeliveryHistory, times: TimeFormat) -> Explanation:
     delivery = history.delivery
     if delivery.outcome is not Outcome.SUBMITTED:
         return Explanation(f"not announced: {ENDED[delivery.outcome or Outcome.EMPTY]}", NOTHING)
-    how = ENDED[Outcome.SUBMITTED] if delivery.proof is not Proof.ACCEPTED else "handed over, not seen submitted"
+    how = ENDED[Outcome.SUBMITTED] if delivery.proof is not Proof.ACCEPTED else "handed over, not seen as submitted"
     announced = f"announced {times.clock(announced_at(history))}"
     along = f", together with {history.others} more" if history.others else ""
     if delivery.proof is Proof.ACKNOWLEDGED:
@@ -318,7 +320,7 @@ def _delivered(history: DeliveryHistory, times: TimeFormat) -> Explanation:
         return Explanation(f"{announced}, {how}, acknowledged{when}{by}{along}", NOTHING)
     return Explanation(
         f"{announced}, {how}, not acknowledged{along}",
-        f"look at {delivery.seen_in or delivery.identity}; mail that is read counts as acknowledged, so does `wake-bridge ack {delivery.id}`",
+        f"look at {delivery.seen_in or delivery.identity}; reading the mail acknowledges it, and so does `wake-bridge ack {delivery.id}`",
     )
 
 
@@ -329,7 +331,7 @@ def _failed(history: DeliveryHistory, times: TimeFormat) -> Explanation:
     why = detail.get("reason") or detail.get("why") or ""
     if delivery.outcome is Outcome.UNKNOWN:
         announced = f"announced {times.clock(announced_at(history))}"
-        again = "; its unread news was announced once more" if _was_told_again(history) else ""
+        again = "; its unread mail was announced once more" if _was_told_again(history) else ""
         if delivery.is_seen_late:
             when, by = _acknowledged(history, times)
             return Explanation(f"{announced}, {SEEN_LATE}{when}{by}{again}", NOTHING)

@@ -144,7 +144,7 @@ def about_no_routes(since: Instant) -> Notice:
 
 
 def about_state(trouble: str, since: Instant) -> Notice:
-    """The notice of what is the matter with the state directory: no wake is sent that could not be written down first."""
+    """The notice of what is the matter with the state directory: wake-bridge sends no wake that it cannot record first."""
     return Notice(
         subject=STATE,
         reason=STATE,

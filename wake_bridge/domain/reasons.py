@@ -60,16 +60,16 @@ def unheard_by(subscription: Subscription, fact: Fact, *, is_served: bool) -> Un
 REFUSED: Final[dict[Refusal, tuple[str, str]]] = {
     Refusal.PRIVATE: (
         "it is private to its owner (`graph.user_scope`)",
-        "nothing to do; a message with `sharedEntity` or `visibility: team` is seen by all",
+        "nothing to do; everybody sees a message with `sharedEntity` or `visibility: team`",
     ),
-    Refusal.SELF: ("it is {identity}'s own doing", "nothing to do: nobody is woken by what they did themselves"),
+    Refusal.SELF: ("{identity} did it", "nothing to do: an agent's own acts never wake it"),
     Refusal.SUPPRESSED: (
         "its sender suppressed the wake",
-        "nothing to do: it lies in `wake-bridge inbox {identity} --floor later`",
+        "nothing to do: `wake-bridge inbox {identity} --floor later` shows it",
     ),
     Refusal.SILENT: (
         "its policy is silent",
-        "nothing to do: it lies in `wake-bridge inbox {identity} --floor later`; `update {subscription} --policy immediate` would wake",
+        "nothing to do: `wake-bridge inbox {identity} --floor later` shows it; `wake-bridge update {subscription} --policy immediate` makes such mail wake",
     ),
     Refusal.FILTER_PRIORITY: (
         "filtered by priority",
@@ -81,22 +81,22 @@ REFUSED: Final[dict[Refusal, tuple[str, str]]] = {
     ),
     Refusal.FILTER_TAG: ("filtered by tag", "to widen the filter: `wake-bridge update {subscription} --tag …`"),
     Refusal.FILTER_REPLY: (
-        "filtered: it answers none of the messages that are waited for",
+        "filtered: it replies to none of the messages in the filter",
         "to widen the filter: `wake-bridge update {subscription} --in-reply-to …`",
     ),
-    Refusal.READ: ("it had been read when it was first seen here", "nothing to do"),
+    Refusal.READ: ("it was already read when wake-bridge first saw it", "nothing to do"),
     Refusal.AGE: (
-        "it was too old when it was first seen here (`policy.catch_up`)",
-        "to wake for it all the same: `wake-bridge resync {subscription} --since {before}`",
+        "it was too old when wake-bridge first saw it (`policy.catch_up`)",
+        "to wake for it anyway: `wake-bridge resync {subscription} --since {before}`",
     ),
     Refusal.REWRITTEN: (
-        "it was sent more than an hour before this row, and an earlier row of it was there or may have been pruned",
-        "to wake for it all the same: `wake-bridge resync {subscription} --since {before}`",
+        "it was sent more than an hour before this log row, and an earlier row of it exists or may have been pruned",
+        "to wake for it anyway: `wake-bridge resync {subscription} --since {before}`",
     ),
 }
 
 UNHEARD: Final[dict[Unheard, tuple[str, str]]] = {
-    Unheard.UNUSABLE: ("cannot be used: {problems}", "mend it: `wake-bridge update {subscription}`"),
+    Unheard.UNUSABLE: ("cannot be used: {problems}", "correct it: `wake-bridge update {subscription}`"),
     Unheard.STATUS: ("its status is {status}", "`wake-bridge update {subscription} --recover`"),
     Unheard.HARNESS_TARGET: (
         "the graph's own server serves {harness_target}, not wake-bridge",
@@ -112,34 +112,34 @@ ENDED: Final[dict[Outcome, str]] = {
     Outcome.SUBMITTED: "submitted",
     Outcome.ACKNOWLEDGED: "it was acknowledged before it was delivered",
     Outcome.READ: "it was read before it had to be announced",
-    Outcome.EMPTY: "nothing was left to tell when its moment came",
+    Outcome.EMPTY: "nothing was left to announce when it was due",
     Outcome.FAILED: "FAILED",
-    Outcome.UNKNOWN: "it may have been submitted, nobody can tell",
+    Outcome.UNKNOWN: "nobody can tell whether it was submitted",
 }
 
 SEEN_LATE: Final = "arrived, seen late"
 """What is said of a delivery of unknown outcome whose proof has risen since."""
 
 CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
-    errors.WakeBridgeError: "what was asked was not done; what is recorded stands",
-    errors.UsageMistake: "the command was not understood and did nothing; wakes go on as before",
-    errors.ConfigurationInvalid: "a daemon does not start with this configuration, a running one keeps the last good one",
-    errors.SourceError: "nothing new is matched while the graph cannot be read; what was matched waits",
-    errors.SourceMissing: "without a graph nothing is matched, and nobody can be woken",
-    errors.SourceNotAGraph: "nothing can be matched in this file, and nobody can be woken",
-    errors.SourceUnavailable: "the daemon looks again by itself; until then nothing new is matched and deliveries hold",
-    errors.AlreadyRunning: "the other one goes on waking; this one did not start, so that nobody is woken twice",
-    errors.NotRunning: "nobody is woken until the daemon runs; what arrives meanwhile is caught up with then",
-    errors.RefusedForSafety: "it was not done, for it could have typed twice or harmed what is not ours",
-    errors.NotFound: "there is nothing of that name to act on; wakes go on as before",
-    errors.OperationFailed: "it was tried and did not work; what is recorded stands",
-    errors.LedgerError: "no wake is sent that could not be written down first",
-    errors.LedgerTooNew: "this version touches nothing that a later one wrote, and wakes nobody meanwhile",
-    errors.LedgerUnwritable: "no wake is sent that could not be written down first; the daemon tries again by itself",
-    errors.DiskFull: "no wake is sent that could not be written down first; the daemon goes on when there is space",
-    errors.LedgerDisplaced: "no wake is sent, so that nothing is told again, until what was told is on record at its place",
-    errors.IllegalTransition: "the delivery stands where it stood: its state allows no such move",
-    errors.StaleLease: "somebody else acted on the delivery meanwhile: what they did counts, this did nothing",
+    errors.WakeBridgeError: "the request was not carried out; the records are unchanged",
+    errors.UsageMistake: "the command was not understood and changed nothing; wakes continue",
+    errors.ConfigurationInvalid: "a daemon does not start with this configuration; a running daemon keeps the last good one",
+    errors.SourceError: "wake-bridge matches nothing new while it cannot read the graph; matched events wait",
+    errors.SourceMissing: "without a graph wake-bridge matches nothing and wakes nobody",
+    errors.SourceNotAGraph: "wake-bridge can match nothing in this file and wakes nobody",
+    errors.SourceUnavailable: "the daemon tries again by itself; until then it matches nothing new and holds deliveries",
+    errors.AlreadyRunning: "the other daemon continues; this one did not start, so that nobody is woken twice",
+    errors.NotRunning: "nobody is woken until the daemon runs; then it catches up with what arrived meanwhile",
+    errors.RefusedForSafety: "wake-bridge refused, because it could have typed twice or changed what belongs to others",
+    errors.NotFound: "nothing has that name; wakes continue",
+    errors.OperationFailed: "it was tried and failed; the records are unchanged",
+    errors.LedgerError: "wake-bridge sends no wake that it cannot record first",
+    errors.LedgerTooNew: "this version changes nothing that a later version wrote, and wakes nobody meanwhile",
+    errors.LedgerUnwritable: "wake-bridge sends no wake that it cannot record first; the daemon tries again by itself",
+    errors.DiskFull: "wake-bridge sends no wake that it cannot record first; the daemon continues when there is space",
+    errors.LedgerDisplaced: "wake-bridge sends no wake until its ledger is at its place again, so that it announces nothing twice",
+    errors.IllegalTransition: "the delivery is unchanged: its state does not allow this",
+    errors.StaleLease: "another process changed the delivery meanwhile: its change counts, this one did nothing",
 }
 """What each error means for the wakes that wait."""
 

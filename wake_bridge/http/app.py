@@ -180,13 +180,13 @@ async def _answer(
         raise _Refused(422, wrong.why, wrong.field) from None
     for header, field in _EQUAL.items():
         if request.headers.get(header, said := getattr(wake, field)) != said:
-            raise _Refused(422, "the header says something else than the body", header)
+            raise _Refused(422, "the header and the body disagree", header)
     identity = Identity(wake.agent_identity)
     if identity not in sender.identities:
         raise _Refused(403, f"{sender.name} may not wake {identity}", "agentIdentity")
     taken = await _taken(take_in(sender.name, wake, hashlib.sha256(body).hexdigest()), identity)
     if taken is Taken.OTHER_BODY:
-        raise _Refused(409, "this eventId came before with another body", "eventId")
+        raise _Refused(409, "this eventId was used before with another body", "eventId")
     said = {"status": "accepted" if taken is Taken.NEW else "known", "eventId": wake.event_id}
     return JSONResponse(said, 202 if taken is Taken.NEW else 200)
 
@@ -198,7 +198,7 @@ async def _taken(work: Awaitable[Taken], identity: Identity) -> Taken:
     except NotHere as nobody:
         if nobody.is_starting:
             raise _Refused(503, "the daemon is starting", again=AGAIN) from None
-        raise _Refused(404, f"{identity} does not live here: it has no target and no pane", "agentIdentity") from None
+        raise _Refused(404, f"{identity} is not on this host: it has no target and no pane", "agentIdentity") from None
     except LedgerError as trouble:
         raise _Refused(503, trouble.what, again=AGAIN) from None
     except TimeoutError:
@@ -218,7 +218,7 @@ async def _body(request: Request) -> bytes:
                 if read > READ_ON:
                     break
     except TimeoutError:
-        raise _Refused(408, "the body did not come in time") from None
+        raise _Refused(408, "the body did not arrive in time") from None
     if read > MOST_BYTES:
         raise _Refused(413, f"the body is larger than {MOST_BYTES} bytes")
     return bytes(body)

@@ -111,9 +111,9 @@ class Listener:
             self._socket = _unix(Path(self._where.path)) if self._where.path else _internet(self._where)
         except OSError as refusal:
             raise OperationFailed(
-                f"signed wakes cannot be taken in ({refusal.strerror or refusal})",
+                f"the listener for signed wakes cannot start ({refusal.strerror or refusal})",
                 str(self._where),
-                hint="see who has that address, or choose another one for [http] listen",
+                hint="find the program that uses this address, or choose another one for [http] listen",
             ) from refusal
         if self._where.path:
             return self._where
@@ -219,7 +219,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
         raise OperationFailed(
             f"certificate and key cannot be used ({wrong})",
             str(certificate),
-            hint="see [http] tls_certificate_file and tls_key_file: two PEM files that belong together",
+            hint="check [http] tls_certificate_file and tls_key_file: they must be two PEM files that belong together",
         ) from wrong
     return context
 

@@ -72,18 +72,18 @@ class Signatures:
         has_neo = any(name.startswith(NEO) for name in headers)
         signed_by = (*STANDARD, NEO_SIGNATURE)
         if any(len(headers.getlist(name)) > 1 for name in signed_by):
-            raise Unsigned("a signature header is there twice")
+            raise Unsigned("a signature header appears twice")
         if not (has_standard or has_neo):
-            raise Unsigned("it bears no signature")
+            raise Unsigned("it has no signature")
         for sender, key in self._candidates():
             if has_standard and not _is_standard(key, headers, body):
                 continue
             if has_neo and not _is_neo(key, headers.get(NEO_SIGNATURE, ""), body):
                 continue
             if not has_standard and not sender.legacy:
-                raise Unsigned("it bears no Standard Webhooks signature, which this sender needs")
+                raise Unsigned("it has no Standard Webhooks signature, which this sender needs")
             return sender
-        raise Unsigned("a signature or its timestamp does not hold")
+        raise Unsigned("a signature or its timestamp is not valid")
 
     def _candidates(self) -> Iterator[tuple[ConfiguredSender, str]]:
         return ((keys.sender, key) for keys in self._keys for key in keys.now())

@@ -69,7 +69,7 @@ def read_record(state_dir: Path) -> SetupRecord:
         raise OperationFailed(
             "the record of `setup` is damaged",
             str(file),
-            hint="move it away: `setup` then knows its identities by the block in the configuration alone",
+            hint="move it away: `setup` then finds its identities only in the configuration's block",
         ) from broken
 
 

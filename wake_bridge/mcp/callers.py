@@ -70,7 +70,9 @@ def _of_thread(work: Workplace, thread: str) -> Invoker:
     if not identities:
         why = f"the daemon knows conversation {thread}"
         identities = _known_to_daemon(work, thread)
-    return Invoker("codex", os.getppid(), identities, why if identities else f"nobody knows conversation {thread}")
+    return Invoker(
+        "codex", os.getppid(), identities, why if identities else f"conversation {thread} belongs to no known identity"
+    )
 
 
 def _recorded(work: Workplace, thread: str) -> frozenset[Identity]:
@@ -109,9 +111,9 @@ def _refused(found: Invoker) -> RefusedForSafety:
         return RefusedForSafety(
             f"the caller could be {names}, and a tool serves one identity",
             found.told,
-            hint="let one of them live elsewhere: `wake-bridge unbind @ID`, then `wake-bridge bind @ID` in its own pane",
+            hint="give one of them its own pane: `wake-bridge unbind @ID`, then `wake-bridge bind @ID` inside that pane",
         )
-    return RefusedForSafety("nobody knows whose agent calls", found.told, hint=_BIND)
+    return RefusedForSafety("wake-bridge cannot tell which agent calls", found.told, hint=_BIND)
 
 
 _TOKEN_BYTES: Final = 32

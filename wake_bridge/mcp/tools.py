@@ -37,7 +37,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
                 "check_inbox",
                 "Check inbox",
                 "Show your unread mail, oldest first. With consume the texts are shown too and the messages are marked"
-                " read: that is how you read your mail after a wake. Mail that is shown wakes you no more.",
+                " read: that is how you read your mail after a wake. Mail that you were shown does not wake you again.",
                 models.CheckInboxArguments,
                 models.InboxResult,
                 repeats=True,
@@ -56,7 +56,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
                 "send_message",
                 "Send a message",
                 "Send a message or a task to another agent, to a person, or to every agent, in your own name. Send only"
-                " what somebody needs to know. You are woken when an answer is there: do not poll.",
+                " what somebody needs to know. You are woken when an answer arrives: do not poll.",
                 models.SendMessageArguments,
                 models.SentResult,
                 is_loaded=True,
@@ -64,7 +64,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
             ToolKind(
                 "acknowledge",
                 "Acknowledge a wake",
-                "Say that a wake was seen and understood and that nothing needs an answer.",
+                "Acknowledge a wake that you saw and understood and that needs no answer.",
                 models.AcknowledgeArguments,
                 models.AcknowledgedResult,
                 repeats=True,
@@ -73,15 +73,15 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
             ToolKind(
                 "update_task",
                 "Move a task",
-                "Move a task that was given to you, or that you gave, to another state. The states that are open to you"
-                " are named where a move is refused.",
+                "Move a task that was given to you, or that you gave, to another state. A refusal names the states"
+                " that you may choose.",
                 models.UpdateTaskArguments,
                 models.TaskResult,
             ),
             ToolKind(
                 "presence",
                 "Show presence",
-                "Show how an agent stands: idle, in a turn, waiting on an approval, or unknown. It wakes nobody.",
+                "Show the state of an agent: idle, in a turn, waiting on an approval, or unknown. It wakes nobody.",
                 models.PresenceArguments,
                 models.PresenceResult,
                 reads=True,
@@ -90,7 +90,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
             ToolKind(
                 "manage_wake_subscription",
                 "Manage your wake subscriptions",
-                "Say what you are woken for: subscribe, update, unsubscribe, list, or resync, which replays past events."
+                "Choose what wakes you: subscribe, update, unsubscribe, list, or resync, which replays past events."
                 " You manage only your own.",
                 models.SubscriptionArguments,
                 models.SubscriptionResult,

@@ -80,7 +80,7 @@ async def _bind_to_pane(
                 ledger.bind(identity, place.fence, clock.now())
             remember(settings, address, place, clock.now())
             return place, tuple(sorted(who_lives_in(place.fence, address.claims()) - {identity}))
-    raise OperationFailed("no adapter can be bound to a pane", hint="`wake-bridge adapters` lists them")
+    raise OperationFailed("no adapter can bind a pane", hint="`wake-bridge adapters` lists them")
 
 
 async def _require_no_other_target(
@@ -110,7 +110,7 @@ async def _require_no_other_target(
     told = "; ".join(f"line {number}: `{was.strip()}` becomes `{becomes.strip()}`" for number, was, becomes in changes)
     reload = reload_command(settings.state_dir)
     raise RefusedForSafety(
-        f"[targets] says that {identity} is in {target.pane!r}, and wins: the binding would not be used",
+        f"[targets] puts {identity} into {target.pane!r} and takes precedence: the binding would have no effect",
         f"{file}:{changes[0][0]}" if changes else str(file),
         hint=f"{told or 'change `pane` there'}{f'; then `{reload}` has the daemon read it' if reload else ''}",
     )

@@ -303,4 +303,4 @@ def workshop(settings: Settings) -> ScreenWorkshop:
     for adapter in make_adapters(settings, SteadyClock()).adapters.values():
         if isinstance(adapter, ScreenWorkshop):
             return adapter
-    raise OperationFailed("no adapter judges screens", hint="`wake-bridge adapters` lists them")
+    raise OperationFailed("no adapter can classify screens", hint="`wake-bridge adapters` lists them")

@@ -149,7 +149,7 @@ def write_down(work: Workplace, graph: GraphFile, shown: Shown) -> None:
             with closing(LedgerStore.open(work.settings.state_dir)) as ledger:
                 ledger.announce(shown.identity, message_ids, "inbox", _now())
         except LedgerUnwritable as refusal:
-            work.warn(f"note: a wake may announce it again, because nothing could be written down: {refusal}")
+            work.warn(f"note: a wake may announce it again, because the ledger could not be written: {refusal}")
     if isinstance(graph, GraphWriter):
         mailbox.mark_read(graph, shown.mails, timestamp_now())
 
@@ -204,7 +204,7 @@ def move_task(work: Workplace, task_id: str, state: str, actor: str, *, foreign:
 
     Raises:
         NotFound: there is no such message, it is no task, or there is no such identity.
-        OperationFailed: the identity has no right to this move, or somebody moved the task first.
+        OperationFailed: the identity has no right to this move, or somebody else moved the task first.
         RefusedForSafety: the identity is another, or the graph another program's.
     """
     now = timestamp_now()

@@ -43,7 +43,7 @@ def speaker(run: Workplace, command: str, graph: GraphWriter, identity: str, now
     """
     if not invoker(run).is_person and find_identity(graph, identity) is None:
         raise NotFound(
-            f"there is no identity {identity}, and none is made for an agent: {invoker(run).told}",
+            f"there is no identity {identity}, and agents may not create one: {invoker(run).told}",
             str(graph.path),
             hint=f"{RULES[command].instead}add it: `wake-bridge agent add {identity}`",
         )

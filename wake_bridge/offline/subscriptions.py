@@ -69,7 +69,7 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
     )
     if wish.harness_target is None and target == DISABLED_TARGET:
         raise UsageMistake(
-            f"nothing says where {identity} lives",
+            f"wake-bridge does not know where {identity} is",
             "subscribe",
             hint="add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry to the configuration",
         )
@@ -270,7 +270,7 @@ def _require_pane(work: Workplace, wish: Wish) -> None:
         place = asyncio.run(Inspection(work.settings).require_pane(DEFAULT_ADAPTER, wish.pane))
         session = wish.pane.removeprefix("=").partition(":")[0]
         if place is not None and "." in session and place.label.startswith(f"{session.replace('.', '_')}:"):
-            work.warn(f"note: tmux calls it {place.label}: no session's name has a dot in it")
+            work.warn(f"note: tmux calls it {place.label}: it replaces dots in session names")
 
 
 def _require_own(work: Workplace, command: str, graph: GraphFile, subscription_id: str) -> str:
@@ -301,9 +301,9 @@ def wish_of(
             )
         if webhook is not None:
             raise UsageMistake(
-                "a subscription leads to a pane or to a webhook",
+                "a subscription has either a pane or a webhook",
                 "--tmux",
-                hint="subscribe twice: the webhook comes before the pane",
+                hint="subscribe twice; the webhook takes precedence over the pane",
             )
         adapter, harness_target = DEFAULT_ADAPTER, BRIDGE_TARGET
     if webhook is not None:

@@ -104,7 +104,7 @@ class Workplace:
         self._told_of = found
         if found != configured:
             self.warn(
-                f"note: the daemon of this graph keeps its state in {found}, not in {configured}: this command goes there"
+                f"note: the daemon of this graph keeps its state in {found}, not in {configured}; this command uses {found}"
             )
         elif (served := graph_served_instead(found, graph)) is not None:
             self.warn(

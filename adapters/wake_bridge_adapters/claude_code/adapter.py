@@ -120,23 +120,23 @@ class ClaudeCodeAdapter:
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
         """Ring the monitor once, while the session is at rest; what may have been sent is only looked for."""
         if self._sessions is None:
-            return Refused(HoldReason.UNREACHABLE, "nobody can say which monitors wait", place.label)
+            return Refused(HoldReason.UNREACHABLE, "the daemon did not report which monitors wait", place.label)
         bell = Bell(self._sessions, self._live, self._transcripts, self._patience)
         if wake.progress is not Progress.UNTOUCHED:
             fence = wake.fence or place.fence
             if fence is None:
-                return Unknown({"why": "it is not known to which session it may have been sent"})
+                return Unknown({"why": "the session to which it may have been sent is not known"})
             return await bell.look_for(wake, fence, journal, place.label)
         found = choose(address, await self._live.all(), self._known)
         if isinstance(found, Nowhere):
             return Refused(found.reason, found.detail, place.label, found.cause)
         if self._place(found, address).key != place.key:
-            return Refused(HoldReason.NO_AGENT, "another session is there now", place.label)
+            return Refused(HoldReason.NO_AGENT, "another session runs there now", place.label)
         said, listening = _said_by(found), self._listening(found, address)
         if said.vote is not PresenceState.IDLE:
             return Refused(said.reason, said.told, place.label, said.why)
         if not listening:
-            return Refused(HoldReason.UNREACHABLE, "no monitor waits in it", place.label)
+            return Refused(HoldReason.UNREACHABLE, "no monitor waits in that session", place.label)
         return await bell.ring(found, listening, wake, journal, place.label)
 
     async def trace(self, place: Place, address: Address, wake: Wake) -> Trace:
@@ -144,7 +144,7 @@ class ClaudeCodeAdapter:
         del address
         fence = place.fence
         if self._sessions is None or fence is None or fence.socket != FENCED_BY:
-            return Trace(Proof.NONE, "it is not known to which session it may have been sent")
+            return Trace(Proof.NONE, "the session to which it may have been sent is not known")
         search = self._searches.pop(wake.mark, None) or self._transcripts.search(wake.mark)
         self._searches[wake.mark] = search
         if len(self._searches) > MOST_SEARCHED:

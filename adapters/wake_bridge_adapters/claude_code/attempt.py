@@ -289,7 +289,7 @@ class Bell:
         verdict = await self._watch_for(wake.mark, fence, listening)
         if verdict.is_absence:
             await journal(Step.ABSENT, {"why": verdict.value})
-            return Refused(HoldReason.UNREACHABLE, f"the wake never came in: {verdict.value}", where)
+            return Refused(HoldReason.UNREACHABLE, f"the wake never arrived: {verdict.value}", where)
         if verdict is WakeVerdict.UNSEEN:
             return Unknown({"why": verdict.value})
         if verdict is WakeVerdict.QUEUED:

@@ -303,7 +303,7 @@ def choose(
     if len(named) == 1:
         return named[0]
     if not named:
-        return Nowhere(HoldReason.UNREACHABLE, f"no Claude Code that runs is known to be {address.identity}")
+        return Nowhere(HoldReason.UNREACHABLE, f"no running Claude Code session is known to be {address.identity}")
     pids = ", ".join(str(one.record.pid) for one in named)
     return Nowhere(HoldReason.AMBIGUOUS, f"{len(named)} Claude Code sessions may be {address.identity}: pids {pids}")
 

@@ -143,7 +143,7 @@ class CodexAdapter:
                 return self._observation(place, _unseen(found.detail, found.reason, found.cause))
             thread = found.thread
             if thread.id != _thread_of(place):
-                return self._observation(place, _unseen("another conversation is shown by now"))
+                return self._observation(place, _unseen("the program now shows another conversation"))
             if not found.is_shown:
                 return self._observation(place, _left(thread))
             turn_id = None if thread.is_at_rest else await active_turn(connection, thread.id)
@@ -194,7 +194,7 @@ class CodexAdapter:
         if isinstance(found, Nowhere):
             return Refused(found.reason, found.detail, place.label, found.cause)
         if found.thread.id != _thread_of(place):
-            return Refused(HoldReason.UNREACHABLE, "another conversation is shown by now", place.label)
+            return Refused(HoldReason.UNREACHABLE, "the program now shows another conversation", place.label)
         if not found.is_shown:
             return None if may_start_thread else Refused(HoldReason.NOT_LOADED, _LEFT, place.label)
         seen = await self._finder.in_the_way(found, address)

@@ -276,7 +276,9 @@ class Finder:
         """The thread that the identity's program shows; else a known one that no program is known to show."""
         names, directory = named_threads(address), own_directory(address)
         if not names and not directory:
-            return Nowhere(HoldReason.UNREACHABLE, "nothing says which thread of Codex it is", cause=Cause.NO_PLACE)
+            return Nowhere(
+                HoldReason.UNREACHABLE, "nothing tells which Codex thread belongs to it", cause=Cause.NO_PLACE
+            )
         try:
             socket = where_it_leads(control_socket(self._home))
             clients = await asyncio.to_thread(Clients, connection.server.peer.pid, socket)
@@ -298,7 +300,7 @@ class Finder:
         # a sub-agent works in its agent's directory, and its hooks call in as well
         known = [one for name in names if (one := await read_thread(connection, name)) is not None and one.is_a_persons]
         if not known:
-            return Nowhere(HoldReason.UNREACHABLE, "no program of Codex is known to show a thread of it", directory)
+            return Nowhere(HoldReason.UNREACHABLE, "no known Codex program shows a thread of it", directory)
         return Found(next((one for one in known if one.is_loaded), known[0]), is_shown=False)
 
     def _shown_on(
@@ -375,8 +377,8 @@ class Finder:
 
 def _not_one(threads: Sequence[Thread], where: str) -> Nowhere:
     if not threads:
-        return Nowhere(HoldReason.UNREACHABLE, "its program shows no thread of the app-server that is known", where)
-    return Nowhere(HoldReason.AMBIGUOUS, f"its program may show each of {len(threads)} threads of Codex", where)
+        return Nowhere(HoldReason.UNREACHABLE, "its program shows no known thread of the app-server", where)
+    return Nowhere(HoldReason.AMBIGUOUS, f"its program may show any of {len(threads)} Codex threads", where)
 
 
 def _names_a_pane(address: Address) -> bool:

@@ -315,7 +315,9 @@ def _familiar(user_agent: str, versions: Sequence[str]) -> str:
     version = found[1] if found else "of an unknown version"
     if version not in versions:
         known = ", ".join(versions)
-        raise Unfamiliar(f"the app-server is Codex {version}, whose ways are not known here (known: {known})")
+        raise Unfamiliar(
+            f"the app-server is Codex {version}, whose protocol this version does not know (known: {known})"
+        )
     return version
 
 

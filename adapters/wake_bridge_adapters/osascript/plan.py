@@ -242,7 +242,7 @@ def _resume(
         ), standing
     if sight.composer:
         return End(
-            Refused(HoldReason.STAGED, "other text stands in the composer, ours perhaps among it", task.where)
+            Refused(HoldReason.STAGED, "the composer holds other text, perhaps ours among it", task.where)
         ), standing
     if task.progress is not Progress.MAYBE_STAGED:
         return End(
@@ -281,7 +281,7 @@ def _after_return(task: Task, sight: ScreenReading | None) -> NextMove:
         return End(Delivered(Proof.SUBMITTED, {"proof": "Return emptied the composer"}), (Step.SUBMITTED,))
     if sight.composer is not None and same_text(sight.composer, task.text):
         return End(_still_there(task))
-    return End(_lost("Return was pressed, and what came of it does not show"))
+    return End(_lost("Return was pressed, but its effect is not visible"))
 
 
 def _trouble(task: Task, standing: AttemptProgress, report: Report, trouble: Trouble) -> NextMove:

@@ -48,7 +48,7 @@ async def occupant_of(
         return Occupant("", why=f"no screen profile is called {harness!r}")
     for pid, argv in argvs.items():
         if harness and reads_lines(argv):
-            return Occupant("", why=f"{argv[0]} has the terminal, and is no {harness}, whatever `harness` says")
+            return Occupant("", why=f"{argv[0]} has the terminal and is not {harness}, although `harness` says so")
         name = "" if is_shell_or_veto(argv) else harness or recognise(argv, profiles) or ""
         if name and _is_stopped(pid):
             return Occupant("", why=f"{name} is stopped")

@@ -213,7 +213,7 @@ def learnt_from(screen: Screen, profile: Profile, version: str = "") -> Profile:
     shape = _with_glyph(screen, profile.composer)
     composer = find_composer(screen, shape)
     if composer is None:
-        raise _refused("no composer is to be seen where the cursor stands")
+        raise _refused("no composer is visible at the cursor")
     learnt = profile.model_copy(
         update={
             "composer": _with_looks(screen, shape, composer),

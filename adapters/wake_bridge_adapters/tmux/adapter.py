@@ -194,7 +194,7 @@ class TmuxAdapter:
         key = PaneKey.of(place.key)
         fence = wake.fence or place.fence
         if fence is None:
-            return Refused(HoldReason.UNREACHABLE, "the place has no fence", place.label)
+            return Refused(HoldReason.UNREACHABLE, "the pane was resolved without a fence", place.label)
         attempt = self._attempt(place, address, wake, fence, journal)
         try:
             with pane_lock(key.socket, key.server_pid, key.pane_id):
@@ -206,7 +206,7 @@ class TmuxAdapter:
         """One look at screen and scrollback for the mark; types nothing."""
         fence = wake.fence if wake.fence is not None and wake.fence.pane_id else place.fence
         if fence is None:
-            return Trace(Proof.NONE, "the place has no fence")
+            return Trace(Proof.NONE, "the pane was resolved without a fence")
         return await trace(self._attempt(place, address, wake, fence, _nothing_to_write))
 
     def _attempt(self, place: Place, address: Address, wake: Wake, fence: Binding, journal: Journal) -> PaneAttempt:
@@ -311,7 +311,7 @@ class TmuxAdapter:
                 continue
             server = self._server(socket)
             if why := await release_panes(server, panes, identity) or await release(server, claimed):
-                raise OperationFailed(f"a pane still says that it is {identity}'s", f"{socket}: {why}")
+                raise OperationFailed(f"a pane is still marked as {identity}'s", f"{socket}: {why}")
             told += [pane.label for pane in claimed]
         return told
 

@@ -104,9 +104,7 @@ def judge(path: Path, harness: str, profiles: Mapping[str, Profile]) -> dict[str
     name = harness or capture.harness
     if name not in profiles:
         known = ", ".join(sorted(profiles))
-        raise NotFound(
-            "there is no screen profile of that name", name or str(path), hint=f"--harness takes one of: {known}"
-        )
+        raise NotFound("no screen profile has that name", name or str(path), hint=f"--harness takes one of: {known}")
     reading = classify_capture(capture, profiles[name])
     return {"harness": name, "state": reading.state, "rule": reading.rule, "composer": reading.composer}
 
@@ -138,7 +136,7 @@ def lesson(label: str, first: PaneView, second: PaneView) -> Lesson:
     if beside:
         raise _refused(label, beside[0].told, "wait until nobody types there and nothing moves")
     if agent.profile.strict_version and drift_of(agent.profile, agent.version) is Drift.UNTOLD:
-        raise _refused(label, "its version cannot be told, and its profile is strict", _NOT_STRICT)
+        raise _refused(label, "its version cannot be read, and its profile is strict", _NOT_STRICT)
     learnt = learnt_from(first.screen, agent.profile, agent.version)
     readings = [classify(view.screen, learnt) for view in (first, second)]
     if readings[1].state is not PresenceState.IDLE or readings[0].fingerprint != readings[1].fingerprint:

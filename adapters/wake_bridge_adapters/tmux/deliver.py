@@ -148,13 +148,13 @@ async def _trace_in_history(attempt: PaneAttempt, view: PaneView, *, is_theirs: 
         return _unseen(f"the scrollback cannot be read: {text.why}")
     if is_in_text(text, attempt.wake):
         if not is_theirs:
-            return _unseen("its mark stands in what another program left there")
+            return _unseen("its mark is in text that another program left there")
         after = await attempt.look()
         if isinstance(after, NoPane) or text_location(after, attempt.wake) is not TextLocation.GONE:
             return _unseen("our text has only just come to show")
         return Trace(Proof.SUBMITTED, "the mark stands in the scrollback")
     if has_ended or view.verdict.vote is PresenceState.IDLE:
-        return _unseen("the mark is nowhere to be seen", is_absent=True)
+        return _unseen("the mark is not visible anywhere", is_absent=True)
     return _unseen(view.verdict.told)
 
 
@@ -247,8 +247,8 @@ APPEARS_WITHIN: Final = 30_000
 
 _GONE: Final = {
     Progress.MAYBE_STAGED: "our text may have been pasted, and never showed",
-    Progress.STAGED: "our text stood in the composer and is gone, and the mark is nowhere to be seen",
-    Progress.MAYBE_SUBMITTED: "Enter may have been pressed, and the mark is nowhere to be seen",
+    Progress.STAGED: "our text stood in the composer and is gone, and the mark is not visible anywhere",
+    Progress.MAYBE_SUBMITTED: "Enter may have been pressed, and the mark is not visible anywhere",
 }
 """Why nothing can be known of a text that is nowhere."""
 

@@ -264,7 +264,7 @@ class Occupants:
         if known and isinstance(occupant, NoAgent):
             self._set_aside[key] = known.agent.process
         if isinstance(occupant, PaneAgent) and self._has_lost_its_paste(key, occupant):
-            return NoAgent(f"{_name_of(occupant.process)} was stopped, and would take a paste for keys: restart it")
+            return NoAgent(f"{_name_of(occupant.process)} was stopped, and would read a paste as keys: restart it")
         if isinstance(occupant, PaneAgent) and not is_runner(occupant.process.argv):
             self._remembered[key] = _Remembered(pane_pid, command, harness, occupant)
         else:
@@ -290,7 +290,7 @@ class Occupants:
             if is_shell_or_veto(process.argv):
                 continue
             if harness and reads_lines(process.argv):
-                return NoAgent(f"{_name_of(process)} has the terminal, and is no {harness}, whatever `harness` says")
+                return NoAgent(f"{_name_of(process)} has the terminal and is not {harness}, although `harness` says so")
             name = harness or recognise(process.argv, self._profiles)
             if name and process.is_stopped:
                 return NoAgent(f"{_name_of(process)} is stopped", "suspended")

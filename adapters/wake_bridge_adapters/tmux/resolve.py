@@ -300,7 +300,7 @@ class Resolver:
             return Nowhere(HoldReason.UNREACHABLE, why, target, Cause.NO_SUCH_PANE)
         whys = [self._stranger(one, harness, expected) for one in found]
         if all(whys):
-            return Nowhere(HoldReason.UNREACHABLE, f"{target!r} means another agent by now: {whys[0]}", target)
+            return Nowhere(HoldReason.UNREACHABLE, f"{target!r} now means another agent: {whys[0]}", target)
         found = [one for one, why in zip(found, whys, strict=True) if not why]
         if len(found) == 1:
             return self._place(found[0], harness)
@@ -381,7 +381,7 @@ def _outlived(target: str, written: Instant | None, panes: Sequence[Pane] | NoPa
     if panes[0].server_started * 1000 <= written:
         return None
     return Nowhere(
-        HoldReason.UNREACHABLE, f"{target} was a pane of an earlier tmux server, whose ids mean nothing now", target
+        HoldReason.UNREACHABLE, f"{target} was a pane of an earlier tmux server, whose ids are no longer valid", target
     )
 
 

@@ -239,7 +239,7 @@ def sight_of(view: PaneView, wake: Wake) -> str:
     for part in candidates:
         if can_be_sight(part) and any(part in row for row in rows):
             return part
-    raise NotExpressible("our mark stands on no single row")
+    raise NotExpressible("our mark is not on one row")
 
 
 def placeholder_of(view: PaneView) -> str:

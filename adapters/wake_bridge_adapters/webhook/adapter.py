@@ -95,7 +95,7 @@ class WebhookAdapter:
         """The receiver of this very wake; what can be told without looking its name up is told here."""
         receiver = address.receiver
         if receiver is None:
-            return Nowhere(HoldReason.UNREACHABLE, "no subscription of it names a receiver")
+            return Nowhere(HoldReason.UNREACHABLE, "none of its subscriptions names a receiver")
         why = self.unavailable({}) or receiver.problem
         if why:
             return Nowhere(HoldReason.UNREACHABLE, why, receiver.shown, Cause.RECEIVER_FORBIDDEN)
@@ -135,7 +135,7 @@ class WebhookAdapter:
         """One POST of the frozen envelope; the journal says beforehand that it may have been sent."""
         receiver = address.receiver
         if receiver is None or receiver.place_key != place.key:
-            return Failed(retryable=True, reason="its subscription names no such receiver any more")
+            return Failed(retryable=True, reason="its subscription no longer names this receiver")
         if not wake.may_begin:
             return NotTaken(ReceiverAnswer.TRANSIENT, "waking is switched off")
         event_id = str(json.loads(wake.text)["eventId"])

@@ -155,10 +155,10 @@ class NameLookup:
         try:
             found = await self._look_up(host, port)
         except (OSError, UnicodeError) as unknown:
-            raise Unresolved(f"{host} leads nowhere: {unknown}") from unknown
+            raise Unresolved(f"the name {host} does not resolve: {unknown}") from unknown
         addresses = list(dict.fromkeys(ip_address(text) for text in found))
         if not addresses:
-            raise Unresolved(f"{host} leads nowhere")
+            raise Unresolved(f"the name {host} does not resolve")
         return addresses
 
     async def _look_up(self, host: str, port: int) -> list[str]:

@@ -121,7 +121,7 @@ def test_a_move_that_somebody_made_meanwhile_is_not_made_twice(graph: GraphWrite
             """What was seen before."""
             return seen if node_id == task else super().node(node_id)
 
-    with Behind(path) as late, pytest.raises(OperationFailed, match="somebody moved the task first"):
+    with Behind(path) as late, pytest.raises(OperationFailed, match="somebody else moved the task first"):
         move_task(late, task, "Canceled", "@ada", LATER)
     assert eye.tip() == tip
 

@@ -87,7 +87,7 @@ def test_a_scrollback_that_cannot_be_read_proves_nothing(case: Case, monkeypatch
 
 def test_a_rest_without_it_is_its_absence(case: Case) -> None:
     """Decision 11: the agent idle, its composer empty, no mark in transcript or scrollback."""
-    assert case.trace() == Trace(Proof.NONE, "the mark is nowhere to be seen", is_absent=True)
+    assert case.trace() == Trace(Proof.NONE, "the mark is not visible anywhere", is_absent=True)
 
 
 UNSURE: dict[str, Callable[[Case], object]] = {
@@ -140,7 +140,7 @@ def test_what_an_ended_agent_left_behind_proves_nothing(case: Case) -> None:
     found = case.trace()
 
     assert (found.proof, found.is_absent) == (Proof.NONE, False)
-    assert found.told == "its mark stands in what another program left there"
+    assert found.told == "its mark is in text that another program left there"
 
 
 def test_a_pane_that_is_gone_with_its_agent_has_it_no_more(case: Case) -> None:

@@ -112,7 +112,7 @@ class AttemptRunner:
             async with asyncio.timeout(self._current.settings.lease_ms / 1000 * 0.8):
                 return await adapter.deliver(place, route.address, wake, journal)
         except TimeoutError:
-            return Failed(retryable=True, reason="the attempt outlasted its lease")
+            return Failed(retryable=True, reason="the attempt took longer than its lease")
         except (StaleLease, LedgerUnwritable):
             # no fault of the adapter's: no key follows a step that cannot be written down
             raise
@@ -237,7 +237,7 @@ class LeaseRecovery:
         delivery = self._ledger.renew(delivery, self._lease_end(), delivery.hold, now)
         progress = progress_of(entry.step for entry in self._ledger.journal_of(delivery.id))
         if progress is Progress.UNTOUCHED:
-            again = Hold(HoldReason.UNKNOWN, "taken up again after a stop", "", now, Cause.TAKEN_UP_AGAIN)
+            again = Hold(HoldReason.UNKNOWN, "resumed after a stop", "", now, Cause.TAKEN_UP_AGAIN)
             return self._ledger.release(delivery, again, now, is_attempt=False)
         if progress is Progress.SUBMITTED:
             seen = {"proof": "seen before the stop"}

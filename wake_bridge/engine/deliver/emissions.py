@@ -214,7 +214,7 @@ class Emissions:
             )
         route = self._routes.locked_for(delivery)
         if route is None:
-            gone = Hold(HoldReason.NO_ADAPTER, "its subscription has no receiver any more", delivery.where)
+            gone = Hold(HoldReason.NO_ADAPTER, "its subscription no longer has a receiver", delivery.where)
             return self._receivers.let_go(delivery, gone)
         shut = self._routes.shut(route)
         if shut is not None and await self._another_serves(route, news.candidates):

@@ -59,7 +59,7 @@ class OutcomeTracer:
         """Look where it was announced."""
         route = self._routes.by(unknown.identity, unknown.adapter)
         if route is None:
-            return Trace(Proof.NONE, f"the adapter {unknown.adapter} is not there to look for it")
+            return Trace(Proof.NONE, f"the adapter {unknown.adapter} is not loaded, so nothing can look for it")
         place = Place(unknown.pane_key, unknown.where, self._ledger.fence_of(unknown.id))
         return await self._look(unknown.id, unknown.digest, route, place)
 

@@ -157,7 +157,7 @@ class Explainer:
                 hint=f"it reaches from {subject.bounds.lowest} to {subject.bounds.highest}",
             )
         raise NotFound(
-            "neither the graph nor the ledger knows it",
+            "neither the graph nor the ledger has it",
             asked,
             hint=f"it is a delivery: `wake-bridge deliveries show {asked}`"
             if self._archive.delivery(asked) is not None
@@ -182,16 +182,18 @@ class Explainer:
         notes = []
         epochs = {one.epoch for one in known if one.log_id == log_id} if log_id is not None else set()
         if subject.trouble is not None:
-            notes.append(f"the graph could not be read, the ledger alone answers: {subject.trouble}")
+            notes.append(f"the graph could not be read; the answer comes from the ledger alone: {subject.trouble}")
         if subject.is_also_named and subject.row:
-            notes.append(f"a node is called {asked} as well: the number was read as a row of the log")
+            notes.append(f"a node is called {asked} too; this answer is about the log row of that number")
         if len(epochs) > 1:
-            notes.append(f"epochs {', '.join(map(str, sorted(epochs)))} had such a row: the last one is meant")
+            notes.append(
+                f"epochs {', '.join(map(str, sorted(epochs)))} had such a row; this answer is about the last one"
+            )
         rows = {one.log_id for one in subject.traces.entries}
         gone = sorted({one.log_id for one in known if one.log_id > 0} - rows) if subject.trouble is None else []
         if gone:
             numbers = ", ".join(map(str, gone))
-            notes.append(f"the log no longer has row {numbers}; the ledger remembers what came of it")
+            notes.append(f"the log no longer has row {numbers}; the ledger kept what happened to it")
         if log_id is None or (not subject.row and subject.is_also_named):
             return f"the id {subject.entity_id}", notes
         return f"row {log_id} of the log" + (f" (epoch {max(epochs)})" if epochs else ""), notes

@@ -230,6 +230,9 @@ class Notices:
                 self._ledger.note_episodes_told(episodes, self._clock.now())
         if told.trouble and not self._has_failed:
             self._log.warning(
-                "notice_failed", by=told.by, reason=told.trouble, hint="said once, until one goes out again"
+                "notice_failed",
+                by=told.by,
+                reason=told.trouble,
+                hint="this is logged once, until a notice is sent again",
             )
         self._has_failed = bool(told.trouble)

@@ -406,7 +406,7 @@ class Tail:
                 "cursor_below_log",
                 cursor=position.cursor,
                 lowest=reading.bounds.lowest,
-                hint="what was pruned is not seen",
+                hint="wake-bridge does not see pruned rows",
             )
         self._warned_of_pruning_at = position.cursor
 

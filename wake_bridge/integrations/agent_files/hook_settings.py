@@ -80,7 +80,7 @@ def plan_hooks(harness: str, program: Sequence[str], environment: Mapping[str, s
 
     Raises:
         OperationFailed: the file cannot be read, is not what its harness expects, or holds something else of ours.
-        RefusedForSafety: a link leads to a file of another kind.
+        RefusedForSafety: a link points to a file of another kind.
     """
     path, link = real_place(hooks_file(harness, environment))
     before = content_of(path)

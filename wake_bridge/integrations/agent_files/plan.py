@@ -109,7 +109,7 @@ def plan_files(agents: Sequence[SetupAgent], home: Path, mcp: Sequence[str] = ()
 
     Raises:
         OperationFailed: a file cannot be read, or is not what its harness expects; the message names it.
-        RefusedForSafety: a link leads to a file of another kind, or would allow something elsewhere.
+        RefusedForSafety: a link points to a file of another kind, or would allow something elsewhere.
     """
     return [*_told(agents), *_allowed(agents, home, mcp)]
 

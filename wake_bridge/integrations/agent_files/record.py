@@ -79,7 +79,7 @@ class WrittenFile:
         ours as a whole.
 
         Raises:
-            OperationFailed: our part cannot be told from the rest any more.
+            OperationFailed: our part cannot be identified any more.
         """
         if self.form is Form.WHOLE and self.created:
             return None

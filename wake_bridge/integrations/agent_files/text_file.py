@@ -78,19 +78,19 @@ def real_place(path: Path) -> tuple[Path, Path | None]:
     """The file itself, and the link it is reached by where there is one.
 
     Raises:
-        OperationFailed: the links go round in a circle, or lead to nothing.
+        OperationFailed: the links form a loop, or lead to nothing.
         RefusedForSafety: they lead to something of another kind: whoever wrote a repository chose them, and an AGENTS.md
             may be a person's `.bashrc`.
     """
     try:
         real = path.resolve()
     except (OSError, RuntimeError) as circle:
-        raise OperationFailed("the links go round in a circle", str(path), hint=_NO_CHANGE) from circle
+        raise OperationFailed("the links form a loop", str(path), hint=_NO_CHANGE) from circle
     if path.is_symlink() and not real.exists():
-        raise OperationFailed("a link that leads to nothing", str(path), hint=f"remove or fix it; {_NO_CHANGE}")
+        raise OperationFailed("the link is broken", str(path), hint=f"remove or fix it; {_NO_CHANGE}")
     if real.suffix != path.suffix:
         raise RefusedForSafety(
-            "a link leads to a file of another kind", f"{path} → {real}", hint=f"remove the link; {_NO_CHANGE}"
+            "a link points to a file of another kind", f"{path} → {real}", hint=f"remove the link; {_NO_CHANGE}"
         )
     return real, (path if path.is_symlink() else None)
 
@@ -228,7 +228,7 @@ def _the_block(content: bytes, marks: Marks, file: Path) -> re.Match[bytes] | No
     if marks.count(content) == 2 * len(found) <= 2:  # noqa: PLR2004 - one block has two marks
         return found[0] if found else None
     raise OperationFailed(
-        f"our part cannot be told from the rest: there must be one line `{marks.begin}` and, below it, one `{marks.end}`",
+        f"our part cannot be identified: there must be one line `{marks.begin}` and, below it, one `{marks.end}`",
         str(file),
         hint="put the missing line back, or remove what is ours by hand",
     )

@@ -31,7 +31,7 @@ def service_manager(environment: Mapping[str, str], *, platform: str = sys.platf
     if platform.startswith("linux"):
         return Systemd(Path(environment.get("XDG_CONFIG_HOME") or home / ".config"), calls)
     raise OperationFailed(
-        "wake-bridge knows no service manager of this platform",
+        "wake-bridge supports no service manager on this platform",
         platform,
-        hint="start `wake-bridge run` with whatever starts your programs at login",
+        hint="start `wake-bridge run` with the program that starts your other programs at login",
     )

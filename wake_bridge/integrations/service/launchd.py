@@ -113,7 +113,7 @@ class Launchd:
             said.insert(0, f"stopped and unloaded {self._service}")
         remove()
         if not reachable:
-            said.append("launchd could not be asked: what it had started goes on until you log out")
+            said.append("launchd did not answer: what it started runs until you log out")
         return tuple(said)
 
     def standing(self) -> ServiceStanding:
@@ -145,7 +145,7 @@ class Launchd:
         deadline = time.monotonic() + GONE_WITHIN
         while self._print().is_well:
             if time.monotonic() > deadline:
-                raise OperationFailed("launchd does not let go of the agent", self._service, hint="try again")
+                raise OperationFailed("launchd does not unload the agent", self._service, hint="try again")
             time.sleep(0.1)
 
     def _trouble(self) -> str:

@@ -115,7 +115,7 @@ class Systemd:
             # without effect, and an error, where it never failed
             self._calls.run("systemctl", "--user", "reset-failed", UNIT)
         else:
-            said.append("the manager could not be asked: what it had started goes on until you log out")
+            said.append("the service manager did not answer: what it started runs until you log out")
         return tuple(said)
 
     def standing(self) -> ServiceStanding:

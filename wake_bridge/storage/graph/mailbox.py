@@ -101,7 +101,7 @@ def send(graph: GraphWriter, draft: Draft, now: str) -> str:
     tags = tuple(dict.fromkeys(tag for tag in (plain_tag(tag.strip()) for tag in draft.tags) if tag))
     for end in (draft.sender, draft.recipient):
         if graph.node(end) is None:
-            raise NotFound("the graph has no such node", end, hint="`wake-bridge agent list` shows who there is")
+            raise NotFound("the graph has no such node", end, hint="`wake-bridge agent list` shows them")
     message_id = f"MESSAGE:{uuid.uuid4()}"
     graph.put_node(message_id, MESSAGE_LABEL, _message(graph, draft, thread, tags, now))
 
@@ -320,7 +320,7 @@ def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now:
 
     Raises:
         NotFound: no such message, or it is no task.
-        OperationFailed: the actor has no right to this move, or somebody moved the task first.
+        OperationFailed: the actor has no right to this move, or somebody else moved the task first.
     """
     task = _read(graph, task_id)
     _check_right(graph, task, new_state, actor)
@@ -335,7 +335,7 @@ def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now:
         if moved and graph.has_events:
             _append_typed_row(graph, task, new_state, assignee, now)
     if not moved:
-        raise OperationFailed("somebody moved the task first", task_id, hint="look at it again, then decide")
+        raise OperationFailed("somebody else moved the task first", task_id, hint="read the task again, then decide")
     # the services write the node once more after the guarded move: two rows for one move
     graph.run(_REWRITE, (task_id,))
     return TaskMove(task_id, task.state, new_state)

@@ -152,6 +152,11 @@ def wire(
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
     )
+
+    def everybody() -> set[Identity]:
+        """All that can be woken: those of the graph, and those that the configuration names."""
+        return {*tail.reachable_identities(), *current.settings.targets}
+
     sessions = SessionRegistry(ledger, clock)
     memory = RememberedPanes(ledger, min(clock.now(), lived_until(cursor_directory) or clock.now()))
     routes = Routes(
@@ -163,7 +168,7 @@ def wire(
         sessions.sessions_of,
         memory.of,
         memory.claims,
-        lambda: tail.reachable_identities() | set(current.settings.targets),
+        everybody,
         tail.subscribed_identities,
         tail.nothing_serves,
         [entry.name for entry in loaded.catalogue if entry.kind is not None],
@@ -173,7 +178,7 @@ def wire(
         routes,
         current,
         clock,
-        watched=lambda: tail.reachable_identities() | set(current.settings.targets),
+        watched=everybody,
         waiting=lambda: deliverer.waiting(),  # noqa: PLW0108 - made below
         changed=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
         told=lambda identity: sessions.evidence_of(identity, current.settings.fresh_for_ms),
@@ -231,7 +236,7 @@ def wire(
         current,
         clock,
         new_ulid,
-        watched=lambda: tail.reachable_identities() | set(current.settings.targets),
+        watched=everybody,
     )
     notices = Notices(
         ledger,
@@ -251,7 +256,7 @@ def wire(
         current,
         clock,
         fences=watch.fences,
-        reachable=lambda: tail.reachable_identities() | set(current.settings.targets),
+        reachable=everybody,
         processes=processes(),
     )
     handover = HookHandover(

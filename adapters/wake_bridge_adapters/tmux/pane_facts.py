@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from wake_bridge.domain.causes import Cause
 from wake_bridge_adapters.bounded_call import CallResult
@@ -49,6 +49,44 @@ _SERVER_TIME: Final = "%s"
 _CLIENT_NAMES: Final = ("client_activity", "window_id", "pane_id", "client_flags")
 
 
+class HasFormats(Protocol):
+    """What tmux said of something: the values of its formats, by their names."""
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """By the names of the formats."""
+        ...
+
+
+Value = TypeVar("Value")
+
+
+class Format(Generic[Value]):
+    """An attribute that is one format of what tmux said.
+
+    Args:
+        name: the format's.
+        read: makes its value of tmux's text.
+    """
+
+    def __init__(self, name: str, read: Callable[[str], Value]) -> None:
+        self._name = name
+        self._read = read
+
+    def __get__(self, holder: HasFormats, _: type[HasFormats] | None = None) -> Value:
+        """The value of the format."""
+        return self._read(holder.values[self._name])
+
+
+def number(text: str) -> int:
+    """A number; 0 where tmux says nothing."""
+    return int(text or 0)
+
+
+def _is_on(text: str) -> bool:
+    return text not in {"", "0"}
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """A terminal attached to the server. `last_key` is in the server's whole seconds."""
@@ -75,70 +113,42 @@ class PaneFacts:
 
     values: Mapping[str, str]
 
-    @property
-    def pane_id(self) -> str:
-        """`%5`; empty when there is no such pane."""
-        return self.values["pane_id"]
+    pane_id = Format("pane_id", str)
+    """`%5`; empty when there is no such pane."""
 
-    @property
-    def window_id(self) -> str:
-        """`@2`."""
-        return self.values["window_id"]
+    window_id = Format("window_id", str)
+    """`@2`."""
 
-    @property
-    def server_pid(self) -> int:
-        """The server's own pid."""
-        return int(self.values["pid"])
+    server_pid = Format("pid", int)
+    """The server's own pid."""
 
-    @property
-    def pane_pid(self) -> int:
-        """The process the pane was started with; of a dead pane, the one it had."""
-        return int(self.values["pane_pid"] or 0)
+    pane_pid = Format("pane_pid", number)
+    """The process the pane was started with; of a dead pane, the one it had."""
 
-    @property
-    def command(self) -> str:
-        """`pane_current_command`."""
-        return self.values["pane_current_command"]
+    command = Format("pane_current_command", str)
 
-    @property
-    def title(self) -> str:
-        """`pane_title`."""
-        return self.values["pane_title"]
+    title = Format("pane_title", str)
 
-    @property
-    def terminal(self) -> str:
-        """The path of the pane's terminal; of a dead pane, the one it had."""
-        return self.values["pane_tty"]
+    terminal = Format("pane_tty", str)
+    """The path of the pane's terminal; of a dead pane, the one it had."""
 
-    @property
-    def driver(self) -> str:
-        """Which daemons drive the pane, as they wrote it there."""
-        return self.values[DRIVER_OPTION]
+    driver = Format(DRIVER_OPTION, str)
+    """Which daemons drive the pane, as they wrote it there."""
 
-    @property
-    def is_dead(self) -> bool:
-        """The program ended and the pane remains."""
-        return _is_on(self.values["pane_dead"])
+    is_dead = Format("pane_dead", _is_on)
+    """The program ended and the pane remains."""
 
-    @property
-    def is_in_mode(self) -> bool:
-        """Copy mode, view mode, the tree of choose-tree."""
-        return _is_on(self.values["pane_in_mode"])
+    is_in_mode = Format("pane_in_mode", _is_on)
+    """Copy mode, view mode, the tree of choose-tree."""
 
-    @property
-    def is_input_off(self) -> bool:
-        """`select-pane -d`."""
-        return _is_on(self.values["pane_input_off"])
+    is_input_off = Format("pane_input_off", _is_on)
+    """`select-pane -d`."""
 
-    @property
-    def is_synchronized(self) -> bool:
-        """Keys sent to this pane go to every pane of the window."""
-        return _is_on(self.values["pane_synchronized"])
+    is_synchronized = Format("pane_synchronized", _is_on)
+    """Keys sent to this pane go to every pane of the window."""
 
-    @property
-    def is_active(self) -> bool:
-        """The active pane of its window."""
-        return _is_on(self.values["pane_active"])
+    is_active = Format("pane_active", _is_on)
+    """The active pane of its window."""
 
     def sessions_showing_it(self) -> dict[str, int]:
         """Sessions whose current window holds the pane, with their last activity in the server's seconds."""
@@ -148,10 +158,6 @@ class PaneFacts:
             if window_id == self.window_id:
                 shown[session_id] = int(activity)
         return shown
-
-
-def _is_on(value: str) -> bool:
-    return value not in {"", "0"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer
-from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, NoPane
+from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, Format, NoPane, number
 
 IDENTITY_OPTION: Final = "@wake_identity"
 """The pane option by which a pane says whose it is: one identity or several, parted by blanks."""
@@ -78,50 +78,33 @@ class Pane:
     values: Mapping[str, str]
     window: str
 
-    @property
-    def pane_id(self) -> str:
-        """`%5`."""
-        return self.values["pane_id"]
+    pane_id = Format("pane_id", str)
+    """`%5`."""
 
-    @property
-    def session_id(self) -> str:
-        """`$3`."""
-        return self.values["session_id"]
+    session_id = Format("session_id", str)
+    """`$3`."""
 
-    @property
-    def server_pid(self) -> int:
-        """The server's own pid."""
-        return int(self.values["pid"])
+    server_pid = Format("pid", int)
+    """The server's own pid."""
 
-    @property
-    def server_started(self) -> int:
-        """When the server began to give out ids, UTC in whole seconds."""
-        return int(self.values["start_time"])
+    server_started = Format("start_time", int)
+    """When the server began to give out ids, UTC in whole seconds."""
 
-    @property
-    def pane_pid(self) -> int:
-        """The process the pane was started with."""
-        return int(self.values["pane_pid"] or 0)
+    pane_pid = Format("pane_pid", number)
+    """The process the pane was started with."""
 
-    @property
-    def command(self) -> str:
-        """`pane_current_command`."""
-        return self.values["pane_current_command"]
+    command = Format("pane_current_command", str)
+
+    identities = Format(IDENTITY_OPTION, str.split)
+    """Whose pane it says it is."""
+
+    driver = Format(DRIVER_OPTION, str)
+    """Which daemons drive it, as they wrote it there."""
 
     @property
     def label(self) -> str:
         """`session:window.pane`, the one name by which people are told of it; a tmux target as well."""
         return f"{self.values['session_name']}:{self.window}.{self.values['pane_index']}"
-
-    @property
-    def identities(self) -> list[str]:
-        """Whose pane it says it is."""
-        return self.values[IDENTITY_OPTION].split()
-
-    @property
-    def driver(self) -> str:
-        """Which daemons drive it, as they wrote it there."""
-        return self.values[DRIVER_OPTION]
 
     @property
     def sign_of_life(self) -> str:

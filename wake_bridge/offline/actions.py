@@ -1,4 +1,4 @@
-"""What a command changes without the daemon: binds and unbinds, acknowledges, retries, replays."""
+"""What a command changes without the daemon: binds and unbinds panes, takes marks back, replays rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds our own text on the screen: whether the composer holds all of it, whether it has left, whether the mark shows.
+"""Classifies a screen: the state that it shows, with evidence; and finds our own text on it.
 
 A dialog outranks a draft, a draft outranks activity, and what has no composer is unknown. One look never proves idle:
 the fusion in the domain wants a second one with an equal fingerprint.

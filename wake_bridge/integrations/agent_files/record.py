@@ -1,4 +1,4 @@
-"""Removes what was written: to the byte if nobody changed the file since, else our part alone.
+"""The record of what was written into agents' files, and its removal: to the byte, or our part alone after a change.
 
 No content of theirs is kept, only our own spot: where it is, what we put there, and what it replaced.
 """

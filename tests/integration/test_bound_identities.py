@@ -160,7 +160,7 @@ def test_a_bind_that_a_configured_target_would_overrule_is_refused_and_changes_n
     """What could not help exits 7; neither pane nor ledger is told."""
     refused = targeted.sandbox.run("bind", "@codex", "--pane", "first", expect=7)
 
-    assert "[targets] says that @codex is in 'second:0.0', and wins" in refused.stderr
+    assert "[targets] puts @codex into 'second:0.0' and takes precedence" in refused.stderr
     assert refused.stdout == ""
     assert option(targeted, "first") == ""
     assert "@codex was not bound" in targeted.sandbox.run("unbind", "@codex").stdout

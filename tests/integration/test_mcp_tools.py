@@ -232,7 +232,7 @@ def test_a_call_without_one_identity_is_refused_and_told_what_to_do(
         assert who_calls(said, {"threadId": "thread-1"}) == OTHER
         assert said.invoker is not None
         assert said.invoker.identities == {OTHER}
-        with pytest.raises(RefusedForSafety, match="nobody knows"):
+        with pytest.raises(RefusedForSafety, match="cannot tell which agent"):
             who_calls(Desk(None, foreign=False), {"threadId": "thread-2"})
     monkeypatch.setenv("WAKE_BRIDGE_AGENT", "@mine")
     assert who_calls(Desk(None, foreign=False), None) == MINE

@@ -226,7 +226,7 @@ def test_uninstall_removes_the_files_where_the_manager_is_gone(sandbox: Sandbox,
     said = done(sandbox, "uninstall")
 
     assert not unit_of(sandbox).exists()
-    assert "goes on until you log out" in said[-1]
+    assert "runs until you log out" in said[-1]
 
 
 def test_a_unit_that_somebody_else_wrote_is_neither_replaced_nor_removed(sandbox: Sandbox) -> None:

@@ -296,7 +296,7 @@ def test_each_guard_at_matching_has_its_verdict(world: World) -> None:
         "silent": "not announced: its policy is silent",
         "read": "not announced: it was already read when wake-bridge first saw it",
         "age": "not announced: it was too old when wake-bridge first saw it (`policy.catch_up`)",
-        "own": "not announced: it is @a's own doing",
+        "own": "not announced: @a did it",
     }
 
 
@@ -388,8 +388,8 @@ def test_a_row_that_could_not_be_read_is_told_with_its_reason(world: World) -> N
     row = world.core.tip()
     world.tail()
 
-    assert "its log row could not be read and was set aside (its JSON is broken)" in world.explanation(row)
-    assert "its log row could not be read" in world.explanation(message)
+    assert "wake-bridge could not read its log row and set it aside (its JSON is broken)" in world.explanation(row)
+    assert "could not read its log row" in world.explanation(message)
 
 
 def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:
@@ -407,7 +407,7 @@ def test_a_pruned_row_is_remembered_by_the_ledger(world: World) -> None:
 
     assert report.subject.entity_id == message
     assert [finding.case.identity for finding in report.findings] == [A]
-    assert any(f"the log no longer has row {row}; the ledger remembers" in note for note in report.notes)
+    assert any(f"the log no longer has row {row}; the ledger kept" in note for note in report.notes)
     assert world.why(1).silence == "the log no longer has it, and nothing is recorded of it"
 
 
@@ -488,7 +488,7 @@ def test_a_number_that_is_a_row_and_a_name_says_how_it_was_read(world: World) ->
 
     assert report.subject.entity_id == message
     assert report.read_as == f"row {row} of the log (epoch 1)"
-    assert report.notes == [f"a node is called {row} as well: the number was read as a row of the log"]
+    assert report.notes == [f"a node is called {row} too; this answer is about the log row of that number"]
 
 
 def test_what_nobody_knows_is_not_found_and_a_delivery_is_shown_its_way(world: World) -> None:

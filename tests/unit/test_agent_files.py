@@ -438,7 +438,7 @@ def test_a_block_that_lost_a_mark_is_named_and_nobodys_words_go_with_it(room: Ro
     damaged = file.read_bytes().replace(lost, b"") + b"and what I wrote below\n"
     file.write_bytes(damaged)
 
-    with pytest.raises(OperationFailed, match="cannot be told from the rest"):
+    with pytest.raises(OperationFailed, match="cannot be identified"):
         room.apply("codex")
     (left,) = [one for one in remove(room.state) if one.trouble]
 

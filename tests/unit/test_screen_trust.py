@@ -110,7 +110,7 @@ def test_a_prompt_without_a_placeholder_is_learnt_where_one_was_required() -> No
         (_screen(("> ", BOLD), ("New words", DIM), below="esc to stop"), "working saw 'esc to stop' in below"),
         (_screen(("> ", BOLD), ("New words", DIM), title="busy"), "at-rest saw 'missing' in title"),
         (_screen(("> ", BOLD), ("half a thought", PLAIN), cursor_x=9), "draft saw 'half a thought'"),
-        (_screen(cursor_x=0), "no composer is to be seen"),
+        (_screen(cursor_x=0), "no composer is visible"),
         (replace(_screen(("> ", BOLD), ("New", DIM)), flags={"pane_in_mode": "1"}), "copy-mode"),
     ],
 )

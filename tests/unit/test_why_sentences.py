@@ -130,7 +130,9 @@ def test_every_outcome_is_told(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    ("adapter", "told"), [("tmux", "look at claude (stop); mail"), (HOOK, "look at @a; mail")], ids=["screen", "hook"]
+    ("adapter", "told"),
+    [("tmux", "look at claude (stop); reading the mail"), (HOOK, "look at @a; reading the mail")],
+    ids=["screen", "hook"],
 )
 def test_nobody_is_sent_to_a_place_that_is_a_moment_in_a_turn(adapter: str, told: str) -> None:
     """What a hook handed over names the moment, `claude (stop)`, where others name their pane."""

@@ -137,7 +137,7 @@ def test_what_reads_lines_for_itself_is_no_agent_even_for_a_named_harness(scene:
 
     verdict = scene.verdict(str(pane.pane_id), harness="fake")
     assert verdict.hold is HoldReason.NO_AGENT
-    assert "whatever `harness` says" in verdict.saw
+    assert "although `harness` says so" in verdict.saw
 
 
 def test_a_harness_under_another_name_is_recognised_when_it_is_told(scene: Scene) -> None:

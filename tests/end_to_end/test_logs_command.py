@@ -191,7 +191,7 @@ def test_one_wake_is_told_whole_across_a_restart_with_and_without_a_log(playgrou
     assert logged.index("delivery_held") < logged.index("daemon_stopped") < logged.index("daemon_started")
     assert logged.index("daemon_started") < logged.index("delivery_settled")
     assert [one["timestamp"] for one in story] == sorted(one["timestamp"] for one in story)
-    assert "the ledger alone tells" in alone.stderr
+    assert "this comes from the ledger alone" in alone.stderr
     assert words.rstrip().splitlines()[-2].startswith("@agent: announced ")
 
 

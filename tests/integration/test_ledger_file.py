@@ -326,7 +326,7 @@ def test_a_state_directory_without_the_right_to_write_is_refused(
 
     assert result.stderr == ""
     assert "the state directory cannot be used" in result.stdout
-    assert "let this user own and write it" in result.stdout
+    assert "make this user its owner" in result.stdout
 
 
 @pytest.mark.parametrize("lost", ["the directory", "state.sqlite", "state.sqlite-wal"])

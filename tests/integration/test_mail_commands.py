@@ -455,7 +455,7 @@ def test_an_inbox_names_the_rows_it_sets_aside_and_shows_the_rest(post: Post) ->
     assert seen.exit_code == 0
     assert "first" in seen.stdout
     assert "second" in seen.stdout
-    assert "MESSAGE:bad is set aside: its JSON is no object (MESSAGE:bad); repair or delete that row" in seen.stderr
+    assert "MESSAGE:bad is set aside: its JSON is not an object (MESSAGE:bad); repair or delete that row" in seen.stderr
     assert "MESSAGE:5 is set aside: the message names no sender" in seen.stderr
     ledger = LedgerStore.open(post.state)
     try:

@@ -892,7 +892,7 @@ def test_a_window_that_cannot_be_meant_is_told_and_keeps_nobody_from_being_woken
         )
     (listed,) = house.json("list")["subscriptions"]
     assert "coalesceWindow" not in listed["why"]
-    assert listed["note"].startswith("coalesceWindow 301 is no whole number of seconds")
+    assert listed["note"].startswith("coalesceWindow 301 is not a whole number of seconds")
 
 
 @pytest.mark.parametrize(

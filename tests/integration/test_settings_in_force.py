@@ -89,7 +89,10 @@ def test_a_command_goes_to_the_daemon_of_its_graph(sandbox: Sandbox, tmp_path: P
 
         told = invoke(sandbox, *command, expect=None)
 
-        assert f"keeps its state in {daemon.state_dir}, not in {elsewhere}; this command uses {daemon.state_dir}" in told.stderr
+        assert (
+            f"keeps its state in {daemon.state_dir}, not in {elsewhere}; this command uses {daemon.state_dir}"
+            in told.stderr
+        )
         assert "not running" not in told.output
         assert not elsewhere.exists()
 

@@ -216,7 +216,10 @@ def test_a_key_in_the_wrong_table_is_told_where_it_belongs(load: Load) -> None:
         ("[delivery]\nlease = 10\nadapter_timeout = 10", "must be shorter than delivery.lease (10)"),
         ("[policy]\nquiet_hours = '22-7'", 'must be "HH:MM-HH:MM", such as "22:00-07:00"'),
         ("[policy]\nquiet_hours = '24:00-07:00'", 'must be "HH:MM-HH:MM", such as "22:00-07:00"'),
-        ("[policy]\nquiet_hours = '07:00-07:00'", "begins when it ends; leave it empty to have none"),
+        (
+            "[policy]\nquiet_hours = '07:00-07:00'",
+            "starts and ends at the same time; leave it empty for no quiet hours",
+        ),
         ("[digest]\naction = 'go {subject}'", "may hold {identity} and no other place-holder, not {subject}"),
         ("[digest]\nmax_lines = 11", "must be at most 10"),
         ("[targets.'@a']\nallow_from = ['b']", "must be an identity such as @neo-gpt"),

@@ -210,7 +210,7 @@ def test_the_look_after_quiet_hours_falls_on_their_last_minutes_end() -> None:
 )
 def test_quiet_hours_that_cannot_be_meant_are_refused(text: str) -> None:
     """Quiet_hours: `HH:MM-HH:MM` and nothing else; empty means none."""
-    with pytest.raises(ValueError, match=r"HH:MM-HH:MM|begins when it ends"):
+    with pytest.raises(ValueError, match=r"HH:MM-HH:MM|starts and ends at the same time"):
         QuietHours.parse(text)
     assert QuietHours.parse("") is None
 

@@ -122,7 +122,7 @@ def _story(run: CommandContext, delivery_id: str, span: Span) -> Iterator[Entry 
         try:
             logged = _logged(run, span)
         except NotFound:
-            run.console.warn(f"note: there is no log file, the ledger alone tells ({WHERE_LOGS_GO})")
+            run.console.warn(f"note: there is no log file; this comes from the ledger alone ({WHERE_LOGS_GO})")
         # a follower says None once it has caught up
         past = [entry for entry in takewhile(lambda one: one is not None, logged) if entry is not None]
         lines = _of_delivery(past, delivery.id, journal)

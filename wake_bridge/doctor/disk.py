@@ -76,7 +76,7 @@ def locale_in_force() -> Finding:
             if value.lower().replace("-", "").endswith("utf8"):
                 return well("locale", f"{name}={value}")
             return ill(
-                "locale", f"{name}={value} is no UTF-8 locale", "set LANG to one such as C.UTF-8, and restart agents"
+                "locale", f"{name}={value} is not a UTF-8 locale", "set LANG to one such as C.UTF-8, and restart agents"
             )
     return untold("locale", "none is set; tmux chooses a UTF-8 one by itself", "set LANG to one such as C.UTF-8")
 

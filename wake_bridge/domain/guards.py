@@ -99,7 +99,7 @@ class QuietHours:
         from_hour, from_minute, to_hour, to_minute = map(int, span.groups())
         start, end = from_hour * 60 + from_minute, to_hour * 60 + to_minute
         if start == end:
-            raise ValueError("begins when it ends; leave it empty to have none")
+            raise ValueError("starts and ends at the same time; leave it empty for no quiet hours")
         return cls(start, end)
 
     def minutes_left(self, local_minutes: int) -> int:

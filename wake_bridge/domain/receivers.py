@@ -143,11 +143,11 @@ def why_no_url(url: str) -> str:
     except ValueError:
         return "its url cannot be read"
     if not url.isascii() or not url.isprintable() or " " in url:
-        return "its url holds blanks or characters that a URL does not have"
+        return "its url has blanks or characters that are not valid in a URL"
     if parts.scheme not in {"http", "https"} or not is_whole:
-        return "its url is no http(s) address"
+        return "its url is not an http(s) address"
     if parts.username is not None or parts.password is not None:
-        return "its url holds a name or a password: the signature proves who sends"
+        return "its url has a name or a password; remove it: the signature identifies the sender"
     return ""
 
 

@@ -172,7 +172,7 @@ def why_unwoken(
     if not subscription.is_active or subscription.status == "degraded":
         return f"its status is {subscription.status}: `wake-bridge update {subscription.id} --recover`"
     if subscription.is_heartbeat_only:
-        return f"its harnessTarget is {subscription.harness_target}: nothing is injected, only the heartbeat speaks"
+        return f"its harnessTarget is {subscription.harness_target}: wake-bridge types nothing, only the heartbeat reminds it"
     if not serves(subscription, embedded=embedded, serve=serve):
         return f"the graph's own server serves {subscription.harness_target}, not wake-bridge"
     if not subscription.identity or subscription.trigger is None:
@@ -252,7 +252,9 @@ def parse_subscription(subscription_id: str, properties: Mapping[str, Any]) -> S
 def _identity(properties: Mapping[str, Any], problems: list[str]) -> Identity:
     identity = text_of(properties.get("agentIdentity"))
     if not is_identity(identity):
-        problems.append(f"agentIdentity {_shown(identity)} is no identity" if identity else "agentIdentity is missing")
+        problems.append(
+            f"agentIdentity {_shown(identity)}is not an identity" if identity else "agentIdentity is missing"
+        )
         return Identity("")
     return Identity(identity)
 
@@ -318,7 +320,7 @@ def _window(metadata: Mapping[str, Any], remarks: list[str]) -> int | None:
         return None
     window = window_from(value)
     if window is None:
-        remarks.append(f"coalesceWindow {_shown(value)} is no whole number of seconds from 0 to {LONGEST_WINDOW}")
+        remarks.append(f"coalesceWindow {_shown(value)} is not a whole number of seconds from 0 to {LONGEST_WINDOW}")
     return window
 
 
@@ -326,7 +328,7 @@ def _filters(value: object, remarks: list[str]) -> Filters:
     if value is None:
         return Filters()
     if not isinstance(value, Mapping):
-        remarks.append("filters is no object")
+        remarks.append("filters is not an object")
         return Filters()
     asked = texts_of(value.get("priority"))
     priorities = (_one_of(Priority, text, "filters.priority", remarks) for text in asked)

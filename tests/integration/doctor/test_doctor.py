@@ -393,7 +393,7 @@ def a_budget_that_is_spent(setup: Setup) -> None:
 
 TABLE: Sequence[Broken] = (
     Broken("configuration", a_mistake_in_the_configuration, "retention_days", "fix what is listed"),
-    Broken("locale", a_locale_without_utf_8, "LC_ALL=C is no UTF-8 locale", "C.UTF-8"),
+    Broken("locale", a_locale_without_utf_8, "LC_ALL=C is not a UTF-8 locale", "C.UTF-8"),
     Broken("locale", no_locale, "none is set", "C.UTF-8", ok=None),
     Broken("graph", no_graph, "/nowhere/graph.sqlite", "init"),
     Broken("graph", a_file_that_is_no_graph, "notes.txt", "graph"),

@@ -183,7 +183,7 @@ def test_an_identity_whose_node_cannot_be_read_has_its_mailbox(graph: GraphWrite
     assert node is not None
     assert not node.is_whole
     assert found(graph) == ([mail], [])
-    with pytest.raises(OperationFailed, match="not written over"):
+    with pytest.raises(OperationFailed, match="does not overwrite it"):
         put_identity(graph, "@bob", NOW)
 
 

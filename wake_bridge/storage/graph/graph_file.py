@@ -116,7 +116,7 @@ class GraphFile:
             ) from refusal
         if is_pipe:
             # SQLite would wait at it for ever, through every signal
-            raise SourceNotAGraph("this is a pipe, no graph", str(path), hint="set graph.path to the graph")
+            raise SourceNotAGraph("this is a pipe, not a graph", str(path), hint="set graph.path to the graph")
         with self._translating():
             self._connection = sqlite3.connect(
                 sqlite_address(path, self._mode), uri=True, isolation_level=None, timeout=BUSY_TIMEOUT

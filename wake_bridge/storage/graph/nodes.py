@@ -91,7 +91,7 @@ def put_identity(
     """
     present = find_identity(graph, identity)
     if present is not None and not present.is_whole:
-        raise OperationFailed("the node cannot be read, and is not written over", identity, hint=REPAIR)
+        raise OperationFailed("the node cannot be read, so wake-bridge does not overwrite it", identity, hint=REPAIR)
     kept = present.properties if present is not None else _newcomer(identity, now, human=human)
     changed: dict[str, Any] = {"accountType": "human"} if human else {}
     if display_name is not None:
@@ -244,9 +244,9 @@ def _make_key(graph: GraphWriter, subscription_id: str, changed: Properties, wis
         return ""
     if not graph.is_embedded:
         raise OperationFailed(
-            "this graph is another program's, and keys are kept in a graph of our own only",
+            "another program owns this graph; wake-bridge stores keys only in its own graph",
             str(graph.path),
-            hint="let its own services make the subscription; `[graph] serve` has wake-bridge serve it",
+            hint="let its own services make the subscription; `[graph] serve` lets wake-bridge serve it",
         )
     if has_key:
         metadata["formerSigningKey"] = metadata["signingKey"]
@@ -281,7 +281,7 @@ def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
     beginnings = (subscription_id, ID_PREFIX + subscription_id) if subscription_id else ()
     meant = [one for one in graph.nodes(SUBSCRIPTION_LABEL) if one.id.startswith(beginnings)]
     if len(meant) != 1:
-        what = "more than one subscription begins so" if meant else "there is no such subscription"
+        what = "more than one subscription starts with that" if meant else "there is no such subscription"
         raise NotFound(what, subscription_id, hint="`wake-bridge list` shows them")
     return meant[0]
 

@@ -177,7 +177,7 @@ def stored(data: object) -> Stored:
     whole = _object(data)
     properties = whole.get("properties", NOTHING)
     if not isinstance(properties, dict):
-        raise Unreadable("its properties are no object")
+        raise Unreadable("its properties are not an object")
     label = whole.get("label")
     return Stored(label if isinstance(label, str) else "", properties)
 
@@ -269,7 +269,7 @@ def _object(data: object) -> Mapping[str, Any]:
     if isinstance(data, Large):
         raise Unreadable(f"it is too large to read ({data})")
     if not isinstance(data, bytes):
-        raise Unreadable("its JSON is no text")
+        raise Unreadable("its JSON is not text")
     try:
         whole = _DECODER.decode(data.decode())
     except UnicodeDecodeError as error:
@@ -277,13 +277,13 @@ def _object(data: object) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Unreadable("its JSON is broken") from error
     if not isinstance(whole, dict):
-        raise Unreadable("its JSON is no object")
+        raise Unreadable("its JSON is not an object")
     return whole
 
 
 def _beginning(data: Large) -> Stored:
     if not data.beginning.lstrip().startswith(b"{"):
-        raise Unreadable(f"its JSON is no object, of {data}")
+        raise Unreadable(f"its JSON is not an object, of {data}")
     of_node, properties = data.members()
     label = of_node.get("label")
     return Stored(label if isinstance(label, str) else "", properties, is_whole=False)

@@ -323,7 +323,7 @@ class SqliteSource:
 
     def _require_still_there(self, file_before: tuple[int, int]) -> None:
         if self.file_at_path() != file_before:
-            raise SourceUnavailable("the graph is being replaced", str(self.path), hint="it is looked at again")
+            raise SourceUnavailable("the graph is being replaced", str(self.path), hint="wake-bridge looks at it again")
 
     def _check(self, connection: sqlite3.Connection) -> None:
         try:
@@ -357,7 +357,7 @@ class SqliteSource:
         if is_interrupted(error) and self._budget is not None:
             what, hint = stall_told(self._budget.seconds)
             return SourceUnavailable(what, str(self.path), hint=hint)
-        hint = _HINTS.get(code, "it is looked at again")
+        hint = _HINTS.get(code, "wake-bridge looks at it again")
         return SourceUnavailable(f"the graph cannot be read now ({error})", str(self.path), hint=hint)
 
 

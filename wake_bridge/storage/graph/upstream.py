@@ -120,7 +120,7 @@ def _watermarks(path: Path, problems: list[str]) -> Mapping[str, Any]:
         problems.append(f"{WATERMARK_FILE}: it is not JSON")
         return {}
     if not isinstance(content, dict):
-        problems.append(f"{WATERMARK_FILE}: it is no object")
+        problems.append(f"{WATERMARK_FILE}: it is not an object")
         return {}
     return content
 

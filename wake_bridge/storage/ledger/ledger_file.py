@@ -332,7 +332,7 @@ def _must_be_regular(path: Path) -> None:
     """SQLite would follow a link and write there, and wait for ever at a pipe, through every signal."""
     for part in (path, *_beside(path)):
         if os.path.lexists(part) and not stat.S_ISREG(part.lstat().st_mode):
-            raise OSError(errno.EINVAL, f"{part.name} is no regular file", str(part))
+            raise OSError(errno.EINVAL, f"{part.name}is not a regular file", str(part))
 
 
 def _close_to_others(path: Path) -> None:
@@ -353,7 +353,7 @@ def _unwritable(refusal: OSError, directory: Path) -> LedgerUnwritable:
     return LedgerUnwritable(
         f"the state directory cannot be used ({refusal.strerror})",
         str(directory),
-        hint="let this user own and write it, or set `daemon.state_dir` to another directory",
+        hint="make this user its owner, with write access, or set `daemon.state_dir` to another directory",
     )
 
 

@@ -40,7 +40,7 @@ class DeliveryReading(LedgerPart):
                 "SELECT * FROM delivery WHERE id >= ? AND id < ? LIMIT 2", (delivery_id, delivery_id + _AFTER_ALL_IDS)
             )
         if len(found) > 1:
-            raise NotFound("several deliveries begin like that", delivery_id, hint="give more of the id")
+            raise NotFound("several deliveries start with that", delivery_id, hint="give more of the id")
         return delivery_of(found[0]) if found else None
 
     def deliveries(self, *, state: DeliveryState | None, identity: Identity | None, limit: int) -> list[Delivery]:

@@ -299,7 +299,7 @@ def _lock_early(config_option: str | None) -> InstanceLock | None:
 @click.option("--watch", "is_watched", is_flag=True, help="Show each identity's state live; Ctrl-C ends it.")
 @pass_run
 def status(run: CommandContext, is_watched: bool) -> None:
-    """Show what happened since you last looked, whether the daemon runs, its place in the log, and what waits.
+    """Show what happened since you last looked, whether the daemon runs, its position in the log, and what waits.
 
     A look counts when it prints to a terminal. With `--json` it does not count.
     """

@@ -46,8 +46,8 @@ _PLAIN: Final = frozenset({"timestamp", "level", "event", "logger", "source"})
 def logs(run: CommandContext, follow: bool, delivery: str | None, agent: str | None, age: int | None) -> None:
     """Show the daemon's log: its rotated files, or systemd's journal if there is no file.
 
-    A daemon in the foreground is asked where its log goes: a file is shown, a terminal is named. With --delivery the
-    journal in the ledger and the log are merged by time; the journal is there even if nothing was logged.
+    If a daemon runs in the foreground, the command asks it where its log goes: it shows a file, and names a terminal. With
+    --delivery it merges the ledger's journal and the log by time; the journal exists even if nothing was logged.
     """
     from wake_bridge.storage.logs import Span, time_of
 

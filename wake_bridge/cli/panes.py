@@ -29,8 +29,8 @@ _BESIDES: Final = frozenset({"key", "cause"})
 def panes(run: CommandContext) -> None:
     """List the panes of your tmux servers: agent, state, identity, and the name to pin it by.
 
-    Nothing is typed and no agent's program is started. `idle` means that two looks agree; the daemon has them for the agents
-    that it wakes. `idle?` means one look. Where a daemon runs, it is asked what it sees.
+    Nothing is typed and no agent's program is started. `idle` means that two looks agree; `idle?` means
+    only one look. If a daemon runs, the command shows what the daemon sees; it has two looks at the agents that it wakes.
     """
     with patiently(run):
         found = _all_panes(run)

@@ -32,8 +32,8 @@ NAMED_AT_MOST: Final = 3
 def why(run: CommandContext, asked: str, identity: str | None) -> None:
     """Explain what happened to a message, a task or a log row, and what to do.
 
-    Without @ID it covers everybody concerned. Of an identity alone it says whether a wake would reach it now. It asks ledger and
-    graph by the daemon's own rules, changes nothing, and works without the daemon.
+    Without @ID it covers everybody concerned. With an identity alone it tells whether a wake would reach it now. It applies the
+    daemon's own rules to ledger and graph, changes nothing, and works without the daemon.
     """
     from wake_bridge.cli.output import time_of_day
     from wake_bridge.domain.names import Identity, is_identity

@@ -114,12 +114,8 @@ _LEFT: Final = ": our wake text was left in a pane that is gone"
 class Cause(StrEnum):
     """What exactly was met. The first of each reason is said where nothing more exact is known.
 
-    Attributes:
-        reason: the hold reason that it belongs to.
-        remedy: what a person can do about it, for who hears the reason's sentence besides.
-        alone: the same, for who hears nothing else.
-        tell: when a person is told of it without asking.
-        signs: the names by which evidence says it; its own value is always one.
+    `remedy` is the text of its row, `alone` the same for who hears nothing else; `signs` are all names by which evidence says
+    it, its own value first.
     """
 
     reason: HoldReason
@@ -178,14 +174,14 @@ class Cause(StrEnum):
     OTHER = Remedy(
         "other",
         HoldReason.UNKNOWN,
-        "{where} does not show an idle agent: `wake-bridge presence {identity} --explain` shows what was seen"
-        " and by which rule; close that in the pane, or correct the rule",
+        "{where} does not show an idle agent: `wake-bridge presence {identity} --explain` shows what was seen and by"
+        " which rule; close that in the pane, or correct the rule",
     )
     NOT_AT_REST = Remedy(
         "not-at-rest",
         HoldReason.UNKNOWN,
-        "{where} does not show an idle agent: close what is open there; `wake-bridge presence {identity}"
-        " --explain` shows what was seen",
+        "{where} does not show an idle agent: close what is open there; `wake-bridge presence {identity} --explain`"
+        " shows what was seen",
         signs="agents-view composer-of-another multiline-mode vim-normal vim-normal-below footer-commands"
         " footer-context footer-modes gap-above-label prompt-is-last title-at-rest title-of-no-fork"
         " title-of-no-other title-pi title-ready title-waiting-for-input under-a-rule composer-unreadable"
@@ -216,8 +212,8 @@ class Cause(StrEnum):
     SYNCHRONIZED = Remedy(
         "synchronized",
         HoldReason.UNKNOWN,
-        "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes"
-        " off`, typed in that tmux",
+        "keys for {where} go to every pane of its window: `tmux set-option -w -t {target} synchronize-panes off`,"
+        " typed in that tmux",
     )
     MAYBE_SENT = Remedy(
         "maybe-sent", HoldReason.UNKNOWN, "nothing to do: wake-bridge checks again whether it arrived in {where}"
@@ -268,8 +264,8 @@ class Cause(StrEnum):
     NOT_LOADED = Remedy(
         "not_loaded",
         HoldReason.NOT_LOADED,
-        "open the conversation of {identity} in its harness; `may_start_thread = true` in its [targets] table"
-        " lets wake-bridge start it",
+        "open the conversation of {identity} in its harness; `may_start_thread = true` in its [targets] table lets"
+        " wake-bridge start it",
     )
 
     UNREACHABLE = Remedy("unreachable", HoldReason.UNREACHABLE, _OPEN_IT_AGAIN)
@@ -284,15 +280,15 @@ class Cause(StrEnum):
     NO_TMUX_SERVER = Remedy(
         "no-tmux-server",
         HoldReason.UNREACHABLE,
-        "start the agent in tmux, then run `wake-bridge bind {identity}` inside its pane; if it runs in"
-        " another tmux, name that one in [adapters.tmux] and restart the daemon",
+        "start the agent in tmux, then run `wake-bridge bind {identity}` inside its pane; if it runs in another"
+        " tmux, name that one in [adapters.tmux] and restart the daemon",
     )
     NO_SUCH_PANE = Remedy("no-such-pane", HoldReason.UNREACHABLE, _OPEN_IT_AGAIN)
     ONLY_SEEN = Remedy(
         "only-seen",
         HoldReason.UNREACHABLE,
-        "`wake-bridge doctor` shows what is missing to wake it there; to wake it in its pane instead:"
-        " `wake-bridge update ID --adapter tmux`, then `wake-bridge bind {identity}` inside the pane",
+        "`wake-bridge doctor` shows what is missing to wake it there; to wake it in its pane instead: `wake-bridge"
+        " update ID --adapter tmux`, then `wake-bridge bind {identity}` inside the pane",
     )
     NO_PLACE = Remedy(
         "no-place",
@@ -401,8 +397,8 @@ class Cause(StrEnum):
     DRIVER_OPTION = Remedy(
         "driver-option",
         HoldReason.OTHER_DRIVER,
-        "no daemon wrote the value of @wake_bridge_driver in {where}: remove it with `tmux set-option -p -u"
-        " -t {target} @wake_bridge_driver`",
+        "no daemon wrote the value of @wake_bridge_driver in {where}: remove it with `tmux set-option -p -u -t"
+        " {target} @wake_bridge_driver`",
     )
     GRAPH_NOT_LOCKED = Remedy("graph-not-locked", HoldReason.OTHER_DRIVER, "check the directory of locks: {detail}")
 
@@ -424,8 +420,8 @@ class Cause(StrEnum):
     NOT_SUBSCRIBED = Remedy(
         "not-subscribed",
         HoldReason.NO_ADAPTER,
-        "`wake-bridge subscribe {identity} --trigger SENT_TO_ME --tmux PANE`; until then mail for it waits in"
-        " the inbox",
+        "`wake-bridge subscribe {identity} --trigger SENT_TO_ME --tmux PANE`; until then mail for it waits in the"
+        " inbox",
     )
     NOT_ACTIVE = Remedy(
         "not-active",
@@ -452,14 +448,14 @@ class Cause(StrEnum):
     RECEIVER_FAILED = Remedy(
         "receiver-failed",
         HoldReason.ADAPTER_FAILED,
-        "nothing to do: the receiver {where} did not take the wake ({detail}); wake-bridge sends it again"
-        " with the same eventId",
+        "nothing to do: the receiver {where} did not take the wake ({detail}); wake-bridge sends it again with the"
+        " same eventId",
     )
     RECEIVER_REJECTED = Remedy(
         "receiver-rejected",
         HoldReason.ADAPTER_FAILED,
-        "the receiver {where} refuses the wake ({detail}): check its URL and what it accepts; wake-bridge"
-        " sends the wake again, more and more rarely, for three days",
+        "the receiver {where} refuses the wake ({detail}): check its URL and what it accepts; wake-bridge sends the"
+        " wake again, more and more rarely, for three days",
     )
 
     GRAPH_AWAY = Remedy(

@@ -401,7 +401,7 @@ TABLE: Sequence[Broken] = (
     Broken("active routes", nobody_subscribed, "0", "wake-bridge subscribe"),
     Broken("graph file system", the_graph_on_a_network, "lies on nfs4, mounted at", "WAL does not work over a network"),
     Broken("file events", no_inotify_left, "Too many open files", "max_user_instances"),
-    Broken("file events", no_graph, "no graph", "", ok=None),
+    Broken("file events", no_graph, "the graph does not exist", "", ok=None),
     Broken("file events", watching_switched_off, "switched off", "", ok=None),
     Broken("pruner", foreign_graph, ".neo-ai-data/wake-daemon/lastSyncId, we write ", "daemon.state_dir"),
     Broken("pruner", a_pruner_told_by_its_environment, "reads /elsewhere/lastSyncId, we write", "daemon.state_dir"),

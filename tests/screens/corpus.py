@@ -59,6 +59,16 @@ def corpus() -> tuple[Captured, ...]:
     return tuple(Captured(file, read_capture(file)) for file in FILES)
 
 
+HARNESSES = sorted({file.parent.name for file in FILES})
+"""Whose screens there are. A test of all screens is one test a harness: to name and report a screen costs more than to read it."""
+
+
+@cache
+def captures_of(harness: str) -> tuple[Captured, ...]:
+    """All screens of a harness, by name."""
+    return tuple(one for one in corpus() if one.file.parent.name == harness)
+
+
 @cache
 def table() -> str:
     """One row a harness, version and size: what was found, as Markdown."""

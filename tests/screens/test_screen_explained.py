@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.screens.corpus import Captured, corpus
+from tests.screens.corpus import HARNESSES, Captured, captures_of, corpus
 from tests.screens.explained import ME, SNAPSHOT, explained, hold_of, presence_of
 from wake_bridge.domain.presence import PresenceState
 
@@ -59,16 +59,17 @@ def test_the_explanations_of_all_captures_are_as_they_were() -> None:
     assert before.keys() == now.keys()
 
 
-@pytest.mark.parametrize("one", corpus(), ids=lambda one: one.name)
-def test_what_holds_a_wake_says_rule_and_region_and_what_was_seen(one: Captured) -> None:
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_what_holds_a_wake_says_rule_and_region_and_what_was_seen(harness: str) -> None:
     """Explain: which rule, region, bytes; and one of the evidence is named as what decided."""
-    presence = presence_of(one)
-    decided_by = presence.decided_by
-    if presence.wants_second_look:
-        return
+    for one in captures_of(harness):
+        presence = presence_of(one)
+        decided_by = presence.decided_by
+        if presence.wants_second_look:
+            continue
 
-    assert decided_by is not None
-    assert decided_by in presence.evidence
-    assert presence.detail.startswith(f"{decided_by.rule} in {decided_by.region}")
-    assert decided_by.vote is presence.state is not PresenceState.IDLE
-    assert decided_by.saw
+        assert decided_by is not None, one.name
+        assert decided_by in presence.evidence, one.name
+        assert presence.detail.startswith(f"{decided_by.rule} in {decided_by.region}"), one.name
+        assert decided_by.vote is presence.state is not PresenceState.IDLE, one.name
+        assert decided_by.saw, one.name

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -10,16 +11,19 @@ from wake_bridge_adapters.screens import Screen, classify
 from wake_bridge_adapters.screens.composer import find_composer
 from wake_bridge_adapters.screens.screen import Row
 
-from tests.screens.corpus import PROFILES, Captured, corpus
+from tests.screens.corpus import HARNESSES, PROFILES, Captured, captures_of, corpus
 from tests.screens.mutations import TITLES, kept_for, mutated
 from wake_bridge.domain.presence import PresenceState
 
-NOT_IDLE = [one for one in corpus() if one.must_not_be_idle]
-IDLE = [one for one in corpus() if one.must_be_idle]
-BELOW_A_TRANSCRIPT = [one for one in IDLE if one.capture.screen.cursor_y > 2]
 QUICK, FULL = 20, 200
 NEAREST = 18
 """Rows above a composer that idle screens keep: signs that a program is at work stand there."""
+
+
+@cache
+def not_idle() -> list[Captured]:
+    """The screens that no change may make idle."""
+    return [one for one in corpus() if one.must_not_be_idle]
 
 
 def _became_idle(one: Captured, trials: int) -> tuple[Counter[str], list[str]]:
@@ -37,12 +41,16 @@ def _became_idle(one: Captured, trials: int) -> tuple[Counter[str], list[str]]:
     return tried, wrong
 
 
-@pytest.mark.parametrize("one", NOT_IDLE, ids=lambda one: one.name)
-def test_what_blocks_goes_on_blocking_whatever_else_changes(one: Captured) -> None:
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_what_blocks_goes_on_blocking_whatever_else_changes(
+    harness: str, record_property: Callable[[str, object], None]
+) -> None:
     """Any veto wins; transcripts quote prompts and approval words, titles carry a user's text."""
-    _, wrong = _became_idle(one, QUICK)
+    screens = [one for one in captures_of(harness) if one.must_not_be_idle]
 
-    assert wrong == []
+    assert screens
+    assert [wrong for one in screens for wrong in _became_idle(one, QUICK)[1]] == []
+    record_property("trials", len(screens))
 
 
 @pytest.mark.torture
@@ -53,26 +61,31 @@ def test_two_hundred_mutations_of_every_screen_that_is_not_idle_stay_so(
     """Presence one can trust: from every non-idle capture 200 mutations, 0 become idle."""
     kept: Counter[str] = Counter()
     wrong: list[str] = []
-    for one in NOT_IDLE:
+    for one in not_idle():
         tried, bad = _became_idle(one, FULL)
         kept += tried
         wrong += bad
 
     record_property("trials", kept.total())
-    print(f"\n{kept.total()} mutations of {len(NOT_IDLE)} screens, {len(wrong)} became idle; kept alone:")
+    print(f"\n{kept.total()} mutations of {len(not_idle())} screens, {len(wrong)} became idle; kept alone:")
     print("\n".join(f"  {rule:<32}{count:>7}" for rule, count in kept.most_common()))
     assert wrong == []
 
 
-@pytest.mark.parametrize("one", BELOW_A_TRANSCRIPT, ids=lambda one: one.name)
-def test_words_quoted_in_the_transcript_do_not_stop_a_wake(one: Captured) -> None:
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_words_quoted_in_the_transcript_do_not_stop_a_wake(
+    harness: str, record_property: Callable[[str, object], None]
+) -> None:
     """Regions are found from the cursor outward; the transcript is none of them."""
-    screen, profile = one.capture.screen, PROFILES[one.capture.harness]
-    random = Random(one.name)
+    below_a_transcript = [one for one in captures_of(harness) if one.must_be_idle and one.capture.screen.cursor_y > 2]
 
-    states = {classify(_quoted(screen, one, random), profile).state for _ in range(QUICK)}
-
-    assert states == {PresenceState.IDLE}
+    assert below_a_transcript
+    for one in below_a_transcript:
+        screen, profile = one.capture.screen, PROFILES[one.capture.harness]
+        random = Random(one.name)
+        states = {classify(_quoted(screen, one, random), profile).state for _ in range(QUICK)}
+        assert states == {PresenceState.IDLE}, one.name
+    record_property("trials", len(below_a_transcript))
 
 
 def _quoted(screen: Screen, one: Captured, random: Random) -> Screen:
@@ -90,7 +103,7 @@ def _quoted(screen: Screen, one: Captured, random: Random) -> Screen:
 
 
 def _answer(random: Random) -> Row:
-    quoted = random.choice(NOT_IDLE).capture.screen
+    quoted = random.choice(not_idle()).capture.screen
     row = random.choice([row for row in quoted.rows if row.text.strip()])
     return Row((("     ", row.runs[0][1]), *row.runs))
 
@@ -98,7 +111,7 @@ def _answer(random: Random) -> Row:
 def test_a_title_alone_never_makes_a_busy_screen_idle() -> None:
     """A title proves nothing where a rule beside the composer says that a turn runs."""
     seen = 0
-    for one in NOT_IDLE:
+    for one in not_idle():
         screen, profile = one.capture.screen, PROFILES[one.capture.harness]
         beside = [found for found in classify(screen, profile).evidence if found.region != "title"]
         for title in TITLES if beside else ():

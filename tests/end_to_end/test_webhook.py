@@ -15,6 +15,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.testing import HUNG
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
@@ -158,6 +159,26 @@ def test_an_emission_that_may_have_arrived_is_sent_again_as_it_was_also_after_a_
         assert len({(one["headers"]["webhook-id"], one["body"]) for one in tries}) == 1
         assert len({one["headers"]["webhook-timestamp"] for one in tries}) > 1, "a timestamp is fresh for each try"
         assert len(quick.received()) == 1
+
+
+def test_a_receiver_that_hangs_keeps_no_other_target_of_the_same_identity_waiting(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Neither in its first post, nor when more comes for it meanwhile: each subscription is a target of its own."""
+    sandbox.configure(f"{SETTINGS}[delivery]\nadapter_timeout = {HUNG / 2}\n")
+    with WebhookReceiver(tmp_path / "slow", ["hang"]) as slow, WebhookReceiver(tmp_path / "quick") as quick:
+        subscribed(sandbox, slow)
+        right = ("--trigger", "PERMISSION_GRANTED", "--webhook", quick.url, "--window", "0")
+        sandbox.ask("subscribe", "@ci", *right)
+        daemon = sandbox.daemon()
+        sandbox.send("@ci", "hangs")
+        posted(sandbox, slow)
+        sandbox.send("@ci", "waits for the first")
+        sandbox.run("grant", "CAN_REPLY_TO", "--to", "@ci", "--as", "@me")
+        (post,) = posted(sandbox, quick)
+        assert json.loads(post["body"])["eventType"] == "wake/permission_granted"
+        assert daemon.entries("receiver_failed") == [], "it came after the time-out"
+        assert len(slow.received()) == 1
 
 
 def test_a_receiver_that_is_down_loses_nothing_and_what_waited_comes_as_a_digest(

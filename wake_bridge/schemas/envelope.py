@@ -70,7 +70,10 @@ class HeartbeatPulse(EnvelopePart):
 
 
 class InboxItem(SentToMe):
-    """`wake/inbox_item`: one message as it lies in the inbox, whether or not it was announced."""
+    """`wake/inbox_item`: one message as it lies in the inbox, whether or not it was announced.
+
+    Part of the envelope's types; nothing here sends one yet.
+    """
 
     sent_at: str | None
     read_at: str | None

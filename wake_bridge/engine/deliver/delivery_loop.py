@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 import structlog
@@ -70,6 +69,7 @@ class Deliverer:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._permits = asyncio.Semaphore(LANES)
         self._log = structlog.get_logger("deliver")
+        gate.parts_with = self._part
 
     def poke(self) -> None:
         """Something changed: look at what is due now."""
@@ -155,10 +155,21 @@ class Deliverer:
             if name not in self._lanes:
                 lane = asyncio.create_task(self._lane(delivery), name=f"deliver {name}")
                 self._lanes[name] = lane
-                lane.add_done_callback(partial(self._lane_ended, name))
+                lane.add_done_callback(self._lane_ended)
 
-    def _lane_ended(self, name: str, _: asyncio.Task[None]) -> None:
-        self._lanes.pop(name, None)
+    def _part(self, posted: Delivery) -> bool:
+        """A receiver that hangs must keep none of its identity's other wakes waiting: the post goes on in a lane of its own."""
+        task = asyncio.current_task()
+        name = next((name for name, lane in self._lanes.items() if lane is task), None)
+        if name is None or task is None:
+            return False
+        del self._lanes[name]
+        self._lanes[f"{posted.pane_key} {posted.id}"] = task
+        self.poke()
+        return True
+
+    def _lane_ended(self, ended: asyncio.Task[None]) -> None:
+        self._lanes = {name: lane for name, lane in self._lanes.items() if lane is not ended}
         self.poke()
 
     async def _lane(self, delivery: Delivery) -> None:

@@ -57,6 +57,9 @@ from wake_bridge.schemas.envelope import written
 OF_ONE_PLACE: Final = frozenset({HoldReason.REFRACTORY, HoldReason.STORM, HoldReason.BUDGET})
 """Holds by what is counted at one place; at another one there may be room."""
 
+POSTS_APART: Final = 1_000
+"""Milliseconds to the next look at a wake for a receiver that is being posted to."""
+
 LOOKED_AT_EVERY: Final = 15 * 60 * 1000
 """Milliseconds after which the guards judge a held wake anew, whenever they expected it to go."""
 
@@ -112,6 +115,9 @@ class Gate:
         self._emissions = Emissions(
             ledger, queries, routes, watch, self._attempt.receivers, self._switches, current, clock
         )
+        self.parts_with: Callable[[Delivery], bool] = lambda _: False
+        """Told of a LOCKED delivery that is about to be posted: whether what else is due need not wait for the answer."""
+        self._parted: set[str] = set()
         self._look_counts: dict[str, int] = {}
         self._given_back: dict[str, dict[str, Hold]] = {}
         self._pane_locks: dict[str, asyncio.Lock] = {}
@@ -156,6 +162,7 @@ class Gate:
     async def _pass(self, delivery: Delivery, *, patient: bool) -> Delivery:
         """Through the gate; once more for each native route that gives the wake back with nothing sent."""
         now = self._clock.now()
+        self._parted.discard(delivery.id)
         # not offered again at each look that another route needs
         refused = {one: why for one, why in self._given_back.get(delivery.id, {}).items() if why.next_look_at > now}
         while True:
@@ -170,6 +177,8 @@ class Gate:
                     holds.append(after)
                     continue
                 delivery = after
+                if delivery.id in self._parted:
+                    return self._come_back(delivery)
                 given_back = delivery.hold if delivery.state is DeliveryState.DISPATCHED else None
                 if tried is None or given_back is None or self._dry_run:
                     return delivery
@@ -232,7 +241,12 @@ class Gate:
             if isinstance(place, Nowhere):
                 continue
             # identities that share a pane take turns, so that its limits are counted right
-            async with self._pane_locks.setdefault(place.key, asyncio.Lock()):
+            turn = self._pane_locks.setdefault(place.key, asyncio.Lock())
+            if turn.locked() and route.capabilities.has_own_limits:
+                # one post to a receiver at a time; who waits for it keeps nobody else waiting
+                soon = Instant(self._clock.now() + POSTS_APART)
+                return None, Hold(HoldReason.BUSY_PANE, "a wake is on its way there", place.label, soon)
+            async with turn:
                 guarded = self._judge(delivery, news, place, route)
                 if (
                     isinstance(guarded, Hold)
@@ -248,21 +262,33 @@ class Gate:
                 await route_states.look(route, place)
                 decision = route_states.verdict().decision
                 if isinstance(decision, Start | Steer | Inject):
-                    is_last = not self._routes.may_fall_back(route)
-                    is_at_rest = not isinstance(decision, Steer)
-                    if route.capabilities.has_own_limits:
-                        after = await self._attempt_at(decision, delivery, place, guarded.events, news)
-                        return route, after
-                    events, doubt = await self._tracer.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
-                    if all(one.policy is not WakePolicy.IMMEDIATE for one in events):
-                        return None, self._not_again(delivery, doubt)
-                    after = await self._attempt_at(decision, delivery, place, events, news)
-                    return None if is_last else route, after
+                    return await self._go(decision, delivery, place, guarded.events, news)
         if not is_judged:
             guarded = self._judge(delivery, news)
             if not isinstance(guarded, Go):
                 return None, self._stopped(delivery, guarded)
         return None, self._with_look(verdict, route_states, delivery)
+
+    async def _go(
+        self, how: Start | Steer | Inject, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News
+    ) -> tuple[Route | None, Delivery | Hold]:
+        """Make the attempt that was decided, with what the agent cannot have been told before."""
+        route, is_last = how.route, not self._routes.may_fall_back(how.route)
+        if route.capabilities.has_own_limits:
+            return route, await self._attempt_at(how, delivery, place, events, news)
+        is_at_rest = not isinstance(how, Steer)
+        unseen, doubt = await self._tracer.unseen_of(events, route, place, is_at_rest=is_at_rest)
+        if all(one.policy is not WakePolicy.IMMEDIATE for one in unseen):
+            return None, self._not_again(delivery, doubt)
+        after = await self._attempt_at(how, delivery, place, unseen, news)
+        return None if is_last else route, after
+
+    def _come_back(self, delivery: Delivery) -> Delivery:
+        """A post has come back, and its identity's lane has gone on: what it leaves to the next route is looked at anew."""
+        self._parted.discard(delivery.id)
+        if delivery.state is DeliveryState.DISPATCHED:
+            self._ledger.look_at_once(delivery.identity, self._clock.now())
+        return delivery
 
     def _not_again(self, delivery: Delivery, doubt: Doubt | None) -> Delivery | Hold:
         """All that it would tell was told before, and may have arrived, or is seen to have."""
@@ -334,6 +360,8 @@ class Gate:
         self._log.info(
             "delivery_locked", agent=delivery.identity, adapter=route.adapter, pane=place.label, events=len(events)
         )
+        if route.capabilities.has_own_limits and self.parts_with(locked):
+            self._parted.add(locked.id)
         turn_id = how.turn_id if isinstance(how, Steer) else ""
         after = await self._attempt.make(route, place, locked, turn_id=turn_id)
         is_looked_at_on = route.capabilities.needs_sign or (

@@ -212,6 +212,7 @@ def wire(
         acted=sessions.acted_since,
     )
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid, lambda who: bool(routes.receivers_of(who)))
+    gate.parts_with = deliverer.part
     acknowledge = Acknowledge(
         ledger,
         queries,

@@ -69,7 +69,6 @@ class Deliverer:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._permits = asyncio.Semaphore(LANES)
         self._log = structlog.get_logger("deliver")
-        gate.parts_with = self._part
 
     def poke(self) -> None:
         """Something changed: look at what is due now."""
@@ -157,8 +156,11 @@ class Deliverer:
                 self._lanes[name] = lane
                 lane.add_done_callback(self._lane_ended)
 
-    def _part(self, posted: Delivery) -> bool:
-        """A receiver that hangs must keep none of its identity's other wakes waiting: the post goes on in a lane of its own."""
+    def part(self, posted: Delivery) -> bool:
+        """A post is about to begin: it goes on in a lane of its own, so that a receiver that hangs keeps nothing else waiting.
+
+        Answers whether the lane that it is in was free to be left.
+        """
         task = asyncio.current_task()
         name = next((name for name, lane in self._lanes.items() if lane is task), None)
         if name is None or task is None:

@@ -12,6 +12,10 @@ from typing import Any, Final
 import pytest
 
 from wake_bridge.demo.fake_harness import FakeHarness
+from wake_bridge.domain.causes import HoldReason, cause_written
+from wake_bridge.domain.delivery import Hold
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.reasons import held_because
 from wake_bridge.testing.playground import Playground
 
 DRAFT: Final = "rm -rf would be a bad ide"
@@ -193,6 +197,13 @@ def _ask(world: Playground, name: str, answers: Answers) -> None:
     answers.story = sandbox.run("deliveries", "show", answers.delivery["id"]).stdout
 
 
+def _held_by(delivery: dict[str, Any]) -> tuple[Hold, str]:
+    """The hold of a delivery, and what the table of causes says of it."""
+    reason, cause = HoldReason(delivery["hold_reason"]), cause_written(delivery["cause"])
+    hold = Hold(reason, delivery["hold_detail"], delivery["pane"] or "", cause=cause)
+    return hold, held_because(hold, Identity(delivery["target"]))
+
+
 @pytest.mark.parametrize("name", STATES)
 def test_presence_explains_itself_to_programs(interview: Interview, name: str) -> None:
     """Explain in JSON: which rule, region, bytes, what vetoed, and the remedy with the place."""
@@ -210,6 +221,7 @@ def test_presence_explains_itself_to_people(interview: Interview, name: str) -> 
     """Explain in words: what is the matter, what to do about it, and the evidence with the one that decided."""
     told, said = STATES[name], interview.of[name]
     lines = said.words.splitlines()
+    hold, because = _held_by(said.delivery)
 
     assert lines[0].startswith(f"@{name} is {told.state}")
     assert any(line.startswith(f"because: {told.rule}") or told.saw in line for line in lines[1:2]), lines
@@ -217,7 +229,8 @@ def test_presence_explains_itself_to_people(interview: Interview, name: str) -> 
     (marked,) = [line for line in lines if line.startswith(" * ")]
     assert f" {told.rule} in {told.region}" in marked
     assert told.saw in marked
-    assert any(line.startswith(f"waiting: {said.delivery['id']} is held: {told.reason}") for line in lines)
+    (waiting,) = [line for line in lines if line.startswith(f"waiting: {said.delivery['id']} is held: ")]
+    assert waiting.endswith(f" is held: {because}; {hold.remedy(Identity(f'@{name}'))}")
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -231,7 +244,9 @@ def test_the_delivery_says_the_same(interview: Interview, name: str) -> None:
     if name != "gone":
         assert said.delivery["hold_detail"].startswith(f"{told.rule} in {told.region}")
     assert told.saw in said.delivery["hold_detail"]
-    assert f"held: {told.reason} (" in said.story
+    lines = said.story.splitlines()
+    assert f"held: {_held_by(said.delivery)[1]}" in lines
+    assert any(line.startswith("because: ") and told.saw in line for line in lines)
     assert f"what to do: {remedy}" in said.story
 
 

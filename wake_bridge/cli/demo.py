@@ -145,4 +145,4 @@ class _Demo:
 def _standing(delivery: dict[str, Any]) -> str:
     if delivery["outcome"]:
         return f"{delivery['outcome']}, proof {delivery['proof']}"
-    return f"held: {delivery['hold_reason']} — {delivery['remedy']}"
+    return f"held: {delivery['remedy']}"

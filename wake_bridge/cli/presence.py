@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wake_bridge.cli.output import Console
+    from wake_bridge.domain.delivery import Hold
     from wake_bridge.ports.adapter import Lesson
 
 
@@ -194,24 +195,27 @@ def _piece(one: dict[str, Any]) -> str:
 
 def _waiting(run: CommandContext, identity: str) -> list[str]:
     """What waits for the identity, and why it does not wait any longer or still does."""
+    from wake_bridge.domain.delivery import DeliveryState
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.reasons import held_because
     from wake_bridge.offline.history import holds_of
-    from wake_bridge.records import delivery_record
+    from wake_bridge.records import time_or_none
     from wake_bridge.storage.ledger import LedgerStore
+
+    def said_of(hold: Hold) -> str:
+        return f"{held_because(hold, who)}; {hold.remedy(who)}"
 
     who = Identity(identity)
     ledger = LedgerStore.open(run.settings.state_dir, read_only=True)
-    mine = [one for one in ledger.unsettled() if one.identity == identity]
-    records = [delivery_record(one, ledger.events_of(one.id)) for one in mine]
+    mine = [one for one in ledger.unsettled() if one.identity == who]
     ledger.close()
-    holds = holds_of(run.settings, who) if records else []
-    held = f", and held then: {held_because(holds[0], who)}; {holds[0].remedy(who)}" if holds else ""
+    holds = holds_of(run.settings, who) if mine else []
+    held = f", and held then: {said_of(holds[0])}" if holds else ""
     return [
-        f"{one['id']} is held: {one['hold_reason']}; {one['remedy']}"
-        if one["hold_reason"]
-        else f"{one['id']} is due {one['dueAt'] or 'now'}{held}"
-        for one in records
+        f"{one.id} is held: {said_of(one.hold)}"
+        if one.hold is not None
+        else f"{one.id} is due {time_or_none(one.due_at) if one.state is DeliveryState.PENDING else 'now'}{held}"
+        for one in mine
     ]
 
 

@@ -329,13 +329,13 @@ def retry(run: CommandContext, delivery_id: str, i_looked: bool) -> None:
 
 
 def _standing(delivery: Delivery) -> str:
-    from wake_bridge.domain.reasons import ended_with
+    from wake_bridge.domain.reasons import ended_with, held_because
 
     if delivery.outcome is not None:
         return f"{ended_with(delivery)} (proof {int(delivery.proof)})"
     if delivery.hold is None:
         return "waiting for its window"
-    return f"held: {delivery.hold.reason}" + (f" ({delivery.hold.detail})" if delivery.hold.detail else "")
+    return f"held: {held_because(delivery.hold, delivery.identity)}"
 
 
 def _story(record: dict[str, object], delivery: Delivery) -> str:
@@ -343,6 +343,8 @@ def _story(record: dict[str, object], delivery: Delivery) -> str:
         f"{delivery.id}  {delivery.identity}  {record['pane'] or 'no pane yet'}  {delivery.state}",
         _standing(delivery),
     ]
+    if record["hold_detail"]:
+        lines.append(f"because: {record['hold_detail']}")
     if record["remedy"]:
         lines.append(f"what to do: {record['remedy']}")
     if delivery.digest:

@@ -180,7 +180,10 @@ def reach_record(reach: Reach) -> dict[str, Any]:
 def presence_record(identity: Identity, seen: PresenceReading) -> dict[str, Any]:
     """What `presence` prints. Evidence that does not weigh is only a note; the one that decides is marked."""
     presence = seen.presence
-    held = presence.state is not PresenceState.IDLE
+    # a receiver is posted to whatever it says of itself
+    can = seen.capabilities
+    is_posted = can is not None and can.per_subscription and can.idempotent
+    held = presence.state is not PresenceState.IDLE and not is_posted
     return {
         "agentIdentity": identity,
         "state": presence.state,

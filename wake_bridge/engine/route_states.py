@@ -33,6 +33,7 @@ class RouteStates:
         refused: the routes that gave this very wake back a moment ago, by their keys, and why.
         patient: take the two looks that prove idle here and now.
         receivers: where this very wake is posted; all there are, where a person asks.
+        retries: try a suspended receiver again whose time has come; who only asks tries nothing.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class RouteStates:
         refused: Mapping[str, Hold] | None = None,
         patient: bool = False,
         receivers: Sequence[Receiver] = (),
+        retries: bool = False,
     ) -> None:
         self._identity = identity
         self._routes = routes
@@ -53,6 +55,7 @@ class RouteStates:
         self._current = current
         self._clock = clock
         self._patient = patient
+        self._retries = retries
         self.authority = routes.authority(identity)
         given_back = refused or {}
         self.all = [
@@ -63,7 +66,8 @@ class RouteStates:
     def _shut(self, route: Route) -> Hold | None:
         """Why a receiver is left alone; one that is suspended is tried when its time has come."""
         shut = self._routes.shut(route)
-        return shut if shut is not None and not 0 < shut.next_look_at <= self._clock.now() else None
+        is_due = shut is not None and self._retries and 0 < shut.next_look_at <= self._clock.now()
+        return None if is_due else shut
 
     def verdict(self) -> RouteVerdict:
         """What the table says by what was seen so far; an `Observe` where it needs to see more."""

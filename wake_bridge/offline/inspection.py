@@ -21,7 +21,7 @@ from wake_bridge.domain.receivers import PUSHED_TARGET, Receiver
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
-from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of
+from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of, reach_of_receiver
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.route_states import RouteStates
@@ -108,12 +108,9 @@ class Inspection:
         for one in book.all():
             self._subscribed[one.identity] = book.of(one.identity)
 
-    def why_not_posted(self, receiver: Receiver) -> str:
-        """Why nothing goes to a receiver now, and what a person can do; empty where wakes are posted there."""
-        shut = self.routes.shut_now(receiver)
-        if shut is None:
-            return ""
-        return shut.remedy(Identity(""), receiver.subscription_id)
+    async def not_posted(self, identity: Identity, receiver: Receiver) -> Hold | None:
+        """Why nothing goes to a receiver of an identity now; None where wakes are posted there."""
+        return (await reach_of_receiver(identity, self.routes, self.watch, receiver)).hold
 
     def identities(self) -> list[Identity]:
         """Everyone who has a route: subscribed, or named in `[targets]`."""
@@ -265,15 +262,11 @@ def driven_elsewhere(settings: Settings) -> dict[Identity, Driver]:
     """
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     bound = {*ledger.bindings(), *map(Identity, settings.config.targets)}
-    shut = {one.subscription_id: one for one in ledger.receiver_standings() if one.is_shut}
     ledger.close()
-
-    def is_shut(receiver: Receiver) -> bool:
-        standing = shut.get(receiver.subscription_id)
-        return standing is not None and standing.speaks_of(receiver)
-
     book = book_here(settings)
-    found, unplaced = drivers(book, bound if settings.has_graph else (), is_shut), set(book.unplaced())
+    shut = asyncio.run(_not_posted(settings, book))
+    found = drivers(book, bound if settings.has_graph else (), lambda receiver: receiver.subscription_id in shut)
+    unplaced = set(book.unplaced())
     skipped = {Driver.PUSH}
     # where nobody can tell, another heartbeat must keep away
     if daemon_state(settings.state_dir) is not DaemonState.NOT_RUNNING:
@@ -296,6 +289,15 @@ def _only_pushed(book: SubscriptionBook, settings: Settings) -> set[Identity]:
         for who, target in targets.items()
         if not target.is_place and all(one.harness_target == PUSHED_TARGET for one in book.of(who))
     }
+
+
+async def _not_posted(settings: Settings, book: SubscriptionBook) -> set[str]:
+    """The subscriptions whose receiver is posted nothing now."""
+    posted = [(one.identity, one.receiver) for one in book.all() if one.receiver is not None and one.is_posted]
+    if not posted:
+        return set()
+    view = Inspection(settings)
+    return {to.subscription_id for who, to in posted if await view.not_posted(who, to) is not None}
 
 
 def workshop(settings: Settings) -> ScreenWorkshop:

@@ -227,9 +227,10 @@ class _Homes:
 
     def why_unreachable(self, subscription: Subscription) -> str:
         """A `ResolveTarget`."""
-        if subscription.receiver is not None and subscription.is_posted:
+        if (receiver := subscription.receiver) is not None and subscription.is_posted:
             # one that is suspended is tried again by itself
-            return self.view.why_not_posted(subscription.receiver)
+            shut = asyncio.run(self.view.not_posted(subscription.identity, receiver))
+            return shut.remedy(subscription.identity, receiver.subscription_id) if shut is not None else ""
         hold = self.of(subscription.identity).hold
         if hold is None:
             return ""

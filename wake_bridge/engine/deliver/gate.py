@@ -224,6 +224,7 @@ class Gate:
             refused=refused,
             patient=patient,
             receivers=receivers,
+            retries=True,
         )
         if not route_states.all:
             missing = self._routes.missing(delivery.identity) or Hold(HoldReason.NO_ADAPTER)

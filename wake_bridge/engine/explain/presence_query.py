@@ -74,9 +74,9 @@ async def reach_of(identity: Identity, routes: Routes, watch: Watch) -> Reach:
 
 
 async def reach_of_receiver(identity: Identity, routes: Routes, watch: Watch, receiver: Receiver) -> Reach:
-    """Whether wakes are posted to a receiver, or pushed to a client, now."""
+    """Whether wakes are posted to a receiver, or pushed to a client, now: nothing may be allowed to be posted there at all."""
     route, shut = routes.to(identity, receiver), routes.shut_now(receiver)
-    if shut is None and route is not None and route.capabilities.needs_sign:
+    if shut is None and route is not None:
         found = await watch.locate(route)
         shut = found.hold if isinstance(found, Nowhere) else None
     return Reach(receiver.shown, receiver.place_key, receiver.adapter, shut)

@@ -10,9 +10,11 @@ import os
 import re
 import shlex
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -25,7 +27,7 @@ from wake_bridge.domain.delivery import Hold, Step
 from wake_bridge.domain.names import Identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.memory_core import MemoryCore
-from wake_bridge.testing.playground import AgentPane, Playground
+from wake_bridge.testing.playground import BUNDLED, AgentPane, Playground
 
 CONFIG: Final = f"""{QUICK}
 limits.wakes_per_hour = 1
@@ -44,12 +46,30 @@ codex.enabled = false
 """
 
 
+OWN_RULE: Final = "too-much"
+OWN_PROFILE: Final = f"""
+[[rules]]
+name = "{OWN_RULE}"
+state = "unknown"
+region = "above"
+rows = 200
+contains = "fake harness · ruled"
+"""
+"""A rule of a person's own, which takes what always stands on one agent's screen for something else."""
+
+
 @dataclass
 class Room:
     """All of it: the world, its agents, and a graph that is written to like the services do."""
 
     world: Playground
     core: MemoryCore
+    is_left_alone: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def own_profile(self) -> Path:
+        """Where a person's own profile of the fake harness lies."""
+        return self.world.sandbox.config_file.parent / "screens/fake.toml"
 
     def agent(self, name: str) -> AgentPane:
         """The agent of that name."""
@@ -59,8 +79,8 @@ class Room:
         """What a person presses in a pane."""
         self.world.tmux.run("send-keys", "-t", pane, *keys)
 
-    def shell(self, command: str, pane: str = "") -> None:
-        """A command as it was printed, in a shell of the same tmux; `pane` is where that shell runs."""
+    def shell(self, command: str, pane: str = "") -> str:
+        """What a command prints that is run as it was printed, in a shell of the same tmux; `pane` is where that shell runs."""
         tmux, sandbox = self.world.tmux, self.world.sandbox
         environment = {
             **sandbox.environment,
@@ -68,7 +88,10 @@ class Room:
             "TMUX": f"{tmux.socket_path},{tmux.server_pid},0",
             **({"TMUX_PANE": pane} if pane else {}),
         }
-        subprocess.run(["sh", "-c", command], check=True, env=environment, cwd=sandbox.home, capture_output=True)
+        words = ["sh", "-c", command]
+        return subprocess.run(
+            words, check=True, env=environment, cwd=sandbox.home, capture_output=True, text=True
+        ).stdout
 
     def reconfigure(self, old: str, new: str) -> None:
         """A person changes the configuration, and has the daemon read it."""
@@ -173,6 +196,32 @@ def _has_a_twin(room: Room, agent: AgentPane) -> None:
     twin.control(30)
 
 
+def _loses_its_bound_pane(room: Room, agent: AgentPane) -> None:
+    room.shell(f"wake-bridge bind @{agent.name} --pane {agent.id}")
+    room.world.tmux.run("kill-pane", "-t", agent.id)
+
+
+def _is_looked_in_at(room: Room, agent: AgentPane) -> None:
+    """A client that presses no key is brought there again and again, as by `wake-bridge next`."""
+    tmux = room.world.tmux
+    tmux.attach(agent.session).waits_until_shown()
+    client = tmux.run("list-clients", "-t", agent.session, "-F", "#{client_name}").strip()
+
+    def looks_in() -> None:
+        while not room.is_left_alone.wait(0.3):
+            tmux.run("switch-client", "-c", client, "-t", f"={agent.session}")
+
+    threading.Thread(target=looks_in, daemon=True).start()
+
+
+def _corrects_its_rule(room: Room, _: AgentPane, remedy: str) -> None:
+    """The command that is named shows by which rule; a person takes it out of their profile."""
+    (command,) = re.findall(r"`([^`]+)`", remedy)
+    assert OWN_RULE in room.shell(command)
+    room.own_profile.write_text(BUNDLED.read_text(encoding="utf-8"), encoding="utf-8")
+    room.world.sandbox.daemons[-1].reload()
+
+
 @dataclass(frozen=True)
 class Row:
     """What stands in the way of one agent's mail, the cause that is met then, and how its remedy is taken."""
@@ -218,6 +267,9 @@ ROWS: Final[Mapping[str, Row]] = {
         _runs_it,
     ),
     "hung": Row(C.UNREAD_INPUT, _has_unread_keys, _starts_another),
+    "bound": Row(C.UNREACHABLE, _loses_its_bound_pane, _runs_it_elsewhere, pane=""),
+    "visited": Row(C.SESSION_TOUCHED, _is_looked_in_at, lambda room, *_: room.is_left_alone.set()),
+    "ruled": Row(C.OTHER, _nothing, _corrects_its_rule),
 }
 
 
@@ -247,6 +299,8 @@ def seen(
 
 
 def _course(room: Room) -> dict[str, Seen]:
+    room.own_profile.parent.mkdir()
+    room.own_profile.write_text(BUNDLED.read_text(encoding="utf-8") + OWN_PROFILE, encoding="utf-8")
     _move_in(room)
     sandbox = room.world.sandbox
     sandbox.daemon()

@@ -25,6 +25,7 @@ TRUE_REASONS = {
 
 TOLD_OTHERWISE = {
     "gptme/active-tool-running": "no composer is visible",
+    "vibe/menu-config": "a view covers the composer of agents:1.2: press Esc there",
     "aider/first-run-release-notes": ASKS,
     "kilo/menu-palette": "unsent text",
     "pi/menu-model": "unsent text",

@@ -257,20 +257,17 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.DRY_RUN: "test_daemon_life.py::test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical",
     Cause.NOT_LOADED: "test_native_routes.py::test_a_conversation_that_nobody_has_open_is_begun_only_with_authority",
     Cause.SUSPENDED: "test_real_programs.py::test_presence_is_right_and_the_wake_comes_once_when_the_state_allows_it",
+    Cause.TRANSCRIPT: "test_codex_remedies.py::test_a_transcript_that_is_browsed_is_left_with_escape",
+    Cause.RECONNECTING: "test_codex_remedies.py::test_a_server_that_is_gone_comes_back_by_the_command_that_is_named",
+    Cause.CONVERSATION_LOST: "test_codex_remedies.py::test_after_a_conversation_was_lost_with_its_server_the_agent_is_started_anew",
     Cause.NO_TMUX: "test_no_surface.py::test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally",
     Cause.NO_TMUX_SERVER: "test_no_surface.py::test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally",
 }
 """Remedies that another test takes literally."""
 
 UNTAKEN: dict[Cause, str] = {
-    Cause.OVERLAY: "views of real programs alone; their screens are captured",
-    Cause.TRANSCRIPT: "views of real programs alone; their screens are captured",
-    Cause.OTHER: "other people's rules",
-    Cause.UNREACHABLE: "the deed is that of no-such-pane",
-    Cause.CURSOR_ELSEWHERE: "no program that is at hand leaves its cursor elsewhere",
-    Cause.RECONNECTING: "the real Codex alone shows it",
-    Cause.CONVERSATION_LOST: "the real Codex alone shows it",
-    Cause.SESSION_TOUCHED: "a tmux without `client_activity` alone says it; the deed is that of client-key",
+    Cause.OVERLAY: "the real Vibe alone has it; its rule asks for the screen's own words, `Esc Close`, which are the remedy",
+    Cause.CURSOR_ELSEWHERE: "said of a box in the middle of a redraw; no program that is at hand leaves its cursor there",
 }
 """Those that no test takes, and why: nothing is added here without a reason that holds."""
 

@@ -99,10 +99,6 @@ _SCROLLED: Final = (
 _TRUST: Final = "if the agent is idle all the same: `wake-bridge screens trust {target}`"
 _LEAVE_THE_KEYBOARD: Final = "somebody is typing in {where}: leave its keyboard alone for a moment"
 _IS_LOOKED_AT_AGAIN: Final = "nothing to do: wake-bridge looks at {where} again"
-_OPEN_IT_AGAIN: Final = (
-    "open {where} again, or run `wake-bridge bind {identity}` inside the right pane, which pins it or prints what"
-    " to change in [targets]"
-)
 _BEGUN_BY_ANOTHER: Final = (
     "only the adapter that began this wake can look for it: enable it again and restart the daemon ({detail})"
 )
@@ -268,7 +264,14 @@ class Cause(StrEnum):
         " wake-bridge start it",
     )
 
-    UNREACHABLE = Remedy("unreachable", HoldReason.UNREACHABLE, _OPEN_IT_AGAIN)
+    UNREACHABLE = Remedy(
+        "unreachable",
+        HoldReason.UNREACHABLE,
+        "start its agent again, then run `wake-bridge bind {identity}` inside its pane, which pins it or prints what to"
+        " change in [targets]",
+        alone="{identity} cannot be found now ({detail}): start its agent again, then run `wake-bridge bind {identity}`"
+        " inside its pane, which pins it or prints what to change in [targets]",
+    )
     NO_TMUX = Remedy(
         "no-tmux", HoldReason.UNREACHABLE, "install tmux 3.2 or later, or start wake-bridge with a PATH that has it"
     )
@@ -283,7 +286,12 @@ class Cause(StrEnum):
         "start the agent in tmux, then run `wake-bridge bind {identity}` inside its pane; if it runs in another"
         " tmux, name that one in [adapters.tmux] and restart the daemon",
     )
-    NO_SUCH_PANE = Remedy("no-such-pane", HoldReason.UNREACHABLE, _OPEN_IT_AGAIN)
+    NO_SUCH_PANE = Remedy(
+        "no-such-pane",
+        HoldReason.UNREACHABLE,
+        "open {where} again, or run `wake-bridge bind {identity}` inside the right pane, which pins it or prints what"
+        " to change in [targets]",
+    )
     ONLY_SEEN = Remedy(
         "only-seen",
         HoldReason.UNREACHABLE,

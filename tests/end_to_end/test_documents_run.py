@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from wake_bridge.testing.transcript import Command, play, read_transcript
 ROOT = Path(__file__).parents[2]
 AGENTS = ("tmux new-session -d -s work -n api -c ~/api claude", "tmux new-window -d -t work: -n core -c ~/core codex")
 
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
+
 STORY = (
     "docs/by-hand.md",
     "docs/routes.md",
@@ -21,8 +24,13 @@ STORY = (
     "docs/service.md",
     "docs/hooks.md",
     "docs/native.md",
+    "docs/webhook.md",
+    "docs/serve.md",
+    "docs/attention.md",
+    "docs/mcp.md",
     "docs/keeping.md",
     "docs/adapters.md",
+    "docs/reliability.md",
     "README.md",
     "CONTRIBUTING.md",
 )
@@ -39,10 +47,17 @@ NOT_RUN = {
     "make ": "they are this suite; that the targets exist is in test_documents.py",
     "uv tool install ": "the program under test is installed already",
     "wake-bridge service ": "it would ask the person's own service manager; test_systemd.py runs it on a real one",
+    "wake-bridge serve": "it ends when it is told to, and one state directory has one daemon; test_serve.py runs it",
+    "wake-bridge mcp --http ": "it ends when it is told to; test_mcp.py runs it",
     "wake-bridge agent add @bird ": "needs the adapter of that page; test_third_party_adapter.py builds and runs it",
     'wake-bridge wake @bird "fly"': "likewise",
 }
 """How those commands begin that this machine cannot run, and why."""
+
+TRIED_ELSEWHERE = {
+    "wake-bridge screens trust ": "it asks a person, of a program that looks unlike its profile; test_screen_trust.py does it",
+}
+"""Commands that are shown with what they ask, and the test that runs them."""
 
 WITHOUT_A_DAEMON = Command("wake-bridge status", ["…", "daemon not running", "…"], is_repeated=True)
 
@@ -83,10 +98,19 @@ def test_every_command_block_of_the_documents_can_be_taken_at_its_word(
                 play(IT_RUNS, clean_machine, home)
 
 
+def test_commands_stand_in_console_blocks_alone() -> None:
+    """What stands in another block is not run."""
+    block = re.compile(r"^ *```(?!console)\w+\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+    firsts = [
+        text.lstrip().removeprefix("$ ") for page in PAGES for text in block.findall(page.read_text(encoding="utf-8"))
+    ]
+    commands = [one for one in firsts if one.startswith(("wake-bridge ", "tmux ", "make "))]
+    assert [one for one in commands if not one.startswith(tuple(TRIED_ELSEWHERE))] == []
+
+
 def test_no_page_with_a_command_block_is_left_out_and_nothing_is_excused_that_no_page_has() -> None:
     """A new page, or a command that is gone, changes the lists above."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
-    found = {str(page.relative_to(ROOT)): read_transcript(page.read_text(encoding="utf-8")) for page in pages}
+    found = {str(page.relative_to(ROOT)): read_transcript(page.read_text(encoding="utf-8")) for page in PAGES}
 
     assert {page for page, commands in found.items() if commands} == {*STORY, *OF_THEIR_OWN}
     lines = [command.line for page in STORY for command in found[page]]

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+import textwrap
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-_BLOCK: Final = re.compile(r"(?P<until><!-- until -->\s*)?^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = re.compile(
+    r"(?P<until><!-- until -->\s*)?^(?P<indent> *)```console\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
+)
 _POLL: Final = 0.3
 UNTIL: Final = 45.0
 """Seconds for which a command is repeated."""
@@ -48,7 +51,7 @@ def read_transcript(markdown: str) -> list[Command]:
     """All commands of a document's `console` blocks, in order."""
     commands: list[Command] = []
     for block in _BLOCK.finditer(markdown):
-        for line in block["text"].splitlines():
+        for line in textwrap.dedent(block["text"]).splitlines():
             if line.startswith("$ "):
                 commands.append(Command(line.removeprefix("$ "), is_repeated=block["until"] is not None))
             else:

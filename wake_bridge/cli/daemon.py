@@ -367,7 +367,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         "failed": tally.failed,
         "quarantined": tally.quarantined,
         "epoch": told.get("epoch", position.epoch if position else None),
-        "since": told.get("since", who.since if who else None),
+        "since": who.since if who else None,
         "holds": dict(tally.holds),
         "waiting": waiting,
         "windowHits": [{"subscriptionId": one, "hits": count} for one, count in sorted(hits.items())],

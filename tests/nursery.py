@@ -28,11 +28,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from wake_bridge_adapters.screens.profile import load_profiles
+from wake_bridge_adapters.screens import profile
 
 import wake_bridge
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
-from wake_bridge.integrations.adapters import load_catalogue
+from wake_bridge.integrations import adapters
 from wake_bridge.testing import crash_points, faults, set_clock, stuck_tail
 
 IMPORTED: Final = ("apscheduler.schedulers.asyncio", "importlib.readers", "plistlib", "watchfiles")
@@ -281,9 +281,7 @@ def serve(place: str) -> None:
     """Answer orders until whoever opened it has ended, however: births, and questions for those who were born."""
     for module in (*IMPORTED, *_modules()):
         importlib.import_module(module)
-    load_catalogue()
-    # their patterns stay compiled
-    load_profiles()
+    _remember()
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
@@ -314,6 +312,16 @@ def serve(place: str) -> None:
                 connection.send(json.dumps({"pid": pid}).encode())
     for pid in running:
         os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still theirs
+
+
+def _remember() -> None:
+    """What each process would read anew and find the same: which adapters are installed, and what bundled profiles say."""
+    adapters.entry_points = functools.cache(adapters.entry_points)  # type: ignore[assignment, attr-defined]
+    adapters._is_foreign_file = functools.cache(adapters._is_foreign_file)
+    adapters.load_catalogue()
+    read = profile.load_profile
+    bundled = {path: read(path) for path in profile.BUNDLED.glob("*.toml")}
+    profile.load_profile = lambda path: bundled.get(path) or read(path)
 
 
 def _modules() -> Iterator[str]:

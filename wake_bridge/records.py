@@ -144,6 +144,7 @@ def episode_record(episode: Episode) -> dict[str, Any]:
         "toldAt": time_or_none(episode.told_at),
         "endedAt": time_or_none(episode.ended_at),
         "ending": episode.ending or None,
+        "resetsAt": time_or_none(episode.resets_at),
     }
 
 

@@ -19,6 +19,7 @@ from wake_bridge.domain.names import Epoch, Identity
 from wake_bridge.domain.nudges import HEARTBEAT
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
+from wake_bridge.engine.deliver.failed_turns import FailedTurns
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.pushes import Pushes
 from wake_bridge.engine.deliver.switches import SwitchReader
@@ -81,6 +82,7 @@ class Parts:
     deliverer: Deliverer
     acknowledge: Acknowledge
     unknowns: UnknownOutcomes
+    failed_turns: FailedTurns
     heartbeat: Heartbeat
     human: WordToTheHuman
     episodes: Episodes
@@ -151,6 +153,7 @@ def wire(
         poll_interval=settings.config.graph.poll_interval,
         on_events=lambda: deliverer.poke(),  # noqa: PLW0108 - made below
         on_rerouted=lambda identity: deliverer.look_at(identity),  # noqa: PLW0108 - made below
+        on_word=lambda identity: episodes.note_word(identity),  # noqa: PLW0108 - made below
     )
 
     def everybody() -> set[Identity]:
@@ -210,6 +213,7 @@ def wire(
         dry_run=dry_run,
         new_id=new_ulid,
         acted=sessions.acted_since,
+        seen=lambda identity: episodes.look_at(identity, clock.now()),
     )
     deliverer = Deliverer(ledger, gate, current, clock, new_ulid, lambda who: bool(routes.receivers_of(who)))
     gate.parts_with = deliverer.part
@@ -223,6 +227,7 @@ def wire(
         look_again=deliverer.look_at,
     )
     unknowns = UnknownOutcomes(ledger, queries, routes, current, clock, new_ulid, poke=deliverer.poke)
+    failed_turns = FailedTurns(ledger, queries, new_ulid, poke=deliverer.poke)
     heartbeat = Heartbeat(
         ledger, queries, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )
@@ -238,6 +243,8 @@ def wire(
         clock,
         new_ulid,
         watched=everybody,
+        changed=deliverer.look_at,
+        watchers=tail,
     )
     notices = Notices(
         ledger,
@@ -249,6 +256,7 @@ def wire(
         known=tail.known_identities,
         trouble=lambda: ledger.trouble,
         due=episodes.due,
+        given_up=failed_turns.given_up,
     )
     session_identity = SessionIdentity(
         sessions,
@@ -296,6 +304,7 @@ def wire(
         deliverer=deliverer,
         acknowledge=acknowledge,
         unknowns=unknowns,
+        failed_turns=failed_turns,
         heartbeat=heartbeat,
         human=human,
         episodes=episodes,

@@ -2,91 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from wake_bridge.domain.attention import AttentionRules, Episode
+from tests.integration.desk import ACTIVE, AGENT, DIALOG, IDLE, OTHER, SECOND, Desk, played
+from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.guards import QuietHours
-from wake_bridge.domain.names import AttentionKind, Identity, Instant
-from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.names import AttentionKind, Instant
 from wake_bridge.domain.presence import PresenceState
-from wake_bridge.engine.remind.notices import Notices
-from wake_bridge.ports.human import Told
-from wake_bridge.testing.office import Office
-
-SECOND = 1000
-STEP = 5
-ONE_O_CLOCK = int(datetime.now(UTC).replace(hour=1, minute=0, second=0, microsecond=0).timestamp() * 1000)
-AGENT, OTHER = Identity("@agent"), Identity("@other")
-DIALOG, IDLE, ACTIVE = PresenceState.WAITING_ON_APPROVAL, PresenceState.IDLE, PresenceState.ACTIVE
-
-
-class Desk:
-    """An office, and the person who hears what is told; `dies` before what was heard is noted as told."""
-
-    def __init__(self, office: Office) -> None:
-        self.office = office
-        self.heard: list[Notice] = []
-        self.dies = False
-        self.begins()
-
-    def begins(self) -> None:
-        self.notices = Notices(
-            self.office.ledger,
-            self,
-            self.office.current,
-            self.office.clock,
-            active_routes=lambda: 1,
-            nudged=lambda: 0,
-            known=self.office.tail.known_identities,
-            due=self.office.episodes.due,
-        )
-
-    async def tell(self, notice: Notice) -> Told:
-        self.heard.append(notice)
-        if self.dies:
-            raise asyncio.CancelledError
-        return Told("voice")
-
-    @property
-    def told(self) -> list[tuple[str, str]]:
-        return [(one.identity, one.reason) for one in self.heard]
-
-    async def lets_pass(self, seconds: int) -> None:
-        """Look and tell every five seconds, as the daemon does."""
-        for _ in range(seconds // STEP):
-            self.office.clock.turn(STEP * SECOND)
-            await self.office.watch.round()
-            await self.office.works()
-            self.office.episodes.look(self.office.clock.now())
-            self.notices.tick(self.office.clock.now())
-            await self.notices.drain()
-
-    async def restarts(self) -> None:
-        await self.office.restarts()
-        self.begins()
-
-    def configure(self, **changes: object) -> None:
-        self.office.current.settings = replace(self.office.current.settings, **changes)  # type: ignore[arg-type]
-
-    def episodes(self, who: Identity = AGENT) -> list[Episode]:
-        return self.office.ledger.episodes_of(who, 100)[::-1]
-
-
-Story = Callable[[Desk], Coroutine[None, None, None]]
-
-
-def played(directory: Path, story: Story) -> None:
-    async def run() -> None:
-        office = Office(directory, [AGENT, OTHER], start=ONE_O_CLOCK)
-        office.subscribe(AGENT, pane="agent")
-        async with office:
-            await story(Desk(office))
-
-    asyncio.run(run())
 
 
 def test_an_approval_without_mail_is_told_once_after_a_minute_and_marked_answered(tmp_path: Path) -> None:

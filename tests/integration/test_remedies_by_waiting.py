@@ -13,7 +13,7 @@ import pytest
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Outcome, Proof, Step
 from wake_bridge.domain.guards import Limits, QuietHours
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.presence import Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address
 from wake_bridge.engine.settings import EngineSettings
@@ -200,7 +200,30 @@ async def _set_aside(scene: Scene) -> None:
     scene.mail()
 
 
+def _at_limit(says: str) -> Put:
+    async def put(scene: Scene) -> None:
+        agent = scene.office.agent("ada")
+        agent.sign, agent.says = AttentionKind.LIMITED, says
+        scene.mail()
+
+    return put
+
+
+async def _failed_at_once(scene: Scene) -> None:
+    office, agent = scene.office, scene.office.agent("ada")
+    agent.turns_fail = AttentionKind.FAILED
+    scene.mail()
+    await scene.until_told()
+    await office.watch.round()
+    office.episodes.look(office.clock.now())
+    await office.failed_turns.look(office.clock.now())
+    agent.turns_fail = agent.sign = None
+
+
 WAITED: Final[dict[Cause, Put]] = {
+    Cause.LIMITED: _at_limit("resets in 1m"),
+    Cause.LIMIT_UNTIMED: _at_limit(""),
+    Cause.TURN_FAILED: _failed_at_once,
     Cause.ACTIVE: _busy,
     Cause.MOVING: _sees("moving", PresenceState.ACTIVE),
     Cause.EMPTY_SCREEN: _sees("no-composer", PresenceState.UNKNOWN, Cause.EMPTY_SCREEN),

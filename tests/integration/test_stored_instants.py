@@ -48,6 +48,7 @@ WAITED_FOR: Final = {
     ("signed_wake", "emitted_at"): "the sender's word; of one without a timestamp it may be at most 5 min ahead",
     ("remembered_pane", "seen_at"): "`rebase`: at most now; compared with the start of an agent",
     ("episode", "began_at"): "`rebase`: at most now; told after a length from it",
+    ("episode", "resets_at"): "`rebase` keeps its length from `began_at`; `resume`, or a turn that runs, ends its hold",
 }
 """What is waited for, or compared with now to decide whether somebody is woken: table and column, and what keeps it right."""
 

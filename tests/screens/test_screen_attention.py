@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ from wake_bridge_adapters.screens.screen import Screen
 
 from tests.screens.corpus import CAPTURES, PROFILES, Captured, corpus
 from wake_bridge.domain.attention import Standing, standing_of
-from wake_bridge.domain.names import AttentionKind
+from wake_bridge.domain.names import AttentionKind, Instant
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.domain.usage_limits import reset_in
 
 MAIN = ("claude", "codex", "gemini", "opencode")
 NAMED = {
@@ -56,6 +59,10 @@ ERRORS = {
 """The words of the captured error of each."""
 
 
+NOW = Instant(int(datetime(2026, 11, 29, 1, tzinfo=UTC).timestamp() * 1000))
+MARK = "01K9Z3NDEKTSV4RRFFQ69G5FAV"
+
+
 def _changed(harness: str, directory: Path, change: Callable[[str], str]) -> Standing:
     """What the captured error says once its screen is changed."""
     captured = json.loads((CAPTURES / harness / "error-400.80x24.json").read_text(encoding="utf-8"))
@@ -78,6 +85,32 @@ def test_a_limit_in_the_place_and_colour_of_an_error_is_one(tmp_path: Path, harn
     """The programs print a limit as they print an error; the agent is idle all the same."""
     said = _changed(harness, tmp_path, lambda ansi: ansi.replace(ERRORS[harness], words))
     assert said.kind is AttentionKind.LIMITED
+    assert said.sign is not None
+    assert words in " ".join(said.sign.text.split())
+    assert reset_in(said.sign.text, NOW, UTC) is not None
+
+
+@pytest.mark.parametrize("harness", list(ERRORS))
+def test_only_an_error_right_below_a_wake_is_the_end_of_its_turn(tmp_path: Path, harness: str) -> None:
+    """With anything between the two the turn has done something; the mark may be wrapped."""
+    typed = re.compile(r"fail400(?:\x1b\[[0-9;]*m| )*now")
+
+    def instead(text: str) -> Callable[[str], str]:
+        # the screen keeps its height
+        return lambda ansi: "\n".join(typed.sub(text, ansi).split("\n")[text.count("\n") :])
+
+    wakes = {
+        f"Window: 3s   Wake: {MARK}": MARK,
+        f"Window: 3s   Wake: {MARK[:9]}\n  {MARK[9:]}": MARK,
+        f"Wake: {MARK}\n● I have read the mail.": "",
+        f"Wake: {MARK} and more": "",
+        f"Wake: {MARK[:-1]}": "",
+        "go on": "",
+    }
+    for text, wake in wakes.items():
+        said = _changed(harness, tmp_path, instead(text))
+        assert said.sign is not None
+        assert (said.kind, said.sign.wake_id) == (AttentionKind.FAILED, wake), text
 
 
 @pytest.mark.parametrize(

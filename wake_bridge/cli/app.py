@@ -35,7 +35,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "agent list": ("agent list", "agent list --json"),
     "subscribe": (
         "subscribe @reviewer --trigger SENT_TO_ME --tmux work:api",
-        "subscribe @reviewer --trigger SENT_TO_ME --sender @boss --window 60",
+        "subscribe @lead --trigger presence --of @worker --when finished,approval,gone",
     ),
     "unsubscribe": (f"unsubscribe {_ID}", f"unsubscribe {_ID} --foreign"),
     "update": (f"update {_ID} --window 60", f"update {_ID} --tmux work:api --recover"),
@@ -127,7 +127,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "panes": CommandPlace("panes", "panes", "List tmux panes and the agents in them."),
         "setup": CommandPlace("setup", "setup", "Find your agents and set each one up to be woken.", needs_file=True),
         "subscribe": CommandPlace(
-            "graph", "subscribe", "Subscribe an identity to mail, tasks or rights.", needs_file=True
+            "graph", "subscribe", "Subscribe an identity to mail, tasks, rights or another's presence.", needs_file=True
         ),
         "run": CommandPlace("daemon", "run", "Run the daemon in the foreground.", needs_file=True),
         "status": CommandPlace("daemon", "status", "Show whether the daemon runs and what waits."),

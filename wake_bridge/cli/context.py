@@ -100,7 +100,7 @@ class WordType(click.Choice[Word]):
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
         """The word itself, where click would take the member's name."""
-        return str(choice)
+        return str(choice) if self.case_sensitive else str(choice).casefold()
 
 
 def foreign_option(command: Callable[..., Any]) -> Callable[..., Any]:

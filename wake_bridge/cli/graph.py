@@ -194,6 +194,14 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="ID",
             help="Only answers to this message; may be repeated; '' removes the filter.",
         ),
+        click.option(
+            "--of", "watched", type=IDENTITY, multiple=True, help="PRESENCE: the agent to watch; may be repeated."
+        ),
+        click.option(
+            "--when",
+            metavar="KINDS",
+            help="PRESENCE: finished, approval, question, limited, failed, gone (all of these without it) or stopped.",
+        ),
         foreign_option,
     )
     for option in reversed(options):
@@ -203,11 +211,16 @@ def subscription_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("identity", type=IDENTITY)
-@click.option("--trigger", type=WordType(subscriptions.PUBLIC_TRIGGERS), required=True, help="The kind of event.")
+@click.option(
+    "--trigger",
+    type=WordType(subscriptions.PUBLIC_TRIGGERS, case_sensitive=False),
+    required=True,
+    help="The kind of event.",
+)
 @subscription_options
 @pass_run
 def subscribe(run: CommandContext, /, identity: str, foreign: bool, **flags: Any) -> None:
-    """Subscribe an identity to mail, tasks or rights, and name the pane where it is woken.
+    """Subscribe an identity to mail, tasks, rights or another agent's presence, and name the pane where it is woken.
 
     An active subscription with the same trigger and filters is updated instead of created twice. An identity has one pane: the one that its
     newest subscription names, unless `bind` or [targets] says otherwise. To correct a subscription, use `update`.
@@ -259,7 +272,9 @@ def unsubscribe(run: CommandContext, subscription_id: str, foreign: bool) -> Non
 
 @click.command()
 @click.argument("subscription_id", metavar="ID")
-@click.option("--trigger", type=WordType(subscriptions.PUBLIC_TRIGGERS), help="The kind of event.")
+@click.option(
+    "--trigger", type=WordType(subscriptions.PUBLIC_TRIGGERS, case_sensitive=False), help="The kind of event."
+)
 @click.option(
     "--recover", is_flag=True, help="Reactivate a degraded or retired subscription; try its webhook again at once."
 )

@@ -160,6 +160,8 @@ def _identity_words(record: Mapping[str, Any]) -> str:
 def _episode_words(episode: Mapping[str, Any]) -> str:
     """`approval in work:api.0 since 2026-…Z, told 2026-…Z, answered 2026-…Z`."""
     parts = [f"{episode['kind']} in {episode['where'] or 'its pane'} since {episode['beganAt']}"]
+    if episode["resetsAt"]:
+        parts.append(f"resets {episode['resetsAt']}")
     parts.append(f"told {episode['toldAt']}" if episode["toldAt"] else "not told")
     if episode["endedAt"]:
         parts.append(f"{episode['ending']} {episode['endedAt']}")

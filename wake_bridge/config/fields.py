@@ -246,10 +246,14 @@ class AttentionTable(Table):
 
     tell: AttentionKinds = Field(
         tuple(kind for kind in AttentionKind if kind in TOLD_BY_DEFAULT),
-        description="what you are told of, once each: approval, question, stopped (idle after work), failed, limited, gone",
+        description="what you are told of, once each: approval, question, finished (idle after mail or a task's end), stopped (idle after work), failed, limited, gone",
     )
     after: Seconds = Field(
         60.0, ge=0, le=86_400, description="an approval or a question stands before you are told; the others at once"
+    )
+    on_limit_reset: Literal["nothing", "continue"] = Field(
+        "nothing",
+        description="continue: an agent that a usage limit stopped in the middle of its work is told to go on when it resets",
     )
 
 

@@ -340,6 +340,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         attention=AttentionRules(
             tell=frozenset(config.attention.tell),
             after_ms=_milliseconds(config.attention.after),
+            continues_after_limit=config.attention.on_limit_reset == "continue",
             of_identity={
                 Identity(name): frozenset(table.attention)
                 for name, table in config.targets.items()

@@ -235,6 +235,7 @@ class Chores:
         now = self._parts.clock.now()
         if self._parts.tail.begun.is_set() and not self._parts.ledger.trouble:
             self._parts.episodes.look(now)
+            await self._parts.failed_turns.look(now)
         self._parts.notices.tick(now)
         await self._show_count(sum(map(needs_a_person, self._parts.ledger.open_episodes())), now)
 

@@ -13,10 +13,16 @@ from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 IN_FRONT: Final = MINUTE
 """Milliseconds since the last key of a client that shows a pane, for which a person is taken to be looking at it."""
 
-TOLD_BY_DEFAULT: Final = frozenset(AttentionKind) - {AttentionKind.STOPPED}
+AFTER_WORK: Final = frozenset({AttentionKind.FINISHED, AttentionKind.STOPPED})
+"""What is an episode only where somebody wants to know: an agent idles after work every few minutes."""
+
+TOLD_BY_DEFAULT: Final = frozenset(AttentionKind) - AFTER_WORK
 """What a person is told of where nothing else is configured."""
 
-_STANDS_FIRST: Final = frozenset({AttentionKind.APPROVAL, AttentionKind.QUESTION, AttentionKind.STOPPED})
+WATCHED_BY_DEFAULT: Final = frozenset(AttentionKind) - {AttentionKind.STOPPED}
+"""What a subscription to an agent's presence wakes for where it names nothing."""
+
+_STANDS_FIRST: Final = frozenset({AttentionKind.APPROVAL, AttentionKind.QUESTION}) | AFTER_WORK
 """What must stand for a while before a person is told: most are answered at once."""
 
 _QUESTION: Final = "question"
@@ -27,6 +33,7 @@ _ENDED: Final = frozenset({Cause.NO_AGENT, Cause.PANE_DEAD})
 ENDINGS: Final[Mapping[AttentionKind, str]] = {
     AttentionKind.APPROVAL: "answered",
     AttentionKind.QUESTION: "answered",
+    AttentionKind.FINISHED: "went on",
     AttentionKind.STOPPED: "went on",
     AttentionKind.FAILED: "went on",
     AttentionKind.LIMITED: "went on",
@@ -40,11 +47,15 @@ UNWATCHED: Final = "unwatched"
 
 @dataclass(frozen=True, slots=True)
 class AttentionRules:
-    """What a person is told of, and after how many milliseconds an approval or a question is worth it."""
+    """What a person is told of, and after how many milliseconds an approval or a question is worth it.
+
+    `continues_after_limit`: an agent that a limit stopped in the middle of its work is sent a line when that has reset.
+    """
 
     tell: frozenset[AttentionKind] = TOLD_BY_DEFAULT
     after_ms: int = MINUTE
     of_identity: Mapping[Identity, frozenset[AttentionKind]] = field(default_factory=dict)
+    continues_after_limit: bool = False
 
     def is_told(self, identity: Identity, kind: AttentionKind) -> bool:
         """Whether a person is told of that kind, for that identity."""
@@ -59,7 +70,11 @@ class AttentionRules:
 class Episode:
     """One stretch of time in which an agent stands at something, told once.
 
-    `place_key` names the place for adapters, `where` for people. `ending` says how it ended, empty while it lasts.
+    `place_key` names the place for adapters, `where` for people. `ending` says how it ended, empty while it lasts. `program`
+    is the agent's, empty where nobody knows. At a limit `resets_at` is when it resets, None where that is not shown, and
+    `tries` counts the turns that met the same limit before. `was_at_work` says that a turn had run for a while before.
+    `wake_id` is the delivery whose text stands right above what the last turn came to, with nothing in between: its turn
+    failed at once.
     """
 
     id: str
@@ -72,16 +87,25 @@ class Episode:
     told_at: Instant | None = None
     ended_at: Instant | None = None
     ending: str = ""
+    program: str = ""
+    resets_at: Instant | None = None
+    tries: int = 0
+    was_at_work: bool = False
+    wake_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one look says: the kind, None where the agent stands at nothing; `is_certain` unless the look could not tell."""
+    """What one look says: the kind, None where the agent stands at nothing; `is_certain` unless the look could not tell.
+
+    `sign` is what the screen shows of the last turn, where that decided.
+    """
 
     kind: AttentionKind | None
     is_certain: bool = True
     evidence: str = ""
     is_idle: bool = False
+    sign: Evidence | None = None
 
 
 UNDECIDED: Final = Standing(None, is_certain=False)
@@ -101,7 +125,7 @@ def standing_of(evidence: tuple[Evidence, ...]) -> Standing:
     if decided.vote is PresenceState.ACTIVE:
         return Standing(None)
     if decided.hold is None and limited is not None:
-        return Standing(AttentionKind.LIMITED, evidence=limited.told)
+        return Standing(AttentionKind.LIMITED, evidence=limited.told, sign=limited)
     if decided.vote is PresenceState.WAITING_ON_APPROVAL:
         asked = [one for one in evidence if one.vote is decided.vote and one.rule.startswith(_QUESTION)]
         kind = AttentionKind.QUESTION if asked else AttentionKind.APPROVAL
@@ -110,7 +134,7 @@ def standing_of(evidence: tuple[Evidence, ...]) -> Standing:
         return UNDECIDED
     failed = signs.get(AttentionKind.FAILED)
     if failed is not None:
-        return Standing(AttentionKind.FAILED, evidence=failed.told)
+        return Standing(AttentionKind.FAILED, evidence=failed.told, sign=failed)
     return Standing(None, is_idle=decided.vote is PresenceState.IDLE)
 
 
@@ -130,7 +154,7 @@ def next_ones(episodes: Sequence[Episode], current: str) -> list[Episode]:
 
 def needs_a_person(episode: Episode) -> bool:
     """Whether somebody must go there for the episode to end."""
-    return episode.kind is not AttentionKind.LIMITED and bool(episode.place_key)
+    return episode.kind not in {AttentionKind.LIMITED, AttentionKind.FINISHED} and bool(episode.place_key)
 
 
 def kind_of_hold(cause: Cause) -> AttentionKind | None:

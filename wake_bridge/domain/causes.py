@@ -66,6 +66,7 @@ class HoldReason(StrEnum):
     ADAPTER_FAILED = "adapter_failed", "the last attempt failed{detail}"
     GRAPH_AWAY = "graph_away", "the graph could not be read{detail}"
     DRY_RUN = "dry_run", "a dry run decided and typed nothing", Tell.NEVER
+    LIMITED = "limited", "the model does not answer the agent in {where}{detail}", Tell.NEVER  # its episode is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +473,25 @@ class Cause(StrEnum):
         "nothing to do: the graph cannot be read at the moment; wake-bridge tries again",
     )
     DRY_RUN = Remedy("dry_run", HoldReason.DRY_RUN, "nothing to do: a dry run types nothing")
+
+    LIMITED = Remedy(
+        "limited",
+        HoldReason.LIMITED,
+        "nothing to do: the account of the agent in {where} is at its usage limit; wake-bridge wakes {identity} when the limit"
+        " has reset ({detail}), or as soon as the agent works again; `wake-bridge resume {identity}` wakes it at once",
+    )
+    LIMIT_UNTIMED = Remedy(
+        "limit-untimed",
+        HoldReason.LIMITED,
+        "nothing to do: the account of the agent in {where} is at its usage limit and no time is shown; wake-bridge tries again"
+        " ({detail}), or as soon as the agent works again; `wake-bridge resume {identity}` tries at once",
+    )
+    TURN_FAILED = Remedy(
+        "turn-failed",
+        HoldReason.LIMITED,
+        "nothing to do: the turn that the last wake began failed at once in {where}; wake-bridge announces its unread mail again"
+        " ({detail})",
+    )
 
 
 LEFT_THERE: Final[Mapping[Cause, Cause]] = {

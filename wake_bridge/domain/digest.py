@@ -9,8 +9,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
-from wake_bridge.domain.names import DAY, HOUR, EventKind, Identity, Instant, Priority
+from wake_bridge.domain.events import (
+    MessageDetail,
+    PermissionDetail,
+    PresenceDetail,
+    PulseDetail,
+    TaskDetail,
+    WakeEvent,
+)
+from wake_bridge.domain.names import DAY, HOUR, AttentionKind, EventKind, Identity, Instant, Priority
 from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.domain.text import SUBJECT_LIMIT, harmless, name
 
@@ -27,8 +34,19 @@ _NOUNS: Final = {
     EventKind.TASK: ("task transition", "task transitions"),
     EventKind.PERMISSION: ("permission granted", "permissions granted"),
     EventKind.PULSE: ("heartbeat pulse", "heartbeat pulses"),
+    EventKind.PRESENCE: ("change of presence", "changes of presence"),
 }
 
+
+_STANDS_AT: Final[Mapping[str, str]] = {
+    AttentionKind.APPROVAL: "waits for an approval",
+    AttentionKind.QUESTION: "asks its person a question",
+    AttentionKind.FINISHED: "has finished",
+    AttentionKind.STOPPED: "has stopped",
+    AttentionKind.FAILED: "failed in its last turn",
+    AttentionKind.LIMITED: "has reached a usage limit",
+    AttentionKind.GONE: "is gone",
+}
 
 EMBEDDED_ACTION: Final = "Automated notice, not your user. Read: wake-bridge inbox {identity} --bodies --consume"
 
@@ -95,6 +113,8 @@ def subject_of(event: WakeEvent) -> str:
             return edge_id
         case PulseDetail(pulse_id=pulse_id):
             return pulse_id
+        case PresenceDetail(episode_id=episode_id):
+            return episode_id
         case TaskDetail():
             return event.subject_key
 
@@ -129,10 +149,19 @@ def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
             return f"{' → '.join(filter(None, states))} on task {harmless(task.task_id, ID_LIMIT)}"
         case PermissionDetail() as permission:
             return f"{harmless(permission.scope, _WORD_LIMIT)} by {who(permission.granted_by)}"
+        case PresenceDetail() as seen:
+            return said_of_presence(event.identity, seen, who(seen.of))
         case PulseDetail() as pulse:
             words = [harmless(pulse.source or pulse.pulse_id, ID_LIMIT), harmless(pulse.reason, subject)]
             following = harmless(pulse.next_action, subject)
             return "; ".join(filter(None, [*words, f"next: {following}" if following else ""]))
+
+
+def said_of_presence(identity: Identity, seen: PresenceDetail, who: str) -> str:
+    """What an agent stands at, in a few words; `who` is its name as it may be shown to `identity`."""
+    if seen.of == identity:
+        return "your usage limit has reset: continue where you stopped"
+    return f"{who} {_STANDS_AT.get(seen.stands_at, harmless(seen.stands_at, _WORD_LIMIT))}"
 
 
 def waiting(age: int) -> str:

@@ -99,7 +99,19 @@ class PulseDetail:
     next_action: str = ""
 
 
-Detail = MessageDetail | TaskDetail | PermissionDetail | PulseDetail
+@dataclass(frozen=True, slots=True)
+class PresenceDetail:
+    """An agent stands at something: `of` whom, at which kind of attention, in which episode.
+
+    Of the woken agent itself it says that its usage limit has reset.
+    """
+
+    of: Identity
+    stands_at: str
+    episode_id: str
+
+
+Detail = MessageDetail | TaskDetail | PermissionDetail | PulseDetail | PresenceDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +158,8 @@ class WakeEvent:
     written), `refused_by` the guard's word and the subscription it spoke for. `by_heartbeat`: it would be immediate, had
     its identity another driver than the heartbeat. `again_of`: the delivery of unknown outcome after which it is announced
     once more; empty where there is none. `passed_by`: the subscription whose receiver has left it to the next route, and is
-    not sent it again; empty where none has.
+    not sent it again; empty where none has. `failed_turns`: how often it was announced in a turn that failed at once, the
+    last time in the delivery `failed_in`.
     """
 
     id: str
@@ -170,6 +183,8 @@ class WakeEvent:
     by_heartbeat: bool = False
     again_of: str = ""
     passed_by: str = ""
+    failed_turns: int = 0
+    failed_in: str = ""
 
     @property
     def due_at(self) -> Instant:
@@ -178,7 +193,12 @@ class WakeEvent:
 
     @property
     def thread(self) -> str:
-        """The conversation it belongs to, for the loop brake; empty where there is none."""
+        """The conversation it belongs to, for the loop brake; empty where there is none.
+
+        Two agents that watch each other are one.
+        """
+        if isinstance(self.detail, PresenceDetail):
+            return f"presence:{'+'.join(sorted({self.identity, self.detail.of}))}"
         return self.detail.thread if isinstance(self.detail, MessageDetail | TaskDetail) else ""
 
     @property

@@ -284,6 +284,8 @@ def _under_way(history: DeliveryHistory, times: TimeFormat, holds: Sequence[Hold
     along = f", together with {history.others} more in {delivery.id}" if history.others else ""
     before = sorted({one.again_of for one in history.events if one.again_of not in {"", delivery.id}})
     along += f", once more after {', '.join(before)} (outcome unknown)" if before else ""
+    failed = sorted({one.failed_in for one in history.events if one.failed_in not in {"", delivery.id}})
+    along += f", once more after {', '.join(failed)} (its turn failed at once)" if failed else ""
     if delivery.state is DeliveryState.ESCALATED:
         return Explanation(
             f"given to a person: {delivery.where or delivery.identity}{along}",

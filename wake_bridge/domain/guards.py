@@ -118,9 +118,20 @@ class OtherDriver:
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
-    """What people have switched off. `participation` is the identity's own `participationStatus`.
+class LimitMet:
+    """An agent stands at a usage limit: until when it is not woken, as an instant and as a person reads it, and where."""
 
+    ends_at: Instant
+    told: str
+    where: str
+    cause: Cause = Cause.LIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """What people have switched off, and the usage limit that the agent has met.
+
+    `participation` is the identity's own `participationStatus`.
     `paused_until` None means until resumed; `all_are_paused` is the pause of everybody, beside the identity's own.
     `other_driver` is what else drives the same agents, None if nothing does.
     """
@@ -132,6 +143,7 @@ class Switches:
     participation: str = "active"
     quiet_hours: QuietHours | None = None
     other_driver: OtherDriver | None = None
+    limit: LimitMet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +215,11 @@ def before_lock(
         return off
     ripe = [one for one in news if one.not_before <= now]
     if candidate.due_at > now or not _wakes(ripe):
-        closes_at = min(one.not_before for one in news if _wakes([one]))
+        first = min((one for one in news if _wakes([one])), key=lambda one: one.not_before)
+        closes_at = first.not_before
+        if first.failed_turns and candidate.due_at <= now:
+            again = f"announcement {first.failed_turns + 1}, {_until(closes_at, now, local_minutes)}"
+            return Hold(HoldReason.LIMITED, again, candidate.where, closes_at, Cause.TURN_FAILED)
         return Hold(HoldReason.WINDOW, next_look_at=Instant(max(candidate.due_at, closes_at)))
     brakes = _brakes(ripe, candidate, limits, past, now)
     # a loop holds its own thread: a person's message in another one must not wait for it
@@ -261,6 +277,9 @@ def _switches_off(switches: Switches, now: Instant, local_minutes: int) -> Itera
     if left:
         ends_at = Instant(now - now % MINUTE + left * MINUTE)
         yield Hold(HoldReason.QUIET_HOURS, _until(ends_at, now, local_minutes), next_look_at=ends_at)
+    limit = switches.limit
+    if limit is not None and limit.ends_at > now:
+        yield Hold(HoldReason.LIMITED, limit.told, limit.where, limit.ends_at, limit.cause)
 
 
 def _pauses(switches: Switches, now: Instant) -> Iterator[Hold]:

@@ -17,10 +17,18 @@ from wake_bridge.domain.digest import (
     action_line,
     quoted,
     recency,
+    said_of_presence,
     subject_of,
     waiting,
 )
-from wake_bridge.domain.events import MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.events import (
+    MessageDetail,
+    PermissionDetail,
+    PresenceDetail,
+    PulseDetail,
+    TaskDetail,
+    WakeEvent,
+)
 from wake_bridge.domain.names import Identity, Instant, Priority
 from wake_bridge.domain.text import harmless, name
 
@@ -130,6 +138,8 @@ def _told(event: WakeEvent, known: Container[Identity]) -> tuple[str, str, str]:
             )
         case PermissionDetail() as permission:
             return f"permission by {_who(permission.granted_by, known)}", _data(permission.scope, _WORD), ""
+        case PresenceDetail() as seen:
+            return "presence", said_of_presence(event.identity, seen, _who(seen.of, known)), ""
         case PulseDetail() as pulse:
             words = (_data(pulse.source, _WORD), _data(pulse.reason, _SUBJECT), _data(pulse.next_action, _SUBJECT))
             return "heartbeat pulse", f'"{"; ".join(filter(None, words))}"', ""

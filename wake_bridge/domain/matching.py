@@ -13,6 +13,7 @@ from wake_bridge.domain.events import (
     Message,
     MessageDetail,
     PermissionDetail,
+    PresenceDetail,
     TaskDetail,
     WakeEvent,
 )
@@ -151,6 +152,8 @@ def _refusal(
         return Refusal.SUPPRESSED
     if policy is WakePolicy.SILENT:
         return Refusal.SILENT
+    if isinstance(fact.detail, PresenceDetail) and fact.detail.stands_at not in subscription.filters.watches_for:
+        return Refusal.FILTER_PRESENCE
     if fact.kind is not EventKind.PULSE:
         key = subscription.filters.refuse(fact.message, _priority(fact), _sender(fact))
         if key:
@@ -236,6 +239,8 @@ def _sender(fact: Fact) -> str:
             return fact.detail.actor or fact.detail.originator
         case MessageDetail():
             return fact.detail.sender
+        case PresenceDetail():
+            return fact.detail.of
         case _:
             return ""
 

@@ -52,6 +52,7 @@ class EventKind(StrEnum):
     TASK = "task"
     PERMISSION = "permission"
     PULSE = "pulse"
+    PRESENCE = "presence"
 
 
 class Trigger(StrEnum):
@@ -61,6 +62,7 @@ class Trigger(StrEnum):
     TASK_STATE_CHANGED = "TASK_STATE_CHANGED"
     PERMISSION_GRANTED = "PERMISSION_GRANTED"
     HEARTBEAT_PULSE = "HEARTBEAT_PULSE"
+    PRESENCE = "PRESENCE"
 
 
 class Priority(StrEnum):
@@ -94,6 +96,7 @@ class AttentionKind(StrEnum):
 
     APPROVAL = "approval"
     QUESTION = "question"
+    FINISHED = "finished"
     STOPPED = "stopped"
     FAILED = "failed"
     LIMITED = "limited"

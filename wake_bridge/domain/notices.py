@@ -99,9 +99,26 @@ def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, kno
     )
 
 
+def about_failed_turns(
+    delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]
+) -> Notice:
+    """The notice that the turn of every wake for the same mail failed at once, and that nothing is tried any more."""
+    who, where = name(delivery.identity, known=True), harmless(delivery.seen_in) or "its pane"
+    return Notice(
+        subject=delivery.id,
+        reason=AttentionKind.FAILED,
+        title=f"wake-bridge: the turn of each wake for {who} failed",
+        body=f"To do: look in {where}; `wake-bridge wake {delivery.identity}` tries once more. It told of {_told(events, now, known)}",
+        since=delivery.settled_at or now,
+        identity=delivery.identity,
+        where=harmless(delivery.where),
+    )
+
+
 _NEEDS: Final[Mapping[AttentionKind, tuple[str, str]]] = {
     AttentionKind.APPROVAL: ("waits for an approval", "answer the dialog in {where} (`wake-bridge next` goes there)"),
     AttentionKind.QUESTION: ("asks you a question", "answer the question in {where} (`wake-bridge next` goes there)"),
+    AttentionKind.FINISHED: ("has finished", "look in {where}"),
     AttentionKind.STOPPED: ("has stopped", "look in {where}"),
     AttentionKind.FAILED: ("failed in its last turn", "look in {where}"),
     AttentionKind.LIMITED: ("has reached a usage limit", "nothing, or look in {where}"),
@@ -109,8 +126,11 @@ _NEEDS: Final[Mapping[AttentionKind, tuple[str, str]]] = {
 }
 
 
-def about_attention(episodes: Sequence[Episode], now: Instant) -> Notice:
-    """The notice that agents stand at the same: one for all of them, under the id of the first. It quotes no screen."""
+def about_attention(episodes: Sequence[Episode], now: Instant, resets: str = "") -> Notice:
+    """The notice that agents stand at the same: one for all of them, under the id of the first. It quotes no screen.
+
+    `resets` is when their limit does, as a person reads it; empty where nobody knows.
+    """
     first = episodes[0]
     says, remedy = _NEEDS[first.kind]
     names = [name(one.identity, known=True) for one in episodes]
@@ -125,7 +145,8 @@ def about_attention(episodes: Sequence[Episode], now: Instant) -> Notice:
         subject=first.id,
         reason=first.kind,
         title=f"wake-bridge: {title}",
-        body=f"To do: {remedy.format(where=where)}. For {_lasting(now - first.began_at)}{who}",
+        body=f"To do: {remedy.format(where=where)}.{f' It resets at {resets}.' if resets else ''}"
+        f" For {_lasting(now - first.began_at)}{who}",
         since=first.began_at,
         identity=first.identity if len(episodes) == 1 else "",
         where=harmless(first.where) if len(episodes) == 1 else "",

@@ -56,7 +56,8 @@ class Evidence:
     `rule` names the profile rule or process fact, `region` where it was seen, `saw` the bytes or words themselves
     (shortened), `hold` the more exact reason when the state alone would say too little, `cause` what exactly it is where
     the rule's name does not tell. What does not weigh is only said: it neither proves nor vetoes. `attention` is what a
-    person is to know of it, where the vote does not tell.
+    person is to know of it, where the vote does not tell; such a sign of the last turn has in `text` all that the program
+    printed of it, and in `wake_id` the wake whose text stands right above it, with nothing in between.
     """
 
     rule: str
@@ -68,6 +69,8 @@ class Evidence:
     weighs: bool = True
     cause: Cause = Cause.OTHER
     attention: AttentionKind | None = None
+    text: str = ""
+    wake_id: str = ""
 
     @property
     def reason(self) -> HoldReason:

@@ -26,6 +26,7 @@ class Refusal(StrEnum):
     FILTER_SENDER = "filter senderFilter"
     FILTER_TAG = "filter taggedConcepts"
     FILTER_REPLY = "filter inReplyToFilter"
+    FILTER_PRESENCE = "filter presenceFilter"
     READ = "read"
     AGE = "age"
     REWRITTEN = "rewritten"
@@ -83,6 +84,10 @@ REFUSED: Final[dict[Refusal, tuple[str, str]]] = {
     Refusal.FILTER_REPLY: (
         "filtered: it replies to none of the messages in the filter",
         "to widen the filter: `wake-bridge update {subscription} --in-reply-to …`",
+    ),
+    Refusal.FILTER_PRESENCE: (
+        "filtered: it does not watch for what the agent stands at",
+        "to widen the filter: `wake-bridge update {subscription} --when …`",
     ),
     Refusal.READ: ("it was already read when wake-bridge first saw it", "nothing to do"),
     Refusal.AGE: (

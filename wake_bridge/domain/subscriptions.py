@@ -7,11 +7,21 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from wake_bridge.domain.attention import WATCHED_BY_DEFAULT
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.messages import LONGEST_WINDOW, text_of, texts_of, window_from
-from wake_bridge.domain.names import EPOCH_START, Identity, Priority, Trigger, WakePolicy, is_identity, parse_instant
+from wake_bridge.domain.names import (
+    EPOCH_START,
+    AttentionKind,
+    Identity,
+    Priority,
+    Trigger,
+    WakePolicy,
+    is_identity,
+    parse_instant,
+)
 from wake_bridge.domain.receivers import PUSHED_TARGET, RECEIVER_TARGETS, WEBHOOK_TARGET, Receiver, Secret
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
@@ -50,7 +60,7 @@ _STATUSES: Final = frozenset({"active", "degraded", "retired", "removed"})
 _CONCEPT: Final = "concept:"
 _SHOWN: Final = 60
 
-Choice = TypeVar("Choice", Priority, Trigger, WakePolicy)
+Choice = TypeVar("Choice", AttentionKind, Priority, Trigger, WakePolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,7 @@ class Filters:
     senders: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
     in_reply_to: frozenset[str] = frozenset()
+    stands_at: frozenset[AttentionKind] = frozenset()
 
     def refuse(self, message: Message | None, priority: Priority, sender: str) -> str:
         """The first key that says no, by upstream's name for it; empty when all agree.
@@ -76,6 +87,11 @@ class Filters:
         if self.in_reply_to and not (message and message.in_reply_to in self.in_reply_to):
             return "inReplyToFilter"
         return ""
+
+    @property
+    def watches_for(self) -> frozenset[AttentionKind]:
+        """What of an agent's presence it wakes for."""
+        return self.stands_at or WATCHED_BY_DEFAULT
 
     def names_tag_of(self, message: Message) -> bool:
         """Whether one of the message's tags is among those asked for; `concept:x` equals `x`."""
@@ -332,11 +348,14 @@ def _filters(value: object, remarks: list[str]) -> Filters:
         return Filters()
     asked = texts_of(value.get("priority"))
     priorities = (_one_of(Priority, text, "filters.priority", remarks) for text in asked)
+    named = texts_of(value.get("presenceFilter"))
+    kinds = (_one_of(AttentionKind, text, "filters.presenceFilter", remarks) for text in named)
     return Filters(
         priorities=frozenset(priority for priority in priorities if priority),
         senders=frozenset(texts_of(value.get("senderFilter"))),
         tags=frozenset(plain_tag(tag) for tag in texts_of(value.get("taggedConcepts"))),
         in_reply_to=frozenset(texts_of(value.get("inReplyToFilter"))),
+        stands_at=frozenset(kind for kind in kinds if kind),
     )
 
 
@@ -462,6 +481,15 @@ class SubscriptionBook:
     def of(self, identity: Identity) -> tuple[Subscription, ...]:
         """The identity's matching subscriptions, whatever their trigger."""
         return tuple(self._serving.get(identity, {}).values())
+
+    def watchers_of(self, watched: Identity) -> tuple[Subscription, ...]:
+        """The matching subscriptions to an agent's presence."""
+        return tuple(
+            one
+            for theirs in self._listening[Trigger.PRESENCE].values()
+            for one in theirs.values()
+            if one.identity != watched and (not one.filters.senders or watched in one.filters.senders)
+        )
 
     def identities_for(self, trigger: Trigger) -> tuple[Identity, ...]:
         """Everyone with a matching subscription with that trigger."""

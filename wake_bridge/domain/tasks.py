@@ -26,6 +26,9 @@ TASK_STATES: Final = frozenset(
     }
 )
 
+FINAL_STATES: Final = frozenset({"Completed", "Canceled", "Failed", "Rejected"})
+"""In which a task is done with."""
+
 PAYLOAD_VERSION: Final = "task-state-change.v1"
 ASSIGNMENT_AUTHORITY: Final = "memory-core.v1"
 """Only an assignee that the memory core itself assigned is told."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
 from wake_bridge.control.client import ask
 from wake_bridge.domain.errors import LedgerError, NotRunning, OperationFailed, UsageMistake
-from wake_bridge.domain.names import Identity, LogId, Trigger
+from wake_bridge.domain.names import AttentionKind, Identity, LogId, Trigger
 from wake_bridge.domain.receivers import PUSHED_TARGET, WEBHOOK, WEBHOOK_TARGET, why_no_url
 from wake_bridge.domain.subscriptions import (
     BRIDGE_TARGET,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wake_bridge.offline.inspection import Inspection
 
 HARNESS_TARGETS: Final = (PUSHED_TARGET, WEBHOOK_TARGET, BRIDGE_TARGET, DISABLED_TARGET, "none")
-PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
+PUBLIC_TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED, Trigger.PRESENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,12 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
         RefusedForSafety: the graph is another program's.
     """
     _require_webhooks(work, wish)
+    if wish.trigger is Trigger.PRESENCE:
+        if not any(wish.senders or ()):
+            raise UsageMistake("nothing says whose presence", "subscribe", hint="add --of @worker")
+        if wish.harness_target is None and wish.pane is None and wish.webhook is None:
+            served = served_somehow(work, identity, wish)
+            wish = served if served.harness_target == BRIDGE_TARGET else wish
     has_place = wish.pane is not None or Identity(identity) in work.settings.config.targets
     target = wish.harness_target or chosen_target(
         takes_pushes=wish.pane is None and takes_pushes(work, identity),
@@ -77,6 +83,15 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
     _require_pane(work, wish)
     with work.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, identity)
+        if wish.trigger is Trigger.PRESENCE:
+            if not graph.is_embedded:
+                raise OperationFailed(
+                    "another program's graph knows no such trigger",
+                    "--trigger PRESENCE",
+                    hint="it is for graphs that `wake-bridge init` made",
+                )
+            for watched in wish.senders or ():
+                require_identity(graph, watched)
         done = nodes.subscribe(graph, identity, wish, timestamp_now())
         book = book_of(graph, work.settings)
         made = book.get(done.subscription_id)
@@ -281,6 +296,15 @@ def _require_own(work: Workplace, command: str, graph: GraphFile, subscription_i
     return meant.id
 
 
+def _kinds(words: str) -> tuple[str, ...]:
+    """`finished,approval` as kinds of attention. Raises `UsageMistake` for a word that is none."""
+    named = tuple(one.strip() for one in words.split(",") if one.strip())
+    unknown = [one for one in named if one not in set(AttentionKind)]
+    if unknown:
+        raise UsageMistake(f"no such kind: {unknown[0]}", "--when", hint=f"there are {', '.join(AttentionKind)}")
+    return named
+
+
 def wish_of(
     *, pane: str | None, adapter: str | None, harness_target: str | None, webhook: str | None, **flags: Any
 ) -> Wish:
@@ -307,6 +331,11 @@ def wish_of(
                 hint="subscribe twice; the webhook takes precedence over the pane",
             )
         adapter, harness_target = DEFAULT_ADAPTER, BRIDGE_TARGET
+    watched, kinds = flags.pop("watched", ()), flags.pop("when", None)
+    if watched:
+        flags["senders"] = (*flags.get("senders", ()), *watched)
+    if kinds is not None:
+        flags["stands_at"] = _kinds(kinds)
     if webhook is not None:
         if why := why_no_url(webhook):
             raise UsageMistake(why, "--webhook", hint="write it as https://host/path")

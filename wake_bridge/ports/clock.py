@@ -23,4 +23,4 @@ class Clock(Protocol):
         """The wall clock's UTC milliseconds."""
 
     def local(self) -> datetime:
-        """The wall clock in the machine's own time zone."""
+        """The wall clock in the machine's own time zone, which knows the offset of other days as well."""

@@ -211,6 +211,13 @@ class DeliveryStore(Protocol):
         `again_of` what they come after.
         """
 
+    def announce_again(self, delivery_id: str, not_before: Instant, new_id: NewId, now: Instant) -> Delivery | None:
+        """Open what a submitted delivery told again, for its turn failed at once; None where nothing may be.
+
+        In a new delivery, or the identity's unfrozen one, as `open_again` does; no earlier than `not_before`. The events
+        count it, and say by `failed_in` after which delivery: of one delivery it happens once.
+        """
+
     def append(self, delivery: Delivery, step: Step, detail: Mapping[str, str], now: Instant) -> None:
         """Append to the journal under the delivery's lease; raises `StaleLease` if it has risen."""
 
@@ -370,6 +377,9 @@ class EpisodeStore(Protocol):
 
     def open_episodes(self) -> list[Episode]:
         """The episodes that last, at most one for an identity, the oldest first."""
+
+    def episode(self, episode_id: str) -> Episode | None:
+        """One of them, lasting or not; None where there is none, or the retention took it."""
 
     def episodes_of(self, identity: Identity, limit: int) -> list[Episode]:
         """The latest episodes of an identity, the newest first."""

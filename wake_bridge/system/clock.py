@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from wake_bridge.domain.names import Instant
 
@@ -31,6 +31,29 @@ def steady_seconds() -> float:
     return time.monotonic()
 
 
+class MachineZone(tzinfo):
+    """The machine's time zone with all its rules: those of another day, too, and of the nights in which clocks change."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        """What local clocks are ahead of UTC at a local time; `fold` says which of two alike is meant."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        """Not told apart from the offset."""
+        del moment
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        """As the system calls it."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().tzname()
+
+    def fromutc(self, moment: datetime) -> datetime:
+        """What local clocks show at a moment of UTC."""
+        shown = moment.replace(tzinfo=UTC).astimezone()
+        first = shown.replace(tzinfo=self, fold=0)
+        return first if first.utcoffset() == shown.utcoffset() else first.replace(fold=1)
+
+
 class SteadyClock:
     """Wall time at the start of the process, counted on steadily; a changed wall clock moves no deadline."""
 
@@ -47,4 +70,4 @@ class SteadyClock:
 
     def local(self) -> datetime:
         """The wall clock in the machine's own time zone."""
-        return datetime.now(UTC).astimezone()
+        return datetime.now(UTC).astimezone(MachineZone())

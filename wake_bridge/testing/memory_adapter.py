@@ -40,7 +40,8 @@ _FENCE: Final = Binding("memory", 1, "$0", "%0", 2, "0", 3, "0")
 class ImaginedAgent:
     """What the adapter talks to. `composer` holds staged text, `received` every message submitted.
 
-    `sign` is what it shows of its last turn; `last_key` when a person who looks at it typed last.
+    `sign` is what it shows of its last turn, in the words of `says`; `last_key` when a person who looks at it typed last. A
+    turn whose `turns_fail` with a sign shows it at once, right below what was received.
     """
 
     state: PresenceState = PresenceState.IDLE
@@ -49,7 +50,11 @@ class ImaginedAgent:
     keys: int = 0
     paper: TargetLimits = field(default_factory=TargetLimits)
     sign: AttentionKind | None = None
+    says: str = ""
+    turns_fail: AttentionKind | None = None
     last_key: Instant | None = None
+    program: str = ""
+    failed_wake: str = ""
 
 
 class MemoryConfig(BaseModel):
@@ -90,8 +95,24 @@ class MemoryAdapter:
         del address
         agent = self.agents[place.key]
         vote = PresenceState.USER_TYPING if agent.composer else agent.state
-        evidence = (Evidence(rule="imagined", vote=vote, saw=agent.composer, region="composer", attention=agent.sign),)
-        return Observation(self._clock.now(), evidence, fingerprint=f"{vote}{agent.composer}", where=place.label)
+        evidence = (
+            Evidence(
+                rule="imagined",
+                vote=vote,
+                saw=agent.composer,
+                region="composer",
+                attention=agent.sign,
+                text=agent.says,
+                wake_id=agent.failed_wake if agent.sign else "",
+            ),
+        )
+        return Observation(
+            self._clock.now(),
+            evidence,
+            fingerprint=f"{vote}{agent.composer}",
+            where=place.label,
+            capabilities=(agent.program,) if agent.program else (),
+        )
 
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
         """Stage and submit, each after its intent is written; go on from what the journal knew."""
@@ -117,6 +138,7 @@ class MemoryAdapter:
             await journal(Step.STAGED, {})
         await journal(Step.INTENT_SUBMIT, {})
         agent.received.append(agent.composer)
+        agent.sign, agent.failed_wake = agent.turns_fail, wake.mark if agent.turns_fail else ""
         agent.composer = ""
         agent.keys += 1
         await journal(Step.SUBMITTED, {})

@@ -6,7 +6,7 @@ For stories that take a night or a day: holds that last, cooldowns, quiet hours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -15,6 +15,7 @@ from wake_bridge.domain.guards import Limits
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART
+from wake_bridge.engine.deliver.failed_turns import FailedTurns
 from wake_bridge.engine.deliver.gate import Gate
 from wake_bridge.engine.deliver.unknown_outcomes import UnknownOutcomes
 from wake_bridge.engine.graph_queries import GraphQueries
@@ -97,6 +98,7 @@ class Office:
             poll_interval=1.0,
             on_events=lambda: None,
             on_rerouted=lambda _: None,
+            on_word=lambda identity: self.episodes.note_word(identity),  # noqa: PLW0108 - made below
         )
         self.queries = GraphQueries(lambda: SqliteGraph(path))
         self.routes = Routes(
@@ -123,6 +125,8 @@ class Office:
             self.clock,
             new_ulid,
             watched=self.tail.reachable_identities,
+            changed=self._look_at,
+            watchers=self.tail,
         )
         self.recovery = RouteRecovery(
             self.ledger, self.routes, self.watch, self.current, self.clock, restored=self._look_at
@@ -137,10 +141,12 @@ class Office:
             self.clock,
             other_driver=lambda: None,
             new_id=new_ulid,
+            seen=lambda identity: self.episodes.look_at(identity, self.clock.now()),
         )
         self.unknowns = UnknownOutcomes(
             self.ledger, self.queries, self.routes, self.current, self.clock, new_ulid, poke=lambda: None
         )
+        self.failed_turns = FailedTurns(self.ledger, self.queries, new_ulid, poke=lambda: None)
         self.heartbeat = Heartbeat(
             self.ledger,
             self.queries,
@@ -161,6 +167,11 @@ class Office:
         """A line of that channel to an agent, whom the identity is known to be; made when it is first asked for."""
         lines = self.channels[channel].lines
         return lines.setdefault(Identity(identity), ImaginedLine(self.agent(agent)))
+
+    def now_text(self) -> str:
+        """The wall clock, as a writer of the graph notes it."""
+        moment = datetime.fromtimestamp(self.clock.wall() / 1000, UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
 
     def agent(self, name: str) -> ImaginedAgent:
         """The agent of that name; made when it is first asked for."""

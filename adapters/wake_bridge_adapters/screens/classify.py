@@ -40,19 +40,25 @@ def seen(sign: Sign, screen: Screen, composer: Composer | None) -> str | None:
         return _in_text(sign, "visible" if screen.cursor_visible else "hidden")
     if sign.region == "scrollbar":
         return _on_scrollbar(sign, screen, composer)
+    if sign.region == "glyph" and composer is not None and sign.style is not None:
+        styles = glyph_styles(screen, composer)
+        return composer.glyph if styles and all(map(sign.style.fits, styles)) else None
+    match = _in_rows(sign, screen, composer)
+    return match.group() if match is not None else None
+
+
+def _in_rows(sign: Sign, screen: Screen, composer: Composer | None) -> re.Match[str] | None:
+    """The sign in the text of its region."""
     slices = _slices(sign.region, sign.rows, screen, composer)
     if slices is None:
         return None
     text = "\n".join(piece.text for piece in slices)
     if sign.veto is not None and sign.veto.search(text):
         return None
-    if sign.region == "glyph" and composer is not None and sign.style is not None:
-        styles = glyph_styles(screen, composer)
-        return composer.glyph if styles and all(map(sign.style.fits, styles)) else None
-    for match in sign.pattern.finditer(text):
-        if sign.style is None or _has_style(sign.style, screen, slices, match.span()):
-            return match.group()
-    return None
+    matches = sign.pattern.finditer(text)
+    return next(
+        (one for one in matches if sign.style is None or _has_style(sign.style, screen, slices, one.span())), None
+    )
 
 
 def _in_text(sign: Sign, text: str) -> str | None:
@@ -140,6 +146,12 @@ _PLAIN_RUN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ]*[A-Za-z0-9])?")
 
 _SHOWN: Final = 60
 """Characters of the screen that evidence quotes at most."""
+
+_READ: Final = 2000
+"""Characters before and behind a sign of the last turn that are read at most."""
+
+_MARK_AT_END: Final = re.compile(r"Wake:(?P<id>[0-9A-HJKMNP-TV-Z]{26})\Z")
+"""The last word of every digest (`domain.digest`), without its blanks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +251,24 @@ def _composer_state(screen: Screen, profile: Profile, composer: Composer | None)
 def _attention_evidence(screen: Screen, profile: Profile, composer: Composer | None) -> Iterator[Evidence]:
     """What a person may want to know of the last turn; it weighs nothing."""
     for sign in profile.attention:
-        saw = seen(sign, screen, composer)
-        if saw is not None:
+        match = _in_rows(sign, screen, composer)
+        if match is not None:
             yield Evidence(
                 sign.name,
                 PresenceState.IDLE,
-                saw=_shortened(saw),
+                saw=_shortened(match.group()),
                 region=sign.region,
                 weighs=False,
                 attention=sign.kind,
+                text=match.string[match.start() :][:_READ].rstrip(),
+                wake_id=_wake_that_ends(match.string[: match.start()]),
             )
+
+
+def _wake_that_ends(text: str) -> str:
+    """The delivery whose digest is the last that stands in the text; empty where it is none. Rows may be wrapped and framed."""
+    match = _MARK_AT_END.search(re.sub(r"[^A-Za-z0-9:]", "", text[-_READ:]))
+    return match["id"] if match else ""
 
 
 def _composer_evidence(screen: Screen, composer: Composer | None, holds: ComposerState) -> Iterator[Evidence]:

@@ -38,6 +38,8 @@ class MockModel:
 
     def __init__(self, log: Path) -> None:
         self.stage = Stage()
+        self.refuses: tuple[int, str] | None = None
+        """The status and the words with which everything is refused; None where it is answered."""
         self._log = log
         self._lock = threading.Lock()
         self._requests: list[Request] = []
@@ -113,7 +115,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _plays(self, protocol: ModelProtocol, asked: Asked, body: str) -> None:
         model = self.server.model
         model.note(asked, body)
-        if asked.is_streamed:
+        if model.refuses is not None:
+            status, words = model.refuses
+            kind = {429: "rate_limit_error", 529: "overloaded_error"}.get(status, "api_error")
+            names = {429: "RESOURCE_EXHAUSTED", 400: "INVALID_ARGUMENT"}
+            error = {"type": kind, "message": words, "code": status, "status": names.get(status, "INTERNAL")}
+            self._answers({"type": "error", "error": error}, status)
+        elif asked.is_streamed:
             self._streams(protocol.streamed(model.stage.play(asked)))
         else:
             self._answers(protocol.whole(model.stage.play(asked)), 200)

@@ -6,9 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from wake_bridge.domain.events import Message, MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.digest import said_of_presence
+from wake_bridge.domain.events import (
+    Message,
+    MessageDetail,
+    PermissionDetail,
+    PresenceDetail,
+    PulseDetail,
+    TaskDetail,
+    WakeEvent,
+)
 from wake_bridge.domain.messages import message_from
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import EventKind, Identity, Instant
 from wake_bridge.domain.text import harmless
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.schemas.envelope import (
@@ -81,7 +90,7 @@ async def envelope_of(
     )
     digest = Digest(
         text=text,
-        counts=dict(Counter(one.kind.value for one in events)),
+        counts=dict(Counter(_COUNTED_AS.get(one.kind, one.kind).value for one in events)),
         window=Window(
             since=written_instant(Instant(min(one.matched_at for one in events))), until=written_instant(now)
         ),
@@ -91,6 +100,9 @@ async def envelope_of(
     )
     return DigestEnvelope(**says, payload=digest)
 
+
+_COUNTED_AS: Mapping[EventKind, EventKind] = {EventKind.PRESENCE: EventKind.PULSE}
+"""The envelope knows no presence: receivers get it as a pulse that says so."""
 
 _TYPES: Mapping[type[Payload], str] = {
     SentToMe: "wake/sent_to_me",
@@ -128,6 +140,9 @@ async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str,
             return PermissionGranted(
                 scope=right.scope, granted_by=right.granted_by, granted_at=written_instant(right.granted_at)
             )
+        case PresenceDetail() as seen:
+            said = said_of_presence(event.identity, seen, seen.of)
+            return HeartbeatPulse(pulse_id=seen.episode_id, source="presence", reason=said, next_action="")
         case PulseDetail() as pulse:
             return HeartbeatPulse(
                 pulse_id=pulse.pulse_id, source=pulse.source, reason=pulse.reason, next_action=pulse.next_action

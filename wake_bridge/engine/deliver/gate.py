@@ -72,6 +72,7 @@ class Gate:
         dry_run: decide and log, type nothing.
         new_id: makes the ids of emissions; None where nothing is posted.
         acted: what an identity's agent was told to have done since an instant; empty for nothing.
+        seen: called when an agent was looked at, before its wake is sent: it may stand at a limit that nobody has noted yet.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class Gate:
         dry_run: bool = False,
         new_id: NewId | None = None,
         acted: Callable[[Identity, Instant], str] = lambda *_: "",
+        seen: Callable[[Identity], None] = lambda _: None,
     ) -> None:
         self._new_id = new_id
+        self._seen = seen
         self._ledger = ledger
         self._queries = queries
         self._routes = routes
@@ -263,26 +266,30 @@ class Gate:
                 await route_states.look(route, place)
                 decision = route_states.verdict().decision
                 if isinstance(decision, Start | Steer | Inject):
-                    return await self._go(decision, delivery, place, guarded.events, news)
+                    return await self._send(decision, delivery, place, news)
         if not is_judged:
             guarded = self._judge(delivery, news)
             if not isinstance(guarded, Go):
                 return None, self._stopped(delivery, guarded)
         return None, self._with_look(verdict, route_states, delivery)
 
-    async def _go(
-        self, how: Start | Steer | Inject, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News
+    async def _send(
+        self, how: Start | Steer | Inject, delivery: Delivery, place: Place, news: News
     ) -> tuple[Route | None, Delivery | Hold]:
-        """Make the attempt that was decided, with what the agent cannot have been told before."""
-        route, is_last = how.route, not self._routes.may_fall_back(how.route)
+        """Send it on a route that was just looked at; what the look showed may hold it after all."""
+        route = how.route
+        self._seen(delivery.identity)
+        guarded = self._judge(delivery, news, place, route)
+        if not isinstance(guarded, Go):
+            return None, self._stopped(delivery, guarded)
         if route.capabilities.has_own_limits:
-            return route, await self._attempt_at(how, delivery, place, events, news)
+            return route, await self._attempt_at(how, delivery, place, guarded.events, news)
         is_at_rest = not isinstance(how, Steer)
-        unseen, doubt = await self._tracer.unseen_of(events, route, place, is_at_rest=is_at_rest)
-        if all(one.policy is not WakePolicy.IMMEDIATE for one in unseen):
+        events, doubt = await self._tracer.unseen_of(guarded.events, route, place, is_at_rest=is_at_rest)
+        if all(one.policy is not WakePolicy.IMMEDIATE for one in events):
             return None, self._not_again(delivery, doubt)
-        after = await self._attempt_at(how, delivery, place, unseen, news)
-        return None if is_last else route, after
+        after = await self._attempt_at(how, delivery, place, events, news)
+        return route if self._routes.may_fall_back(route) else None, after
 
     def _come_back(self, delivery: Delivery) -> Delivery:
         """A post has come back, and its identity's lane has gone on: what it leaves to the next route is looked at anew."""
@@ -310,6 +317,7 @@ class Gate:
     ) -> GuardVerdict:
         now = self._clock.now()
         row = news.judged.identities.get(delivery.identity)
+        switches = self._switches.of(delivery.identity, row.participation if row else "active")
         return before_lock(
             WakeCandidate(
                 identity=delivery.identity,
@@ -321,7 +329,8 @@ class Gate:
             ),
             self._limits_on(route),
             self._ledger.past_wakes(Instant(now - DAY)),
-            self._switches.of(delivery.identity, row.participation if row else "active"),
+            # a receiver is a program of its own, with an account of its own
+            replace(switches, limit=None) if route is not None and route.capabilities.has_own_limits else switches,
             now,
             self._switches.local_minutes(),
         )

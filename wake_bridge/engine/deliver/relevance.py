@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from wake_bridge.domain.events import EventStatus, MessageDetail, PermissionDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.attention import AFTER_WORK
+from wake_bridge.domain.events import (
+    EventStatus,
+    MessageDetail,
+    PermissionDetail,
+    PresenceDetail,
+    TaskDetail,
+    WakeEvent,
+)
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import Unread, is_our_pulse
 from wake_bridge.domain.signed_wakes import is_signed
@@ -68,6 +76,8 @@ async def judge_events(
             verdict = EventStatus.ANNOUNCED, "shown by inbox"
         elif event.id in left_behind:
             verdict = EventStatus.SUPERSEDED, left_behind[event.id]
+        elif isinstance(event.detail, PresenceDetail):
+            verdict = _over(ledger, event.detail)
         else:
             verdict = _fate(event, states, present)
         if verdict is None:
@@ -109,6 +119,16 @@ def _left_behind(states: Mapping[str, TaskState], events: Sequence[WakeEvent]) -
         for one, move in moves
         if latest[move.task_id] != one.id or now[move.task_id] not in {"", move.new_state}
     }
+
+
+def _over(ledger: Ledger, seen: PresenceDetail) -> tuple[EventStatus, str] | None:
+    """What an agent stood at is no news once it is over; that it finished its work stays news."""
+    episode = ledger.episode(seen.episode_id)
+    if episode is None:
+        return EventStatus.SUPERSEDED, "it is no longer on record"
+    if episode.ended_at is None or episode.kind in AFTER_WORK:
+        return None
+    return EventStatus.SUPERSEDED, f"it is over: {episode.ending}"
 
 
 def _fate(

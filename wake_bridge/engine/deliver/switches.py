@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.guards import Limits, OtherDriver, Switches, WakeCandidate, every_hold, switched_off
-from wake_bridge.domain.names import DAY, Identity, Instant
+from wake_bridge.domain.guards import LimitMet, Limits, OtherDriver, Switches, WakeCandidate, every_hold, switched_off
+from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
+from wake_bridge.domain.usage_limits import clock_time, free_at
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Archive, SwitchStore
+from wake_bridge.ports.ledger import Archive, EpisodeStore, SwitchStore
 
 
 def holds_now(
@@ -55,6 +58,10 @@ def holds_now(
     )
 
 
+class SwitchSource(SwitchStore, EpisodeStore, Protocol):
+    """What switches are read from."""
+
+
 class SwitchReader:
     """Reads the switches of one identity.
 
@@ -63,7 +70,7 @@ class SwitchReader:
     """
 
     def __init__(
-        self, ledger: SwitchStore, current: Current, clock: Clock, other_driver: Callable[[], OtherDriver | None]
+        self, ledger: SwitchSource, current: Current, clock: Clock, other_driver: Callable[[], OtherDriver | None]
     ) -> None:
         self._ledger = ledger
         self._current = current
@@ -82,7 +89,20 @@ class SwitchReader:
             participation=participation,
             quiet_hours=self._current.settings.quiet_hours,
             other_driver=self._other_driver(),
+            limit=self._limit_of(identity),
         )
+
+    def _limit_of(self, identity: Identity) -> LimitMet | None:
+        """The usage limit at which its agent was seen last; None where it is at none."""
+        standing = (one for one in self._ledger.open_episodes() if one.identity == identity)
+        episode = next((one for one in standing if one.kind is AttentionKind.LIMITED), None)
+        if episode is None or self._ledger.limits_lifted_at(identity) > episode.began_at:
+            return None
+        wakes = [one.at for one in self._ledger.past_wakes(episode.began_at) if one.identity == identity]
+        ends_at = free_at(episode, wakes)
+        cause = Cause.LIMIT_UNTIMED if episode.resets_at is None else Cause.LIMITED
+        until = clock_time(ends_at, self._clock.now(), self._clock.wall(), self._clock.local())
+        return LimitMet(ends_at, f"until {until}", episode.where, cause)
 
     def off(self, identity: Identity) -> Hold | None:
         """The switch that keeps any key from being sent for the identity now; None when none does."""

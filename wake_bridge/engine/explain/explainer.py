@@ -33,6 +33,7 @@ _TRIGGERS: Final = {
     EventKind.TASK: Trigger.TASK_STATE_CHANGED,
     EventKind.PERMISSION: Trigger.PERMISSION_GRANTED,
     EventKind.PULSE: Trigger.HEARTBEAT_PULSE,
+    EventKind.PRESENCE: Trigger.PRESENCE,
 }
 
 

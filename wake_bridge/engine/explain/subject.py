@@ -13,6 +13,7 @@ from wake_bridge.domain.events import (
     Message,
     MessageDetail,
     PermissionDetail,
+    PresenceDetail,
     PulseDetail,
     TaskDetail,
     WakeEvent,
@@ -126,6 +127,8 @@ def entity_of(event: WakeEvent) -> str:
             return edge_id
         case PulseDetail(pulse_id=pulse_id):
             return f"{PULSE_PREFIX}{event.identity}:{pulse_id}"
+        case PresenceDetail():
+            return event.subject_key
 
 
 def _subject_of(log: ChangeLog, row: str, known: WakeEvent | None, named: str) -> str:

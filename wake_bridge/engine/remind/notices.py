@@ -19,6 +19,7 @@ from wake_bridge.domain.notices import (
     Notice,
     about_attention,
     about_end,
+    about_failed_turns,
     about_hold,
     about_moved,
     about_no_routes,
@@ -26,6 +27,7 @@ from wake_bridge.domain.notices import (
     calls_for_a_person,
     is_one_question,
 )
+from wake_bridge.domain.usage_limits import clock_time, is_same_limit
 from wake_bridge.engine.deliver.unknown_outcomes import looked_for_of
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
@@ -55,6 +57,7 @@ class Notices:
         known: the identities of the graph.
         trouble: why nothing can be written down now, empty if it can.
         due: the episodes in which an agent needs a person, and that are to be told now.
+        given_up: the wakes whose turns failed again and again, and whose mail is unread.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Notices:
         known: Callable[[], Container[Identity]],
         trouble: Callable[[], str] = str,
         due: Callable[[Instant], Sequence[Episode]] = lambda _: (),
+        given_up: Callable[[], Sequence[Delivery]] = lambda: (),
     ) -> None:
         self._ledger = ledger
         self._human = human
@@ -79,6 +83,7 @@ class Notices:
         self._known = known
         self._trouble = trouble
         self._due = due
+        self._given_up = given_up
         self._going_out: set[str] = set()
         self._told_trouble = False
         self._silent_since: Instant | None = None
@@ -113,16 +118,24 @@ class Notices:
 
     def _tell_of_episodes(self, now: Instant) -> None:
         """Tell each once, alike ones together. One that a crash kept from being noted as told goes out again, by the same id."""
-        due: dict[AttentionKind, list[Episode]] = {}
+        due: list[list[Episode]] = []
+        standing = self._ledger.open_episodes()
         for episode in self._due(now):
             if episode.id in self._going_out:
                 continue
-            if self._is_told_as_hold(episode):
+            if self._is_told_as_hold(episode) or any(
+                (one.told_at is not None or one.id in self._going_out) and is_same_limit(one, episode)
+                for one in standing
+            ):
                 self._ledger.note_episodes_told([episode.id], now)
+                continue
+            alike = next((one for one in due if _is_one_fact(one[0], episode)), None)
+            if alike is None:
+                due.append([episode])
             else:
-                due.setdefault(episode.kind, []).append(episode)
-        for alike in due.values():
-            notice, ids = about_attention(alike, now), [one.id for one in alike]
+                alike.append(episode)
+        for alike in due:
+            notice, ids = about_attention(alike, now, self._clock_time(alike[0].resets_at)), [one.id for one in alike]
             self._ledger.give_notice(notice, now)
             self._going_out.update(ids)
             self._log.warning(
@@ -133,6 +146,11 @@ class Notices:
                 where=notice.where or None,
             )
             self._send(notice, ids)
+
+    def _clock_time(self, instant: Instant | None) -> str:
+        return (
+            "" if instant is None else clock_time(instant, self._clock.now(), self._clock.wall(), self._clock.local())
+        )
 
     def _is_told_as_hold(self, episode: Episode) -> bool:
         """Whether a person was told of the same thing by the notice of a wake that it holds."""
@@ -183,6 +201,9 @@ class Notices:
             is_due = calls_for_a_person(delivery.hold, since, now, self._current.settings.notice_after_ms)
             if is_due and not self._is_told_as_episode(delivery, delivery.hold, since):
                 yield about_hold(delivery, delivery.hold, since, self._ledger.events_of(delivery.id), now, known)
+        for delivery in self._given_up():
+            if delivery.id not in told:
+                yield about_failed_turns(delivery, self._ledger.events_of(delivery.id), now, known)
         looked_until = Instant(now - looked_for_of(self._current.settings))
         for delivery in self._ledger.failed_untold(Instant(now - NEWS_FOR)):
             if delivery.outcome is Outcome.UNKNOWN and looked_until < (delivery.settled_at or now) <= now:
@@ -236,3 +257,8 @@ class Notices:
                 hint="this is logged once, until a notice is sent again",
             )
         self._has_failed = bool(told.trouble)
+
+
+def _is_one_fact(one: Episode, other: Episode) -> bool:
+    """Whether one notice is enough for both: alike at the same moment; at a limit, of one account."""
+    return one.kind is other.kind and (one.kind is not AttentionKind.LIMITED or is_same_limit(one, other))

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.events import Fact, Message, TaskDetail, WakeEvent
+from wake_bridge.domain.events import EventStatus, Fact, Message, MessageDetail, TaskDetail, WakeEvent
 from wake_bridge.domain.facts import Past, derived_twin, facts_of
 from wake_bridge.domain.matching import MatchContext, MatchingRules, is_placed, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
@@ -17,7 +17,7 @@ from wake_bridge.domain.subscriptions import (
     SUBSCRIPTION_LABEL,
     SubscriptionBook,
 )
-from wake_bridge.domain.tasks import Transition, typed_transition
+from wake_bridge.domain.tasks import FINAL_STATES, Transition, typed_transition
 from wake_bridge.engine.tail.log_reader import GraphContents
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
 from wake_bridge.ports.clock import Clock
@@ -26,19 +26,23 @@ from wake_bridge.ports.ledger_records import NewId, Quarantined, TaskState
 
 _REPORTED_AT_MOST: Final = 10_000
 
+JUST_NOW: Final = 60_000
+"""Milliseconds for which mail, or the move of a task, is what its actor has just done."""
+
 
 @dataclass(slots=True)
 class PageResult:
     """What pages of the log yield. Grows page by page until it is written.
 
     `rerouted` are those whose subscriptions, or whose own node, are not what they were: they may be reached elsewhere,
-    or again. That is only told, never written.
+    or again. `words` are those who have sent mail or brought a task to its end. These are only told, never written.
     """
 
     events: list[WakeEvent] = field(default_factory=list)
     tasks: dict[str, TaskState] = field(default_factory=dict)
     quarantined: list[Quarantined] = field(default_factory=list)
     rerouted: set[Identity] = field(default_factory=set)
+    words: set[Identity] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,7 @@ class PageMatcher:
             if isinstance(facts, Unusable):
                 self._quarantine(result, Quarantined(entry.log_id, entry.entity_id, facts.why))
                 continue
+            result.words |= {Identity(one.actor) for one in facts if one.actor and _is_word(one, moment)}
             for event in self._events(facts, entry, moment):
                 if (event.identity, event.subject_key) not in met:
                     met.add((event.identity, event.subject_key))
@@ -150,6 +155,10 @@ class PageMatcher:
                 for event in match(replace(fact, old_at_new_position=True), self.book, moment):
                     events.setdefault((event.identity, event.subject_key), event)
         return list(events.values())
+
+    def match_now(self, fact: Fact, epoch: Epoch) -> list[WakeEvent]:
+        """The open events of something that stands in no row."""
+        return [one for one in match(fact, self.book, self._moment(epoch)) if one.status is EventStatus.OPEN]
 
     def humans(self) -> frozenset[str]:
         """The identities that are people."""
@@ -238,6 +247,15 @@ def state_of(task_id: str, properties: Json) -> TaskState | None:
 def states_of(tasks: Iterable[tuple[str, Mapping[str, object]]]) -> list[TaskState]:
     """The states of all tasks of a census."""
     return [state for task_id, properties in tasks if (state := state_of(task_id, properties)) is not None]
+
+
+def _is_word(fact: Fact, moment: MatchContext) -> bool:
+    """Whether its actor has just said that something is done: not where an old row is written anew, as when mail is read."""
+    if fact.occurred_at is None or abs(moment.wall - fact.occurred_at) > JUST_NOW:
+        return False
+    return isinstance(fact.detail, MessageDetail) or (
+        isinstance(fact.detail, TaskDetail) and fact.detail.new_state in FINAL_STATES
+    )
 
 
 def _is_valid_typed_row(entry: LogEntry) -> bool:

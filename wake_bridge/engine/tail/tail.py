@@ -14,7 +14,7 @@ import structlog
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.epochs import CursorStatus
 from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, SourceError, SourceMissing, SourceNotAGraph
-from wake_bridge.domain.events import EventStatus, WakeEvent
+from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.facts import older_than_their_rows
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
@@ -149,6 +149,7 @@ class Tail:
         poll_interval: seconds between two looks without a hint.
         on_events: called after a page that brought new open events; may be a coroutine function.
         on_rerouted: called with each identity that may be reached elsewhere, or again, since the last page.
+        on_word: called with each identity that has just sent mail, or brought a task to its end.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class Tail:
         poll_interval: float,
         on_events: Callable[[], Awaitable[None] | None],
         on_rerouted: Callable[[Identity], None],
+        on_word: Callable[[Identity], None] = lambda _: None,
     ) -> None:
         self._reader = LogReader(log)
         self._timer = PollTimer(signal, poll_interval)
@@ -171,6 +173,7 @@ class Tail:
         self._rules = rules
         self._notifier = EventNotifier(on_events)
         self._on_rerouted = on_rerouted
+        self._on_word = on_word
         self._matcher = PageMatcher(ledger, clock, new_id, rules)
         self._checkpoint = Checkpoint(ledger, cursor_file, clock)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tail")
@@ -232,6 +235,14 @@ class Tail:
     def known_identities(self) -> frozenset[Identity]:
         """Everyone the graph has a node for."""
         return frozenset(self._matcher.identities)
+
+    def watchers_of(self, watched: Identity) -> Sequence[Subscription]:
+        """The matching subscriptions to an agent's presence."""
+        return self._matcher.book.watchers_of(watched)
+
+    def match_now(self, fact: Fact) -> list[WakeEvent]:
+        """The open events of something that stands in no row of the log; nothing is stored."""
+        return self._matcher.match_now(fact, self.epoch)
 
     def humans(self) -> frozenset[str]:
         """The identities that are people."""
@@ -375,6 +386,8 @@ class Tail:
         await self._notifier.notify(new)
         for identity in result.rerouted:
             self._on_rerouted(identity)
+        for identity in result.words:
+            self._on_word(identity)
         return reading.reaches_tip
 
     async def _rewritten(self, reading: PageReading, position: Position) -> frozenset[str]:

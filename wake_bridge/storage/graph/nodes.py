@@ -150,6 +150,7 @@ class Wish:
     senders: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     in_reply_to: tuple[str, ...] | None = None
+    stands_at: tuple[str, ...] | None = None
     webhook: str | None = None
     rotate_key: bool = False
     recover: bool = False
@@ -315,7 +316,12 @@ def shown_subscription(node: Node) -> dict[str, Any]:
 def _changed(properties: Properties, wish: Wish) -> Properties:
     filters = dict(_object(properties, "filters"))
     metadata = _changed_metadata(properties, wish)
-    lists = {"senderFilter": wish.senders, "taggedConcepts": wish.tags, "inReplyToFilter": wish.in_reply_to}
+    lists = {
+        "senderFilter": wish.senders,
+        "taggedConcepts": wish.tags,
+        "inReplyToFilter": wish.in_reply_to,
+        "presenceFilter": wish.stands_at,
+    }
     for name, values in lists.items():
         if values is not None:
             filters[name] = [value for value in values if value]

@@ -22,6 +22,13 @@ _MAY_BE_TOLD_AGAIN: Final = """
             WHERE event_id = wake_event.id AND other.id <> :id AND other.outcome = 'unknown')
 """
 
+_MAY_BE_ANNOUNCED_AGAIN: Final = """
+    SELECT id, kind = 'message' AND policy = 'immediate' AS can_wake FROM wake_event
+    WHERE delivery_id = :id AND status = 'announced' AND failed_in <> :id AND by_heartbeat = 0 AND kind <> 'pulse'
+        AND NOT EXISTS (SELECT 1 FROM announced
+            WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)
+"""
+
 
 class SecondChances(Membership):
     """Raising proof, retrying, and announcing once more."""
@@ -74,6 +81,23 @@ class SecondChances(Membership):
             )
             self._let_riders_go(delivery_id, is_remembered=True)
             successor = self._successor_for(unknown, {"again_of": unknown.id}, new_id, now)
+            self._hand_over(delivery_id, successor)
+            return self._read(successor)
+
+    def announce_again(self, delivery_id: str, not_before: Instant, new_id: NewId, now: Instant) -> Delivery | None:
+        """See `Ledger.announce_again`. Raises `NotFound`."""
+        with self._db.transaction():
+            failed = self._read(delivery_id)
+            left = self._db.rows(_MAY_BE_ANNOUNCED_AGAIN, {"id": delivery_id})
+            if failed.outcome is not Outcome.SUBMITTED or not any(row["can_wake"] for row in left):
+                return None
+            self._db.change_each(
+                "UPDATE wake_event SET status = 'open', reason = '', status_at = ?, not_before = ?, failed_in = ?,"
+                " failed_turns = failed_turns + 1 WHERE id = ?",
+                [(now, not_before, delivery_id, row["id"]) for row in left],
+            )
+            self._let_riders_go(delivery_id, is_remembered=True)
+            successor = self._successor_for(failed, {"turn_failed": failed.id}, new_id, now)
             self._hand_over(delivery_id, successor)
             return self._read(successor)
 

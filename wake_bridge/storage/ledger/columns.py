@@ -14,6 +14,7 @@ from wake_bridge.domain.events import (
     EventStatus,
     MessageDetail,
     PermissionDetail,
+    PresenceDetail,
     PulseDetail,
     TaskDetail,
     WakeEvent,
@@ -26,9 +27,12 @@ _DETAILS: Final[dict[EventKind, type[Detail]]] = {
     EventKind.TASK: TaskDetail,
     EventKind.PERMISSION: PermissionDetail,
     EventKind.PULSE: PulseDetail,
+    EventKind.PRESENCE: PresenceDetail,
 }
 _FIELDS: Final = {kind: frozenset(one.name for one in fields(made)) for kind, made in _DETAILS.items()}
 _NONE: Final = "[]"
+_OF_PRESENCE: Final = '{"of":'
+"""How the detail of a `PresenceDetail` begins, and no other."""
 
 
 def columns_of_event(event: WakeEvent) -> dict[str, Any]:
@@ -39,7 +43,8 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
         "log_id": event.log_id,
         "identity": event.identity,
         "subject_key": event.subject_key,
-        "kind": event.kind,
+        # the column knows four kinds; what a pulse is about tells the fifth
+        "kind": EventKind.PULSE if event.kind is EventKind.PRESENCE else event.kind,
         "detail": to_json(asdict(event.detail)),
         "thread": event.thread,
         "from_human": event.from_human,
@@ -61,6 +66,8 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
 def event_of(row: sqlite3.Row) -> WakeEvent:
     """A row of `wake_event` as the domain knows it."""
     kind = EventKind(row["kind"])
+    if kind is EventKind.PULSE and row["detail"].startswith(_OF_PRESENCE):
+        kind = EventKind.PRESENCE
     others, refusals = row["other_subscriptions"], row["refusals"]
     return WakeEvent(
         id=row["id"],
@@ -84,6 +91,8 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         by_heartbeat=bool(row["by_heartbeat"]),
         again_of=row["again_of"],
         passed_by=row["passed_by"],
+        failed_turns=row["failed_turns"],
+        failed_in=row["failed_in"],
     )
 
 

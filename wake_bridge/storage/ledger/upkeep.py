@@ -119,6 +119,11 @@ class EpisodeRecord(LedgerPart):
             _episode_of(row) for row in self._db.rows("SELECT * FROM episode WHERE ended_at IS NULL ORDER BY began_at")
         ]
 
+    def episode(self, episode_id: str) -> Episode | None:
+        """See `Ledger.episode`."""
+        row = self._db.row("SELECT * FROM episode WHERE id = ?", (episode_id,))
+        return None if row is None else _episode_of(row)
+
     def episodes_of(self, identity: Identity, limit: int) -> list[Episode]:
         """See `Ledger.episodes_of`."""
         return [
@@ -139,8 +144,8 @@ class EpisodeRecord(LedgerPart):
                 self._db.change("DELETE FROM notice WHERE subject = ?", (ended.id,))
             if begun is not None:
                 self._db.change(
-                    "INSERT INTO episode (id, identity, kind, began_at, evidence, place_key, place)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO episode (id, identity, kind, began_at, evidence, place_key, place, told_at, program,"
+                    " resets_at, tries, was_at_work, wake_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
                         begun.id,
                         begun.identity,
@@ -149,6 +154,12 @@ class EpisodeRecord(LedgerPart):
                         begun.evidence,
                         begun.place_key,
                         begun.where,
+                        begun.told_at,
+                        begun.program,
+                        begun.resets_at,
+                        begun.tries,
+                        begun.was_at_work,
+                        begun.wake_id,
                     ),
                 )
 
@@ -172,6 +183,11 @@ def _episode_of(row: sqlite3.Row) -> Episode:
         told_at=row["told_at"],
         ended_at=row["ended_at"],
         ending=row["ending"],
+        program=row["program"],
+        resets_at=row["resets_at"],
+        tries=row["tries"],
+        was_at_work=bool(row["was_at_work"]),
+        wake_id=row["wake_id"],
     )
 
 
@@ -281,7 +297,10 @@ class Upkeep(LedgerPart):
             self._db.change(
                 "UPDATE remembered_pane SET since = MIN(since, :now), seen_at = :now WHERE seen_at > :now", moment
             )
-            self._db.change("UPDATE episode SET began_at = :now WHERE began_at > :now", moment)
+            self._db.change(
+                "UPDATE episode SET began_at = :now, resets_at = resets_at - (began_at - :now) WHERE began_at > :now",
+                moment,
+            )
             self._db.change(
                 "UPDATE receiver SET next_try_at = MIN(next_try_at, :farthest), suspended_at = MIN(suspended_at, :now),"
                 " degraded_at = MIN(degraded_at, :now)",

@@ -19,9 +19,10 @@ from wake_bridge.domain.names import AttentionKind, Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.usage_limits import reset_in
 
-MAIN = ("claude", "codex", "gemini", "opencode")
+MAIN = ("claude", "codex", "gemini", "opencode", "aider")
 NAMED = {
     "error-400": AttentionKind.FAILED,
+    "error-given-up": AttentionKind.FAILED,
     "question.": AttentionKind.QUESTION,
     "approval": AttentionKind.APPROVAL,
     "scrolled-approval": AttentionKind.APPROVAL,
@@ -35,7 +36,10 @@ NAMED = {
 
 
 def _expected(one: Captured) -> AttentionKind | None:
-    return next((kind for begin, kind in NAMED.items() if one.file.name.startswith(begin)), None)
+    kind = next((kind for begin, kind in NAMED.items() if one.file.name.startswith(begin)), None)
+    # aider asks for everything in the same words
+    is_asked = one.capture.harness == "aider" and one.file.name.startswith(("approval", "question", "first-run-release"))
+    return AttentionKind.QUESTION if is_asked else kind
 
 
 def _standing(harness: str, screen: Screen) -> Standing:
@@ -55,6 +59,8 @@ ERRORS = {
     "claude": "API Error: 400 Mock bad request",
     "codex": '{"type": "error", "error": {"type": "api_error", "message": "Mock bad',
     "opencode": "Mock bad request",
+    "gemini": "[API Error",
+    "aider": "litellm.BadRequestError: OpenAIException - Mock bad request",
 }
 """The words of the captured error of each."""
 
@@ -93,7 +99,7 @@ def test_a_limit_in_the_place_and_colour_of_an_error_is_one(tmp_path: Path, harn
 @pytest.mark.parametrize("harness", list(ERRORS))
 def test_only_an_error_right_below_a_wake_is_the_end_of_its_turn(tmp_path: Path, harness: str) -> None:
     """With anything between the two the turn has done something; the mark may be wrapped."""
-    typed = re.compile(r"fail400(?:\x1b\[[0-9;]*m| )*now")
+    typed = re.compile(r"(?:fail|error )400(?:\x1b\[[0-9;]*m| )*now")
 
     def instead(text: str) -> Callable[[str], str]:
         # the screen keeps its height
@@ -120,6 +126,8 @@ def test_only_an_error_right_below_a_wake_is_the_end_of_its_turn(tmp_path: Path,
         ("codex", "\x1b[38;5;1m", "\x1b[39m"),
         ("codex", ERRORS["codex"], "Conversation interrupted"),
         ("opencode", "\x1b[38;5;168m", "\x1b[38;5;75m"),
+        ("gemini", "\x1b[38;5;217m", "\x1b[39m"),
+        ("aider", "\x1b[38;5;196m", "\x1b[38;5;33m"),
     ],
 )
 def test_an_answer_that_quotes_an_error_and_an_interrupt_are_none(
@@ -131,7 +139,12 @@ def test_an_answer_that_quotes_an_error_and_an_interrupt_are_none(
 
 @pytest.mark.parametrize(
     ("harness", "answer"),
-    [("claude", "\x1b[39m❯ go on\n● It works now."), ("codex", "\x1b[39m› go on\n• It works now.")],
+    [
+        ("claude", "\x1b[39m❯ go on\n● It works now."),
+        ("codex", "\x1b[39m› go on\n• It works now."),
+        ("gemini", "\x1b[39m > go on\n✦ It works now."),
+        ("aider", "\x1b[39m──────\ndiff> go on\nIt works now."),
+    ],
 )
 def test_an_error_of_an_earlier_turn_says_nothing(tmp_path: Path, harness: str, answer: str) -> None:
     """Whoever went on has seen it."""

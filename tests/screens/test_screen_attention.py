@@ -38,7 +38,9 @@ NAMED = {
 def _expected(one: Captured) -> AttentionKind | None:
     kind = next((kind for begin, kind in NAMED.items() if one.file.name.startswith(begin)), None)
     # aider asks for everything in the same words
-    is_asked = one.capture.harness == "aider" and one.file.name.startswith(("approval", "question", "first-run-release"))
+    is_asked = one.capture.harness == "aider" and one.file.name.startswith(
+        ("approval", "question", "first-run-release")
+    )
     return AttentionKind.QUESTION if is_asked else kind
 
 

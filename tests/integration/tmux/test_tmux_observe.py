@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
@@ -133,7 +134,8 @@ def test_what_reads_lines_for_itself_is_no_agent_even_for_a_named_harness(scene:
     """A REPL and a pager got the paste; they veto, behind a script as well."""
     pane = scene.tmux.new_pane(argv)
     program = "cat" if "cat" in argv[-1] else "python"
-    until(lambda: program in scene.verdict(str(pane.pane_id), harness="fake").saw, program)
+    first = psutil.Process(int(scene.tmux.look(pane).flags["pane_pid"]))
+    until(lambda: any(program in one.name() for one in (first, *first.children(recursive=True))), program)
 
     verdict = scene.verdict(str(pane.pane_id), harness="fake")
     assert verdict.hold is HoldReason.NO_AGENT

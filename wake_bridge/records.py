@@ -7,11 +7,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.attention import Episode
+from wake_bridge.domain.channels import Channel, Send, SendLine
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceState
 from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.reminders import Reminder
 from wake_bridge.domain.route_table import TABLE, RouteVerdict
 from wake_bridge.domain.routing import Authority, Inject, RouteState, Start, Steer, hold_because_of
 from wake_bridge.engine.explain.overview import IdentityOverview
@@ -146,6 +148,58 @@ def episode_record(episode: Episode) -> dict[str, Any]:
         "ending": episode.ending or None,
         "resetsAt": time_or_none(episode.resets_at),
     }
+
+
+def channel_record(channel: Channel, *, is_default: bool) -> dict[str, Any]:
+    """One channel, as everybody may know it."""
+    return {
+        "channel": channel.name,
+        "label": channel.label or None,
+        "kind": channel.kind,
+        "isDefault": is_default,
+    }
+
+
+def send_record(send: Send) -> dict[str, Any]:
+    """One message to a person, without its text."""
+    return {
+        "messageId": send.id,
+        "channel": send.channel or None,
+        "about": send.subject,
+        "reason": send.reason,
+        "title": send.title,
+        "agentIdentity": send.identity or None,
+        "from": send.sender or None,
+        "state": send.state,
+        "outcome": send.outcome,
+        "why": send.why or None,
+        "attempts": send.attempts,
+        "nextTryAt": time_or_none(send.next_try_at) if send.outcome is None else None,
+        "createdAt": time_or_none(send.created_at),
+        "settledAt": time_or_none(send.settled_at),
+    }
+
+
+def reminder_record(reminder: Reminder) -> dict[str, Any]:
+    """One reminder."""
+    return {
+        "reminderId": reminder.id,
+        "agentIdentity": reminder.identity or None,
+        "channel": reminder.channel or None,
+        "text": reminder.text,
+        "cron": reminder.cron or None,
+        "zone": reminder.zone,
+        "dueAt": time_or_none(reminder.due_at),
+        "from": reminder.by or None,
+        "lastAt": time_or_none(reminder.last_at),
+        "endedAt": time_or_none(reminder.ended_at),
+        "ending": reminder.ending or None,
+    }
+
+
+def send_journal_record(line: SendLine) -> dict[str, Any]:
+    """One line of a message's journal."""
+    return {"at": time_or_none(line.at), "step": line.step, "why": line.why or None}
 
 
 def journal_record(entry: JournalEntry) -> dict[str, Any]:

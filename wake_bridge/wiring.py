@@ -30,6 +30,7 @@ from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.episodes import Episodes
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
+from wake_bridge.engine.remind.reminders import Reminders
 from wake_bridge.engine.route_recovery import RouteRecovery
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.sessions.hook_handover import HookHandover
@@ -39,8 +40,8 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.engine.tail.signed_wakes import SignedWakes
 from wake_bridge.engine.tail.tail import EventNotifier, Tail
 from wake_bridge.integrations.adapters import LoadedAdapters, make_adapters
-from wake_bridge.integrations.human import WordToTheHuman
-from wake_bridge.ports.adapter import Notifier, PushServed, SessionServed
+from wake_bridge.integrations.channels import ChannelSenders
+from wake_bridge.ports.adapter import PushServed, SessionServed
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.storage.graph.absent import open_log
@@ -84,9 +85,10 @@ class Parts:
     unknowns: UnknownOutcomes
     failed_turns: FailedTurns
     heartbeat: Heartbeat
-    human: WordToTheHuman
+    human: ChannelSenders
     episodes: Episodes
     notices: Notices
+    reminders: Reminders
     sessions: SessionRegistry
     handover: HookHandover
     loaded: LoadedAdapters
@@ -95,6 +97,7 @@ class Parts:
     is_embedded: bool
     signed: SignedWakes
     pushes: Pushes
+    is_dry_run: bool = False
 
     async def close(self) -> None:
         """Give up files, threads and connections."""
@@ -231,10 +234,8 @@ def wire(
     heartbeat = Heartbeat(
         ledger, queries, routes, watch, tail, current, clock, new_ulid, rules=rules.get, poke=deliverer.poke
     )
-    human = WordToTheHuman(
-        settings.config.human.command,
-        settings.config.delivery.adapter_timeout,
-        [one for one in loaded.adapters.values() if isinstance(one, Notifier)],
+    human = ChannelSenders(
+        settings.config, settings.config_file, settings.config.delivery.adapter_timeout, loaded.adapters.values()
     )
     episodes = Episodes(
         ledger,
@@ -257,6 +258,7 @@ def wire(
         trouble=lambda: ledger.trouble,
         due=episodes.due,
         given_up=failed_turns.given_up,
+        is_somebody_active=episodes.is_somebody_active,
     )
     session_identity = SessionIdentity(
         sessions,
@@ -309,12 +311,14 @@ def wire(
         human=human,
         episodes=episodes,
         notices=notices,
+        reminders=Reminders(ledger, clock, new_ulid, poke=deliverer.poke),
         sessions=sessions,
         handover=handover,
         loaded=loaded,
         rules=rules,
         current=current,
         is_embedded=is_embedded,
+        is_dry_run=dry_run,
     )
 
 

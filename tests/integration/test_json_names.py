@@ -48,7 +48,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmux_program: str) 
             tmux.new_pane(agent.command())
             agent.waits_for("started")
             made = Sandbox(tmp_path, tmux.socket_name)
-            made.configure()
+            made.configure('channels.log = {kind = "file", label = "a log", recipient = "log.jsonl"}\n')
             for name, value in made.environment.items():
                 monkeypatch.setenv(name, value)
             monkeypatch.chdir(made.home)
@@ -129,6 +129,12 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "setup --tmux-keys --dry-run",
         "logs",
         f"logs --delivery {delivery.id}",
+        "channels list",
+        "channels test log",
+        "channels send hello",
+        "channels sent",
+        "remind @a --in 20m x",
+        "reminders list",
         "subscribe @a --trigger SENT_TO_ME --webhook https://ci.example.org/wake",
         f"unsubscribe {subscription}",
         "uninstall --dry-run",
@@ -170,7 +176,7 @@ def _by_command(printed: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     said: dict[str, list[Any]] = {}
     for line, answers in printed.items():
         name, *rest = line.split()
-        command = " ".join([name, *(word for word in rest[:1] if word in GROUPS)])
+        command = " ".join([name, *(word for word in rest[:1] if word in GROUPS or name == "channels")])
         said.setdefault(command, []).extend(answers)
     return said
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.mcp.acts import Desk, ToolAnswer, call
 from wake_bridge.mcp.callers import who_calls
 from wake_bridge.offline import owner
+from wake_bridge.offline.reminders import cancel, remind
 from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
@@ -253,3 +255,49 @@ def test_what_is_not_there_is_named(office: Sandbox) -> None:  # noqa: ARG001
         with pytest.raises(NotFound) as missing:
             tells(name, **arguments)
         assert missing.value.hint, name
+
+
+def test_an_agent_tells_its_user_by_a_channel_and_sees_no_recipient(office: Sandbox, tmp_path: Path) -> None:
+    """Ids and labels; the text has the agent's name; an unknown id names the valid ones; without any it is kept."""
+    kept = tells("send_to_channel", text="nobody is there")
+    assert (kept["outcome"], kept["channel"]) == ("waiting", None)
+    assert "kept for 24 hours" in kept["notes"][0]
+    assert tells("list_channels")["channels"] == []
+    file = tmp_path / "messages.jsonl"
+    office.configure(f'channels.log = {{kind = "file", label = "a log", recipient = "{file}"}}\n')
+    listed = tells("list_channels")
+    assert listed["channels"] == [{"channel": "log", "label": "a log", "isDefault": True}]
+    sent = tells("send_to_channel", text="the build is green")
+    assert (sent["outcome"], sent["channel"]) == ("sent", "log")
+    (told,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert (told["title"], told["body"]) == ("wake-bridge: @mine says", "the build is green")
+    with pytest.raises(NotFound) as unknown:
+        tells("send_to_channel", text="x", channel="phone")
+    assert "there are log" in unknown.value.hint
+    assert str(file) not in f"{kept}{listed}{sent}{unknown.value.hint}"
+    for _ in range(20):
+        with suppress(RefusedForSafety):
+            tells("send_to_channel", text="and again")
+    assert len(file.read_text().splitlines()) == 19
+    with pytest.raises(RefusedForSafety, match="within an hour"):
+        tells("send_to_channel", text="one more")
+
+
+def test_an_agent_reminds_itself_and_cancels_nobody_elses(office: Sandbox) -> None:
+    """`remind_me` wakes the caller; exactly one time is said; what is another's stays."""
+    in_a_while: dict[str, Any] = {"text": "look at the build", "in": "20m"}
+    made = tells("remind_me", **in_a_while)
+    assert made["zone"]
+    with closing(LedgerStore.open(office.state_dir)) as ledger:
+        (reminder,) = ledger.reminders()
+    assert (reminder.identity, reminder.by, reminder.text) == ("@mine", "@mine", "look at the build")
+    mistakes: list[dict[str, Any]] = [{"text": "x"}, {**in_a_while, "at": "9:00"}, {"text": "x", "cron": "no"}]
+    for wrong in mistakes:
+        with pytest.raises(UsageMistake):
+            tells("remind_me", **wrong)
+    desk = Desk(None, foreign=False)
+    desk.invoker = Invoker("codex", 1, frozenset([Identity("@other")]), "a test")
+    with pytest.raises(RefusedForSafety):
+        cancel(desk, reminder.id)
+    with pytest.raises(RefusedForSafety):
+        remind(desk, "x", identity="@mine", in_ms=1000)

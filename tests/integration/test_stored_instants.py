@@ -47,6 +47,10 @@ WAITED_FOR: Final = {
     ): "`rebase`: at most now; an eventId is forgotten 90 days after it, and after `emitted_at`",
     ("signed_wake", "emitted_at"): "the sender's word; of one without a timestamp it may be at most 5 min ahead",
     ("remembered_pane", "seen_at"): "`rebase`: at most now; compared with the start of an agent",
+    ("send", "created_at"): "`rebase`: at most now; a message is given up a day after it",
+    ("send", "next_try_at"): "`rebase`: at most an hour away, the longest of its waits",
+    ("send", "lease_until"): "`rebase`: at most 1 min",
+    ("reminder", "due_at"): "of the wall clock, and compared with it: a person's own time, however the clock is set",
     ("episode", "began_at"): "`rebase`: at most now; told after a length from it",
     ("episode", "resets_at"): "`rebase` keeps its length from `began_at`; `resume`, or a turn that runs, ends its hold",
 }
@@ -68,6 +72,12 @@ NOT_WAITED_FOR: Final = {
     ("remembered_pane", "since"),
     ("former_agent", "until"),
     ("receiver", "degraded_at"),
+    ("reminder", "created_at"),
+    ("reminder", "last_at"),
+    ("reminder", "ended_at"),
+    ("send", "since"),
+    ("send", "settled_at"),
+    ("send_line", "at"),
     ("episode", "told_at"),
     ("episode", "ended_at"),
 }

@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from wake_bridge.config.fields import Configuration, SenderTable, TargetTable
+from wake_bridge.config.fields import ChannelTable, Configuration, ConfiguredSecret, SenderTable, TargetTable
 from wake_bridge.config.settings import waits_for_restart
 
 ROOT: Final = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ END: Final = "<!-- end of keys -->"
 HEAD: Final = """\
 # wake-bridge: every key with its default. Copy what you need to <config dir>/wake-bridge/config.toml
 # (`wake-bridge init` makes one; `wake-bridge config check` names the file that is read and every mistake in it).
-# Each key but those of [targets] and [http.senders] can also be set by the environment: WAKE_BRIDGE_<SECTION>_<KEY>, for example
+# Each key but those of [targets], [channels] and [http.senders] can also be set by the environment: WAKE_BRIDGE_<SECTION>_<KEY>, for example
 # WAKE_BRIDGE_COALESCE_WINDOW=10 or WAKE_BRIDGE_PRESENCE_RELOOK_MIN=3. Write a list with commas, as in
 # WAKE_BRIDGE_GRAPH_SERVE=one,two (a list with a comma in an entry belongs into this file); true and false also as yes, no, on, off, 1, 0.
 # Relative paths are meant from this file's directory.
@@ -33,6 +33,7 @@ HEAD: Final = """\
 ADAPTERS: Final = ("tmux", "osascript", "claude", "codex", "webhook", "heartbeat")
 TARGET: Final = 'targets."@neo-gpt"'
 SENDER: Final = "http.senders.NAME"
+CHANNEL: Final = "channels.NAME"
 _COLUMN: Final = 28
 
 
@@ -50,7 +51,9 @@ def with_keys(page: str) -> str:
         for name, field in _explained(table):
             key = f"{path}.{name}".replace(TARGET, 'targets."@id"')
             after = "restart" if waits_for_restart(key) else "reload"
-            default = "unset" if field.default is None else f"`{_toml(field.default)}`"
+            default = (
+                "needed" if field.is_required() else "unset" if field.default is None else f"`{_toml(field.default)}`"
+            )
             about = _about(field).replace("|", r"\|").replace("<", "&lt;")
             rows.append(f"| `{key}` | {default} | {_values(field)} | {about} | {after} |")
     return f"{head}{BEGIN}\n\n" + "\n".join(rows) + f"\n\n{END}{tail}"
@@ -68,6 +71,8 @@ def _below(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[Base
             yield from ((f"adapters.{one}", found[one].load().Config) for one in ADAPTERS)
         elif name == "targets":
             yield TARGET, TargetTable
+        elif name == "channels":
+            yield CHANNEL, ChannelTable
         elif path == "http.senders":
             yield SENDER, SenderTable
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
@@ -76,7 +81,7 @@ def _below(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[Base
 
 
 def _section(path: str, table: type[BaseModel]) -> str:
-    is_open = path in {TARGET, SENDER}
+    is_open = path in {TARGET, SENDER, CHANNEL}
     lines = [_with_word(f"{'# ' * is_open}[{path}]", (table.__doc__ or "").partition("]`: ")[2].rstrip("."))]
     for name, field in _explained(table):
         shown = field.examples[0] if field.examples else field.default
@@ -105,7 +110,7 @@ def _values(field: FieldInfo) -> str:
         return ", ".join(f"`{one}`" for one in get_args(kind))
     if isinstance(kind, type) and issubclass(kind, str) and kind is not str:
         return ", ".join(f"`{one}`" for one in kind)  # type: ignore[attr-defined]
-    names = {bool: "true, false", int: "whole number", float: "number", str: "text"}
+    names = {bool: "true, false", int: "whole number", float: "number", str: "text", ConfiguredSecret: "text"}
     return names.get(kind, "list") if isinstance(kind, type) else "list"
 
 

@@ -27,6 +27,7 @@ from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.integrations.agent_files import plan_files
 from wake_bridge.integrations.agent_files.record import read_files_record, write_files_record
+from wake_bridge.integrations.channels import _append
 from wake_bridge.integrations.service.launch import replace_ours
 from wake_bridge.integrations.setup_record import SetupRecord, read_record, write_record
 from wake_bridge.mcp.callers import token_of
@@ -71,6 +72,10 @@ def _profile(directory: Path) -> None:
     write_profile(directory, "fake", "name = 1\n")
 
 
+def _send_into_file(directory: Path) -> None:
+    _append(directory / "messages.jsonl", "01X", b'{"id": "01X"}\n')
+
+
 def _graph_in(directory: Path) -> Path:
     graph = directory / "locked-graph"
     graph.touch()
@@ -88,6 +93,7 @@ PANE_LOCK = lock_path("/x/tmux.sock", 1, "%1").name
 WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "ledger": (("state.sqlite", "state.sqlite-wal", "state.sqlite-shm"), lambda at: LedgerStore.open(at).close()),
     "published cursor": (("lastSyncId", ".lastSyncId.new"), _publish),
+    "channel file": (("messages.jsonl",), _send_into_file),
     "sign of life": (("heartbeat.alive",), lambda at: touch_own_file(at / "heartbeat.alive")),
     "last look": (("last-look",), lambda at: note_look(at, Instant(5))),
     "instance lock": (("daemon.lock",), _hold),
@@ -314,6 +320,7 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         "wake_bridge/config/own_profiles.py",
         "wake_bridge/config/file.py",  # a name nobody can guess, exclusively, then a rename
         "wake_bridge/schemas/envelope.py",  # `make docs`, in a checkout
+        "wake_bridge/integrations/channels.py",
         "wake_bridge/storage/graph/schema.py",
         "wake_bridge/storage/ledger/ledger_file.py",  # unlinked, then exclusively, then a rename
         "wake_bridge/storage/logs.py",

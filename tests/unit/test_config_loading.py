@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from tests.pages import settings as settings_page
-from wake_bridge.config.fields import Configuration, SenderTable, TargetTable
+from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, TargetTable
 from wake_bridge.config.settings import (
     Settings,
     engine_settings,
@@ -324,6 +324,9 @@ def test_the_example_names_every_key_with_its_default() -> None:
     )
     open_text = re.sub(r"^# (?=[a-z_]+ = |\[)", "", text, flags=re.MULTILINE)
     tree = tomllib.loads(open_text)
+    assert set(tree["channels"]["NAME"]) == set(ChannelTable.model_fields)
+    # no kind takes all keys
+    del tree["channels"]["NAME"]["command"], tree["channels"]["NAME"]["key"]
     example = Configuration.model_validate(tree)
     for key in keys_of(Configuration):
         written: object = tree
@@ -331,7 +334,8 @@ def test_the_example_names_every_key_with_its_default() -> None:
             assert isinstance(written, dict)
             written = written[name]
     http = example.http.model_copy(update={"senders": {}})
-    assert example.model_copy(update={"adapters": {}, "targets": {}, "http": http}) == Configuration()
+    unnamed = {"adapters": {}, "targets": {}, "channels": {}, "http": http}
+    assert example.model_copy(update=unnamed) == Configuration()
     assert set(tree["http"]["senders"]["NAME"]) == set(SenderTable.model_fields)
     assert set(tree["targets"]["@neo-gpt"]) == set(TargetTable.model_fields)
 
@@ -355,6 +359,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[human]",
         "[attention]",
         "[heartbeat]",
+        "[channels.NAME]",
         "[http]",
         "[http.senders.NAME]",
         "[adapters.tmux]",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from wake_bridge.control.server import Answer, Handler
-from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.errors import ConfigurationInvalid, LedgerError
 from wake_bridge.domain.names import Identity
 from wake_bridge.wiring import Parts
 
@@ -32,6 +33,10 @@ class Actions:
             self._parts.watch.has_moved(Identity(str(moved)))
         self._parts.tail.poke()
         self._parts.deliverer.look_at(None)
+        if not self._parts.is_dry_run:
+            # a ledger that cannot be written is told of by the chores
+            with suppress(LedgerError):
+                self._parts.notices.outbox.tick(self._parts.clock.now())
         return {"ok": True}
 
     async def _reload(self, _: Mapping[str, Any]) -> Answer:

@@ -91,6 +91,15 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "adapters": ("adapters", "adapters --json"),
     "config": ("config check", "config check --json"),
     "config check": ("config check", "--config other.toml config check"),
+    "channels": ("channels list", "channels test phone"),
+    "channels list": ("channels list", "channels list --json"),
+    "channels test": ("channels test phone", "channels test desk --json"),
+    "channels send": ('channels send "the build is green"', 'channels send --channel phone "come and look"'),
+    "remind": ('remind @docs --cron "0 9 * * 1-5" "update the docs"', 'remind --channel phone --in 20m "tea"'),
+    "reminders": ("reminders list", f"reminders cancel {_ID}"),
+    "reminders list": ("reminders list", "reminders list --json"),
+    "reminders cancel": (f"reminders cancel {_ID}", f"reminders cancel {_ID} --json"),
+    "channels sent": ("channels sent", "channels sent --limit 5 --json"),
     "completion": (
         "completion bash > ~/.local/share/bash-completion/completions/wake-bridge",
         "completion fish > ~/.config/fish/completions/wake-bridge.fish",
@@ -152,6 +161,11 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "bind": CommandPlace("wakes", "bind", "Pin an identity to a tmux pane."),
         "unbind": CommandPlace("wakes", "unbind", "Unpin an identity from its pane."),
         "resync": CommandPlace("wakes", "resync", "Replay past log rows through one subscription."),
+    },
+    "Channels and reminders": {
+        "channels": CommandPlace("channels", "channels", "List and test the ways to you; send a text by one of them."),
+        "remind": CommandPlace("remind", "remind", "Remind an agent, or you, of something at a time."),
+        "reminders": CommandPlace("remind", "reminders", "List and cancel reminders."),
     },
     "Identities and subscriptions": {
         "init": CommandPlace("graph", "init", "Create the configuration and the embedded graph.", needs_file=True),

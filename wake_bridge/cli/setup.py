@@ -229,6 +229,7 @@ def _what_to_tell(
     run: CommandContext, settings: Settings, made: Plan, *, mcp: bool
 ) -> tuple[_Told, Sequence[Untracked]]:
     """The agents' files, with the MCP server where it is asked for or was before; and those that git would show."""
+    from wake_bridge.config.recipients import channels_of
     from wake_bridge.integrations import agent_files
     from wake_bridge.system.own_program import own_program
 
@@ -236,7 +237,7 @@ def _what_to_tell(
     housed = [one.agent for one in made.proposals if one.agent.directory.is_absolute() and one.agent.directory.is_dir()]
     earlier = agent_files.read_files_record(settings.state_dir)
     server = own_program(run.config_option, os.environ) if mcp or agent_files.has_mcp_server(earlier) else ()
-    files = agent_files.plan_files(housed, Path.home(), server)
+    files = agent_files.plan_files(housed, Path.home(), server, channels_of(settings.config))
     return _Told(files, [one for one in files if one.changes]), agent_files.untracked_files(files, earlier)
 
 

@@ -46,12 +46,14 @@ def show_plan(run: CommandContext, made: Plan) -> None:
 def show_instructions(run: CommandContext, made: Plan, missing: Sequence[FileChange]) -> None:
     """What the agents must be told and allowed, as long as it does not stand in their files."""
     from wake_bridge.cli.panes import at_home
+    from wake_bridge.config.recipients import channels_of
     from wake_bridge.integrations.agent_files.plan import instructions_for
 
     if not missing:
         return
     example = made.proposals[0].agent
-    text = "\n".join(f"  {line}".rstrip() for line in instructions_for(_roommates(made, example)).splitlines())
+    instructions = instructions_for(_roommates(made, example), channels_of(run.settings.config))
+    text = "\n".join(f"  {line}".rstrip() for line in instructions.splitlines())
     run.console.say(
         f"\nEach agent needs instructions and permission to read its mail. For example {example.identity}:\n\n{text}\n"
     )
@@ -148,6 +150,7 @@ class SetupOutcome:
 
     def record(self) -> dict[str, Any]:
         """For a program."""
+        from wake_bridge.config.recipients import channels_of
         from wake_bridge.integrations.agent_files.plan import instructions_for
         from wake_bridge.setup import TRIGGERS
 
@@ -166,7 +169,9 @@ class SetupOutcome:
                     "socket": one.socket or None,
                     "step": one.step.value,
                     "was": one.was or None,
-                    "instructions": instructions_for(_roommates(self.made, one.agent)),
+                    "instructions": instructions_for(
+                        _roommates(self.made, one.agent), channels_of(self.settings.config)
+                    ),
                 }
                 for one in self.made.proposals
             ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,19 +9,14 @@ import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 from wake_bridge.domain.delivery import DeliveryState
+from wake_bridge.domain.names import duration_of
 
 if TYPE_CHECKING:
     from wake_bridge.domain.delivery import Delivery, HoldReason
 
 
-_DURATION = re.compile(r"(\d+)\s*([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
 LONGEST: Final = 100 * 365 * 86_400_000
 """Milliseconds: what lasts longer ends in no year that a calendar here knows."""
-
-_MOST_DIGITS: Final = 12
 
 
 class DurationType(click.ParamType[int]):
@@ -34,10 +28,10 @@ class DurationType(click.ParamType[int]):
         """The duration in milliseconds."""
         if isinstance(value, int):
             return value
-        found = _DURATION.fullmatch(str(value).strip())
-        if found is None:
+        duration = duration_of(str(value))
+        if duration is None:
             return self.fail(f"{value!r} is not a duration such as 90s, 30m, 1h or 2d", param, ctx)
-        if len(found[1]) > _MOST_DIGITS or (duration := int(found[1]) * _SECONDS[found[2]] * 1000) > LONGEST:
+        if duration > LONGEST:
             return self.fail(f"{value!r} is more than a hundred years", param, ctx)
         return duration
 

@@ -14,12 +14,16 @@ from wake_bridge.domain.text import harmless, name
 
 if TYPE_CHECKING:
     from wake_bridge.control.serving import DaemonState
+    from wake_bridge.domain.channels import Send
     from wake_bridge.domain.explanation import SubscriptionAnswer, WhyCase
     from wake_bridge.domain.names import Identity
     from wake_bridge.engine.explain.explainer import WhyFinding, WhyReport
 
 EPISODES: Final = 5
 """As many of the latest episodes in which an agent needed a person are shown."""
+
+SHORTEST_ID: Final = 8
+"""Characters of the id of a message to a person: fewer are a number of the log, or part of another id."""
 
 NAMED_AT_MOST: Final = 3
 """Identities of a broadcast that the one-sentence verdict names; all of them follow below."""
@@ -43,6 +47,9 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
         record = _identity_record(run, Identity(asked))
         run.console.object(record, _identity_words(record))
         return
+    if (told := _message_record(run, asked)) is not None:
+        run.console.object(told, _message_words(told))
+        return
     report = look_into(
         run.settings,
         asked,
@@ -53,11 +60,66 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
     run.console.object(_record(report), _words(report))
 
 
+def _message_record(run: CommandContext, asked: str) -> dict[str, Any] | None:
+    """What became of a message to a person, in the shape of every answer of `why`; None where it is the id of none."""
+    from wake_bridge.domain.channels import told_of
+    from wake_bridge.records import send_journal_record, send_record
+    from wake_bridge.storage.ledger import LedgerStore
+
+    with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
+        send = ledger.find_send(asked) if len(asked) >= SHORTEST_ID else None
+        if send is None:
+            return None
+        journal = [send_journal_record(line) for line in ledger.journal_of_send(send.id)]
+    return _nothing_else(asked, f"the message {send.id} to you") | {
+        "entityId": send.subject,
+        "subject": send.title,
+        "from": send.sender or None,
+        "messages": [{**send_record(send), "journal": journal}],
+        "verdict": told_of(send),
+        "next": _after(send),
+    }
+
+
+def _after(send: Send) -> str:
+    """What a person can do about a message."""
+    from wake_bridge.domain.channels import NONE_YET, SendState
+
+    if send.channel == NONE_YET:
+        return "add a table [channels.NAME] to the configuration"
+    if send.state is SendState.FAILED or send.why:
+        return f"`wake-bridge channels test {send.channel}`"
+    return NOTHING
+
+
+def _nothing_else(asked: str, read_as: str) -> dict[str, Any]:
+    """An answer of `why` without anything of the graph in it."""
+    return {
+        "messageId": None,
+        "entityId": asked,
+        "asked": asked,
+        "readAs": read_as,
+        **dict.fromkeys(("subject", "from", "sentAt"), None),
+        **{
+            name: []
+            for name in ("logIds", "subscriptions", "guards", "deliveries", "attention", "messages", "findings")
+        },
+        "notes": [],
+    }
+
+
+def _message_words(record: Mapping[str, Any]) -> str:
+    (message,) = record["messages"]
+    lines = [f"{message['title']}", f"{record['verdict']}", f"  next: {record['next']}"]
+    lines += [f"  {one['at']}  {one['step']:<12} {one['why'] or ''}".rstrip() for one in message["journal"]]
+    return "\n".join(lines)
+
+
 def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
     """Whether it would be woken now, and if not why: what `routes` says, in the shape of every answer of `why`."""
     from wake_bridge.cli.presence import routes_now
     from wake_bridge.control.serving import daemon_state
-    from wake_bridge.records import delivery_record, episode_record
+    from wake_bridge.records import delivery_record, episode_record, send_record
     from wake_bridge.storage.graph.status import book_here
     from wake_bridge.storage.ledger import LedgerStore
 
@@ -71,13 +133,8 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
             delivery_record(one, ledger.events_of(one.id)) for one in ledger.unsettled() if one.identity == identity
         ]
         episodes = [episode_record(one) for one in ledger.episodes_of(identity, EPISODES)]
-    return {
-        "messageId": None,
-        "entityId": identity,
-        "asked": identity,
-        "readAs": f"the identity {identity}",
-        **dict.fromkeys(("subject", "from", "sentAt"), None),
-        "logIds": [],
+        messages = [send_record(one) for one in ledger.sends(EPISODES, identity)]
+    return _nothing_else(identity, f"the identity {identity}") | {
         "subscriptions": [
             {
                 "subscriptionId": one.id,
@@ -98,6 +155,7 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
         ],
         "deliveries": waiting,
         "attention": episodes,
+        "messages": messages,
         "findings": [
             {
                 "agentIdentity": identity,
@@ -106,7 +164,6 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
                 "next": remedy,
             }
         ],
-        "notes": [],
         "verdict": explanation,
         "next": remedy,
     }
@@ -154,6 +211,10 @@ def _identity_words(record: Mapping[str, Any]) -> str:
     lines += [f"  guard {one['guard']}: {one['detail'] or one['remedy']}" for one in record["guards"]]
     lines += [f"  delivery {one['id']} {one['state']}" for one in record["deliveries"]]
     lines += [f"  {_episode_words(one)}" for one in record["attention"]]
+    lines += [
+        f"  message {one['messageId'][:10]} by {one['channel'] or 'no channel yet'}: {one['title']}"
+        for one in record["messages"]
+    ]
     return "\n".join(lines)
 
 
@@ -200,6 +261,7 @@ def _record(report: WhyReport) -> dict[str, Any]:
         ],
         "deliveries": [delivery_record(history.delivery, history.events) for history in histories.values()],
         "attention": [],
+        "messages": [],
         "findings": [
             {
                 "agentIdentity": finding.case.identity,

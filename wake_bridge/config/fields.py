@@ -7,8 +7,10 @@ of docs/settings.md are written from this (`make docs`).
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import string
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
 
@@ -25,6 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from wake_bridge.domain.attention import TOLD_BY_DEFAULT
+from wake_bridge.domain.channels import HUMAN, ChannelKind
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
 from wake_bridge.domain.signed_wakes import ListenAddress
@@ -215,6 +218,21 @@ class HeartbeatTable(Table):
     )
 
 
+def texts_stay_out_of_code(argv: Sequence[str]) -> None:
+    """Raise `ValueError` where a place-holder of a command is no argument of its own, or would be run as code."""
+    for before, argument in pairwise(("", *argv)):
+        if not PLACE_HOLDER.search(argument):
+            continue
+        if not WHOLE_ARGUMENT.fullmatch(argument):
+            raise ValueError(f"{argument!r}: a place-holder is an argument of its own, or --option={{title}}")
+        if not before:
+            raise ValueError("must begin with a program, not with a place-holder")
+        if CODE_FOLLOWS.fullmatch(before):
+            raise ValueError(
+                f"{argument!r} after {before!r} would be run as code: add arguments behind it, or read the JSON on stdin"
+            )
+
+
 class HumanTable(Table):
     """`[human]`: how you are told what needs you: a dialog that waits, a wake that failed, a spent budget."""
 
@@ -227,17 +245,7 @@ class HumanTable(Table):
     @field_validator("command")
     @classmethod
     def _keeps_texts_out_of_shells(cls, argv: tuple[str, ...]) -> tuple[str, ...]:
-        for before, argument in pairwise(("", *argv)):
-            if not PLACE_HOLDER.search(argument):
-                continue
-            if not WHOLE_ARGUMENT.fullmatch(argument):
-                raise ValueError(f"{argument!r}: a place-holder is an argument of its own, or --option={{title}}")
-            if not before:
-                raise ValueError("must begin with a program, not with a place-holder")
-            if CODE_FOLLOWS.fullmatch(before):
-                raise ValueError(
-                    f"{argument!r} after {before!r} would be run as code: add arguments behind it, or read the JSON on stdin"
-                )
+        texts_stay_out_of_code(argv)
         return argv
 
 
@@ -254,6 +262,12 @@ class AttentionTable(Table):
     on_limit_reset: Literal["nothing", "continue"] = Field(
         "nothing",
         description="continue: an agent that a usage limit stopped in the middle of its work is told to go on when it resets",
+    )
+    after_off_host: Seconds = Field(
+        300.0,
+        ge=0,
+        le=86_400,
+        description="it stands before a channel off this host is told (webhook, apprise), and no client is active",
     )
 
 
@@ -303,8 +317,8 @@ class TargetTable(Table):
     )
 
 
-class SenderKey:
-    """A key that signs, which nobody prints: where it is written down again it is its SHA-256, by which two are compared."""
+class ConfiguredSecret:
+    """A text that nobody prints: where it is written down again it is its SHA-256, by which two are compared."""
 
     __slots__ = ("_text",)
 
@@ -312,7 +326,7 @@ class SenderKey:
         self._text = text
 
     def reveal(self) -> str:
-        """The key itself, for who verifies with it."""
+        """The text itself, for who needs it."""
         return self._text
 
     @property
@@ -326,7 +340,7 @@ class SenderKey:
         return "(withheld)"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SenderKey) and other.fingerprint == self.fingerprint
+        return isinstance(other, ConfiguredSecret) and other.fingerprint == self.fingerprint
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -351,7 +365,7 @@ SenderName = Annotated[str, AfterValidator(_checked_sender)]
 class SenderTable(Table):
     """`[http.senders.NAME]`: who may post signed wakes, and whom they wake; one for each key."""
 
-    key: SenderKey | None = Field(
+    key: ConfiguredSecret | None = Field(
         None, examples=["whsec_…"], description="that signs; then nobody else may read this file (or use key_file)"
     )
     key_file: str = Field(
@@ -368,6 +382,115 @@ class SenderTable(Table):
             raise ValueError("needs either key or key_file")
         if not self.identities:
             raise ValueError("needs identities: whom the sender may wake")
+        return self
+
+
+class SecretArguments:
+    """Program and arguments that nobody prints, as `ConfiguredSecret`."""
+
+    __slots__ = ("_argv",)
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._argv = tuple(argv)
+
+    def reveal(self) -> tuple[str, ...]:
+        """The arguments themselves, for who runs them."""
+        return self._argv
+
+    @property
+    def fingerprint(self) -> list[str]:
+        """What may be written down."""
+        is_written = len(self._argv) == 1 and self._argv[0].startswith(_FINGERPRINT)
+        return list(self._argv) if is_written else [ConfiguredSecret(json.dumps(self._argv)).fingerprint]
+
+    def __bool__(self) -> bool:
+        return bool(self._argv)
+
+    def __repr__(self) -> str:
+        return "(withheld)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretArguments) and (
+            other._argv == self._argv or other.fingerprint == self.fingerprint
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.fingerprint))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read from an array of texts; written as its fingerprint."""
+        texts = core_schema.list_schema(core_schema.str_schema(strict=True), strict=True)
+        written = core_schema.plain_serializer_function_ser_schema(lambda one: one.fingerprint)
+        return core_schema.no_info_after_validator_function(cls, texts, serialization=written)
+
+
+def _checked_channel(name: str) -> str:
+    if name == HUMAN:
+        raise ValueError("is the channel that [human] describes: take another name")
+    return _checked_sender(name)
+
+
+ChannelName = Annotated[str, AfterValidator(_checked_channel)]
+
+
+class ChannelTable(Table):
+    """`[channels.NAME]`: a way to you, for notices and for what agents tell you; NAME is its id (docs/channels.md)."""
+
+    kind: Annotated[ChannelKind, Field(strict=False)] = Field(
+        examples=["apprise"],
+        description="tmux | desktop | command | webhook | file | apprise (ntfy, Telegram, Slack, Pushover and many more)",
+    )
+    label: str = Field("", max_length=80, examples=["my phone"], description="what agents are told that it is")
+    recipient: ConfiguredSecret | None = Field(
+        None,
+        examples=["ntfys://ntfy.sh/TOPIC"],
+        description="the URL of webhook and apprise, the path of file; nobody is shown it",
+    )
+    recipient_file: str = Field("", description="a file of yours alone with the URL instead")
+    command: SecretArguments | None = Field(
+        None,
+        examples=[["my-pager", "{title}"]],
+        description="program and arguments of command, as in [human]; nobody is shown them",
+    )
+    key: ConfiguredSecret | None = Field(
+        None, examples=["whsec_…"], description="signs what is posted to webhook (Standard Webhooks)"
+    )
+    default: bool = Field(default=False, description="true: the one for what names no channel; else the first is")
+    quiet_hours: str = Field("", description='"22:00-07:00": what comes meanwhile waits for the end of them')
+    detail: Literal["short", "full"] = Field(
+        "short", description="of notices, on webhook and apprise: short (agent and reason only) | full (with subjects)"
+    )
+
+    @field_validator("quiet_hours")
+    @classmethod
+    def _is_a_span(cls, text: str) -> str:
+        QuietHours.parse(text)
+        return text
+
+    @field_validator("command")
+    @classmethod
+    def _keeps_texts_out_of_shells(cls, command: SecretArguments | None) -> SecretArguments | None:
+        try:
+            texts_stay_out_of_code(command.reveal() if command else ())
+        except ValueError:
+            raise ValueError(
+                "must begin with a program; {title} and {body} are arguments of their own, or --option={title}, and never"
+                " stand where they would be run as code"
+            ) from None
+        return command
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> ChannelTable:
+        has_recipient, needs_url = bool(self.recipient), self.kind in {ChannelKind.WEBHOOK, ChannelKind.APPRISE}
+        if needs_url and has_recipient == bool(self.recipient_file):
+            raise ValueError(f"kind {self.kind} needs either recipient or recipient_file")
+        if self.kind is ChannelKind.FILE and not has_recipient:
+            raise ValueError("kind file needs recipient: the path of the file")
+        if (self.kind is ChannelKind.COMMAND) != bool(self.command):
+            raise ValueError("kind command needs command" if not self.command else f"kind {self.kind} runs no command")
+        if self.key and self.kind is not ChannelKind.WEBHOOK:
+            raise ValueError("key belongs to kind webhook")
         return self
 
 
@@ -420,7 +543,16 @@ class Configuration(Table):
     human: HumanTable = HumanTable()
     attention: AttentionTable = AttentionTable()
     heartbeat: HeartbeatTable = HeartbeatTable()
+    channels: dict[ChannelName, ChannelTable] = Field(default_factory=dict)
     http: HttpTable = HttpTable()
     adapters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     screens: ScreensTable = ScreensTable()
     targets: dict[IdentityName, TargetTable] = Field(default_factory=dict)
+
+    @field_validator("channels")
+    @classmethod
+    def _has_one_default(cls, channels: dict[str, ChannelTable]) -> dict[str, ChannelTable]:
+        defaults = [name for name, one in channels.items() if one.default]
+        if len(defaults) > 1:
+            raise ValueError(f"{' and '.join(defaults)} are both the default: one can be")
+        return channels

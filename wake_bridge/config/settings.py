@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from wake_bridge.config.fields import Configuration, Table, TargetTable
+from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (
     SESSION_VARIABLE,
@@ -145,7 +146,8 @@ def load_settings_at(
     _raise_for(mistakes, place.path)
     settings = _resolve(config, place, gathered, environment)
     unusable = http_mistakes(config.http, settings.config_file, settings.source_files, settings.origins)
-    _raise_for([*_untrusted_profiles(settings.screens_directory), *unusable], place.path)
+    unreachable = channel_mistakes(config.channels, settings.config_file, settings.source_files, settings.origins)
+    _raise_for([*_untrusted_profiles(settings.screens_directory), *unusable, *unreachable], place.path)
     return settings
 
 
@@ -347,6 +349,8 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
                 if table.attention is not None
             },
         ),
+        channels=channels_of(config),
+        human=human_channel(config.human),
         sent_per_minute={
             name: int(table["per_minute"]) for name, table in config.adapters.items() if "per_minute" in table
         },

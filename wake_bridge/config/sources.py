@@ -20,7 +20,7 @@ from wake_bridge.system.files import AGENT_VARIABLE, CONFIG_VARIABLE, ConfigPlac
 Key = tuple[str, ...]
 """A key's path through the tables, such as `("presence", "relook", "min")`."""
 
-_SECRET: Final = re.compile(r"(key|token|secret|password)$", re.IGNORECASE)
+_SECRET: Final = re.compile(r"(key|token|secret|password|recipient)$", re.IGNORECASE)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_VALUE: Final = 80
 
@@ -109,7 +109,8 @@ def mistakes_in(
                 source=_origin(key, origins, unset),
                 key=spelled(key),
                 reason=reason,
-                value=shown(value, key[-1] if key else ""),
+                # also behind a name that was mistyped
+                value=shown(value, "secret" if key[:1] == ("channels",) else key[-1] if key else ""),
                 meant=meant,
             )
         )

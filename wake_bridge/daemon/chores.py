@@ -39,6 +39,9 @@ WATCHED_EVERY: Final = 2.0
 NOTICES_EVERY: Final = 5.0
 """Seconds between two looks for what a person should know."""
 
+REMINDERS_EVERY: Final = 1.0
+"""Seconds between two looks for reminders that are due."""
+
 SHOWN_AGAIN: Final = 60_000
 """Milliseconds after which a status line is told again how many agents wait."""
 
@@ -198,6 +201,7 @@ class Chores:
         if self._instance_lock is not None:
             self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
+            self._housekeeping.every(REMINDERS_EVERY, self._parts.reminders.tick, "reminders")
         if HEARTBEAT in self._parts.loaded.adapters and self._settings.has_graph and self._instance_lock is not None:
             self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
         self._housekeeping.start()

@@ -377,7 +377,7 @@ class Daemon:
         self._in_force = settings
         parts.rules.value = matching_rules(settings, parts.loaded.adapters)
         parts.current.settings = engine_settings(settings, embedded=parts.is_embedded)
-        parts.human.command = settings.config.human.command
+        parts.human.adopt(settings.config, settings.config_file)
         set_level(settings.config.daemon.log_level)
         self._log.info("config_reloaded")
         if waiting:

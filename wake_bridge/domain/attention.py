@@ -45,6 +45,11 @@ UNWATCHED: Final = "unwatched"
 """How an episode ends whose identity is no longer watched."""
 
 
+def stands_first(kind: AttentionKind) -> bool:
+    """Whether it must stand for a while before a person is told, and a person who is away still longer."""
+    return kind in _STANDS_FIRST
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionRules:
     """What a person is told of, and after how many milliseconds an approval or a question is worth it.
@@ -63,7 +68,7 @@ class AttentionRules:
 
     def due_at(self, episode: Episode) -> Instant:
         """When it has stood long enough to be told."""
-        return Instant(episode.began_at + (self.after_ms if episode.kind in _STANDS_FIRST else 0))
+        return Instant(episode.began_at + (self.after_ms if stands_first(episode.kind) else 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,9 @@ BODY_BYTES: Final = 2048
 _SUBJECT_STEPS: Final = (SUBJECT_LIMIT, 120, 80, 40)
 """Characters of a subject that are shown, while the text is still too long for the paper."""
 
+_REMINDERS: Final = 3
+"""Reminders of one wake whose texts it shows."""
+
 _GAP: Final = "   "
 
 _PLACE_HOLDER: Final = "{identity}"
@@ -91,16 +94,23 @@ class Group:
         return max(self.events, key=recency)
 
     @property
+    def is_of_reminders(self) -> bool:
+        """Whether these are reminders: their texts stand in no inbox."""
+        return self.events[0].is_reminder
+
+    @property
     def since(self) -> Instant:
         """When the first of them was matched."""
         return min(one.matched_at for one in self.events)
 
 
 def grouped(events: Sequence[WakeEvent]) -> list[Group]:
-    """By kind, highest priority first; pulses only when nothing else is left to say."""
-    groups = [Group(tuple(one for one in events if one.kind is kind)) for kind in _NOUNS]
+    """By kind, highest priority first; pulses only when nothing else is left to say, but for reminders."""
+    others = [one for one in events if not one.is_reminder]
+    groups = [Group(tuple(one for one in others if one.kind is kind)) for kind in _NOUNS]
+    groups.append(Group(tuple(one for one in events if one.is_reminder)))
     said = [group for group in groups if group.events]
-    telling = [group for group in said if group.events[0].kind is not EventKind.PULSE]
+    telling = [group for group in said if group.events[0].kind is not EventKind.PULSE or group.is_of_reminders]
     return sorted(telling or said, key=lambda group: -group.priority.rank)
 
 
@@ -132,9 +142,19 @@ def recency(event: WakeEvent) -> tuple[bool, int, int, int]:
 
 def phrase(group: Group, subject: int, now: Instant, known: Container[Identity]) -> str:
     """`2 new messages (latest: …)`, with at most `subject` characters of free text; never more than a line."""
+    if group.is_of_reminders:
+        return _reminders(group, subject)
     one, several = _NOUNS[group.events[0].kind]
     noun = one if group.count == 1 else several
     return f"{group.count} {noun} (latest: {_latest(group.latest, subject, known)}){waiting(now - group.since)}"
+
+
+def _reminders(group: Group, subject: int) -> str:
+    """`2 reminders: "…"; "…"`: each text, as far as they fit."""
+    texts = [one.detail.reason for one in group.events if isinstance(one.detail, PulseDetail)]
+    said = "; ".join(f'"{harmless(text, subject)}"' for text in texts[:_REMINDERS])
+    more = f"; {len(texts) - _REMINDERS} more: `wake-bridge reminders list`" if len(texts) > _REMINDERS else ""
+    return f"{len(texts)} {'reminder' if len(texts) == 1 else 'reminders'}: {said}{more}"
 
 
 def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:

@@ -99,6 +99,10 @@ class PulseDetail:
     next_action: str = ""
 
 
+REMINDER = "reminder"
+"""What the pulse of a reminder names as its source; its reason is the text, which stands nowhere else."""
+
+
 @dataclass(frozen=True, slots=True)
 class PresenceDetail:
     """An agent stands at something: `of` whom, at which kind of attention, in which episode.
@@ -200,6 +204,11 @@ class WakeEvent:
         if isinstance(self.detail, PresenceDetail):
             return f"presence:{'+'.join(sorted({self.identity, self.detail.of}))}"
         return self.detail.thread if isinstance(self.detail, MessageDetail | TaskDetail) else ""
+
+    @property
+    def is_reminder(self) -> bool:
+        """Whether a reminder is due: what it says is told in full."""
+        return isinstance(self.detail, PulseDetail) and self.detail.source == REMINDER
 
     @property
     def from_human(self) -> bool:

@@ -140,6 +140,8 @@ def _told(event: WakeEvent, known: Container[Identity]) -> tuple[str, str, str]:
             return f"permission by {_who(permission.granted_by, known)}", _data(permission.scope, _WORD), ""
         case PresenceDetail() as seen:
             return "presence", said_of_presence(event.identity, seen, _who(seen.of, known)), ""
+        case PulseDetail(reason=reason) if event.is_reminder:
+            return "reminder", f'"{_data(reason, _SUBJECT)}"', ""
         case PulseDetail() as pulse:
             words = (_data(pulse.source, _WORD), _data(pulse.reason, _SUBJECT), _data(pulse.next_action, _SUBJECT))
             return "heartbeat pulse", f'"{"; ".join(filter(None, words))}"', ""

@@ -23,6 +23,17 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 """Lengths of time between instants, in milliseconds."""
 
+_DURATION: Final = re.compile(r"(\d+)\s*([smhd])", re.ASCII)
+_UNITS: Final = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_MOST_DIGITS: Final = 12
+
+
+def duration_of(text: str) -> int | None:
+    """The milliseconds of `90s`, `30m`, `1h` or `2d`; None for anything else."""
+    found = _DURATION.fullmatch(text.strip())
+    return None if found is None else int(found[1][: _MOST_DIGITS + 1]) * _UNITS[found[2]]
+
+
 EPOCH_START: Final = Instant(0)
 """The instant that is before all others; stands for "at once" and "never yet"."""
 

@@ -39,7 +39,8 @@ class Notice:
     """One word to the human. Title and body are harmless text of one line and begin with words of ours.
 
     `subject` is what it is about: a delivery's id, an episode's, `NO_ROUTES` or `WHO_LIVES_WHERE`. `reason` is the hold's, the
-    episode's kind, `failed`, `unknown` or `NO_ROUTES`; `since` when that began.
+    episode's kind, `failed`, `unknown` or `NO_ROUTES`; `since` when that began. `whose` names the agents where there are
+    several.
     """
 
     subject: str
@@ -49,6 +50,7 @@ class Notice:
     since: Instant
     identity: str = ""
     where: str = ""
+    whose: str = ""
 
 
 def calls_for_a_person(hold: Hold, since: Instant, now: Instant, notice_after_ms: int) -> bool:
@@ -136,20 +138,21 @@ def about_attention(episodes: Sequence[Episode], now: Instant, resets: str = "")
     names = [name(one.identity, known=True) for one in episodes]
     where = harmless(first.where) or "its pane"
     if len(episodes) == 1:
-        title, who = f"{names[0]} {says} ({first.kind})", ""
+        title, whose = f"{names[0]} {says} ({first.kind})", ""
     else:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         title, where = f"{len(names)} agents need you ({first.kind})", "the pane of each"
-        who = f": {', '.join(names[:_NAMED])}{more}"
+        whose = f"{', '.join(names[:_NAMED])}{more}"
     return Notice(
         subject=first.id,
         reason=first.kind,
         title=f"wake-bridge: {title}",
         body=f"To do: {remedy.format(where=where)}.{f' It resets at {resets}.' if resets else ''}"
-        f" For {_lasting(now - first.began_at)}{who}",
+        f" For {_lasting(now - first.began_at)}{whose and f': {whose}'}",
         since=first.began_at,
         identity=first.identity if len(episodes) == 1 else "",
         where=harmless(first.where) if len(episodes) == 1 else "",
+        whose=whose,
     )
 
 
@@ -171,6 +174,20 @@ def about_state(trouble: str, since: Instant) -> Notice:
         reason=STATE,
         title=f"wake-bridge: {harmless(trouble, _REMEDY)}",
         body="To do: look at the state directory and its disk; `wake-bridge doctor` says more. Wakes wait until then",
+        since=since,
+    )
+
+
+def about_channel(channel: str, label: str, why: str, since: Instant, *, given_up: str = "") -> Notice:
+    """The notice that a channel takes nothing, or that the message `given_up` has failed for good."""
+    who = harmless(label) or channel
+    what = f"a message to {who} failed" if given_up else f"the channel {who} takes nothing"
+    then = "nothing is tried any more for this one" if given_up else "messages are tried again for 24 h"
+    return Notice(
+        subject=given_up or f"channel:{channel}",
+        reason="channel_failed" if given_up else "channel_away",
+        title=f"wake-bridge: {what}",
+        body=f"To do: `wake-bridge channels test {channel}`; {then}. {harmless(why, _REMEDY)}",
         since=since,
     )
 

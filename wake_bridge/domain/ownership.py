@@ -73,6 +73,8 @@ RULES: Final[Mapping[str, OwnershipRule]] = {
     "wake": OwnershipRule("sends in the name", instead="name yourself with --from; "),
     "task": OwnershipRule("moves a task in the name"),
     "grant": OwnershipRule("gives a right in the name"),
+    "remind": OwnershipRule("sets a reminder", instead="`send` tells another agent; "),
+    "reminders cancel": OwnershipRule("cancels a reminder"),
     "mcp --http": OwnershipRule("serves the tools", instead="`mcp` without --http serves your own; "),
 }
 """Every command that is refused to the agent of another identity."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from wake_bridge.domain.attention import AttentionRules
+from wake_bridge.domain.channels import HUMAN, LATER, Channel, ChannelKind
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
@@ -60,7 +61,8 @@ class EngineSettings:
     """Everything the engine decides by. The file has seconds; here `_ms` are milliseconds.
 
     `targets_written` is when `targets` were written down. `sent_per_minute` are the wakes that one receiver is sent within a
-    minute by an adapter, where its table says so; 0 is no limit.
+    minute by an adapter, where its table says so; 0 is no limit. `channels` are those that a person configured, `human` is
+    the one of `[human]`, and `later_ms` how long something stands before a person who is away is told off this host.
     """
 
     targets: Mapping[Identity, TargetSettings] = field(default_factory=dict)
@@ -81,6 +83,9 @@ class EngineSettings:
     attention: AttentionRules = field(default_factory=AttentionRules)
     default_adapter: str = DEFAULT_ADAPTER
     sent_per_minute: Mapping[str, int] = field(default_factory=dict)
+    channels: Sequence[Channel] = ()
+    human: Channel = field(default_factory=lambda: Channel(HUMAN, ChannelKind.COMMAND))
+    later_ms: int = set_by("attention.after_off_host", LATER)
 
 
 class Current:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import ValidationError
 
@@ -19,6 +19,9 @@ from wake_bridge.offline.mail import Letter, Shown
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.mailbox import Draft
 from wake_bridge.storage.graph.nodes import Wish, shown_subscription
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.channels import Send
 
 ROOM: Final = 24_000
 """Characters of texts that one look into the inbox shows: harnesses cut longer answers, and what is cut was not read."""
@@ -153,6 +156,60 @@ def _presence(desk: Desk, who: Identity, asked: models.PresenceArguments) -> Too
     return ToolAnswer(models.PresenceResult.model_validate({name: record[name] for name in told}))
 
 
+def _list_channels(desk: Desk, who: Identity, asked: models.ListChannelsArguments) -> ToolAnswer:  # noqa: ARG001 - all tools look alike
+    from wake_bridge.domain.channels import by_default  # noqa: PLC0415 - see _presence
+    from wake_bridge.offline.channels import channels_here  # noqa: PLC0415
+
+    known = channels_here(desk)
+    default = by_default(known)
+    return ToolAnswer(
+        models.ChannelsResult(
+            channels=[
+                models.ChannelRecord(channel=one.name, label=one.label or None, is_default=one is default)
+                for one in known
+            ]
+        )
+    )
+
+
+def _send_to_channel(desk: Desk, who: Identity, asked: models.SendToChannelArguments) -> ToolAnswer:  # noqa: ARG001 - the desk's invoker is the caller
+    from wake_bridge.offline.channels import send_text  # noqa: PLC0415 - see _presence
+
+    sent = send_text(desk, asked.text, asked.channel or "")
+    if sent.channel is None:
+        desk.warn("your user has no channel: the text is kept for 24 hours, and sent once there is one")
+    send = sent.send
+    return ToolAnswer(
+        models.SentToChannelResult(
+            message_id=send.id, channel=send.channel or None, outcome=_how_it_went(send), why=send.why or None
+        )
+    )
+
+
+def _how_it_went(send: Send) -> Literal["sent", "waiting", "failed", "unknown"]:
+    from wake_bridge.domain.channels import SendOutcome  # noqa: PLC0415 - see _presence
+
+    match send.outcome:
+        case None:
+            return "waiting"
+        case SendOutcome.SENT:
+            return "sent"
+        case SendOutcome.UNKNOWN:
+            return "unknown"
+        case _:
+            return "failed"
+
+
+def _remind_me(desk: Desk, who: Identity, asked: models.RemindMeArguments) -> ToolAnswer:
+    from wake_bridge.offline.reminders import remind  # noqa: PLC0415 - see _presence
+    from wake_bridge.records import reminder_record  # noqa: PLC0415
+
+    in_ms = names.duration_of(asked.after) if asked.after else None
+    reminder = remind(desk, asked.text, identity=who, in_ms=in_ms, at=asked.at or "", cron=asked.cron or "")
+    record = reminder_record(reminder)
+    return ToolAnswer(models.ReminderResult(reminder_id=reminder.id, due_at=str(record["dueAt"]), zone=reminder.zone))
+
+
 # -- subscriptions ----------------------------------------------------------------------------------------------------
 
 _FIELDS: Final = MappingProxyType(
@@ -254,6 +311,9 @@ ACTS: Final[Mapping[str, Callable[[Desk, Identity, Any], ToolAnswer]]] = Mapping
         "acknowledge": _acknowledge,
         "update_task": _update_task,
         "presence": _presence,
+        "list_channels": _list_channels,
+        "send_to_channel": _send_to_channel,
+        "remind_me": _remind_me,
         "manage_wake_subscription": _manage,
     }
 )

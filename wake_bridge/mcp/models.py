@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+
+LONGEST_MESSAGE: Final = 2000
+"""Characters that are sent to a channel at once."""
+
+LONGEST_REMINDER: Final = 200
+"""Characters of a reminder."""
 
 Floor = Literal["now", "next", "later"]
 Policy = Literal["silent", "next_turn", "immediate"]
@@ -181,6 +187,61 @@ class PresenceResult(Gives):
     where: str | None
     route: str | None
     remedy: str | None
+
+
+class ListChannelsArguments(Takes):
+    """`list_channels` takes nothing."""
+
+
+class ChannelRecord(BaseModel):
+    """One way to the user."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    channel: str = Field(description="Its id.")
+    label: str | None
+    is_default: bool
+
+
+class ChannelsResult(Gives):
+    """The ways to your user."""
+
+    channels: list[ChannelRecord]
+
+
+class SendToChannelArguments(Takes):
+    """Arguments of `send_to_channel`."""
+
+    text: str = Field(min_length=1, max_length=LONGEST_MESSAGE)
+    channel: str | None = Field(None, description="An id of list_channels; without it the default, else the first.")
+
+
+class SentToChannelResult(Gives):
+    """What became of it. sent: the channel accepted it; waiting: it is tried again for 24 hours."""
+
+    message_id: str
+    channel: str | None
+    outcome: Literal["sent", "waiting", "failed", "unknown"]
+    why: str | None
+
+
+class RemindMeArguments(Takes):
+    """Arguments of `remind_me`."""
+
+    text: str = Field(min_length=1, max_length=LONGEST_REMINDER, description="What you are woken with.")
+    after: str | None = Field(
+        None, alias="in", pattern=r"^\d{1,6}\s*[smhd]$", description="After so long, such as 20m."
+    )
+    at: str | None = Field(None, description="At this time, such as 18:00 or 2026-12-24 18:00.")
+    cron: str | None = Field(None, description="Again and again, such as 0 9 * * 1-5.")
+
+
+class ReminderResult(Gives):
+    """The reminder that was set."""
+
+    reminder_id: str
+    due_at: str
+    zone: str
 
 
 class EventFilters(Takes):

@@ -88,6 +88,31 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
                 repeats=True,
             ),
             ToolKind(
+                "list_channels",
+                "List channels",
+                "List the ways to your user, such as a phone or a desktop: ids and labels. There may be none.",
+                models.ListChannelsArguments,
+                models.ChannelsResult,
+                reads=True,
+                repeats=True,
+            ),
+            ToolKind(
+                "send_to_channel",
+                "Tell your user",
+                "Tell your user something where they are, by a channel; without one by the default. Use it only for what they"
+                " asked to be told, or must know now: for everything else end your turn.",
+                models.SendToChannelArguments,
+                models.SentToChannelResult,
+            ),
+            ToolKind(
+                "remind_me",
+                "Set a reminder",
+                "Have yourself woken with a text at a time, once or again and again. Say exactly one of in, at and cron. Use it"
+                " instead of waiting in a loop.",
+                models.RemindMeArguments,
+                models.ReminderResult,
+            ),
+            ToolKind(
                 "manage_wake_subscription",
                 "Manage your wake subscriptions",
                 "Choose what wakes you: subscribe, update, unsubscribe, list, or resync, which replays past events."

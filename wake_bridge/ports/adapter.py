@@ -17,7 +17,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold, Progress, Proof, Step
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Observation
-from wake_bridge.domain.receivers import ReceiverAnswer
+from wake_bridge.domain.receivers import Receiver, ReceiverAnswer
 from wake_bridge.domain.routing import Address, Binding, Capabilities
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.sessions import PushChannel, Sessions
@@ -356,6 +356,27 @@ class Notifier(Protocol):
 Herald = Notifier  # its name until 0.2, for adapters of third parties
 
 
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What came of a message that was posted.
+
+    `trouble` is why it was not taken, a clause in which nothing of the URL stands, empty if it was; with `is_unknown` it may
+    have arrived. `wish` are the milliseconds that the other end asked us to wait, None where it did not.
+    """
+
+    trouble: str = ""
+    is_unknown: bool = False
+    wish: int | None = None
+
+
+@runtime_checkable
+class MessagePoster(Protocol):
+    """What an adapter offers besides, if it can post a message to a URL that a person has written down for themselves."""
+
+    async def post_message(self, receiver: Receiver, body: str) -> Posted:
+        """Post it once, signed where the receiver has a key; `body` is JSON with `eventId` and `schemaVersion`. Never raises."""
+
+
 @runtime_checkable
 class PersonSeen(Protocol):
     """What an adapter offers besides, if it can tell whether a person looks at one of its places."""
@@ -365,6 +386,14 @@ class PersonSeen(Protocol):
 
         It is what the last `survey` saw, for a place that is gone by now too; it asks nothing anew.
         """
+
+
+@runtime_checkable
+class PersonActive(Protocol):
+    """What an adapter offers besides, if it can tell whether a person is at one of its terminals at all."""
+
+    def last_key(self) -> Instant | None:
+        """When any client had a key last, by the wall clock, as the last `survey` saw; None where there is no client."""
 
 
 @dataclass(frozen=True, slots=True)

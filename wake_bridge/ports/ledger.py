@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from wake_bridge.domain.attention import Episode
+from wake_bridge.domain.channels import Send
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
@@ -35,6 +36,7 @@ from wake_bridge.ports.ledger_records import (
     Tally,
     TaskState,
 )
+from wake_bridge.ports.sends import ReminderStore, SendStore
 
 
 class CursorStore(Protocol):
@@ -353,8 +355,8 @@ class HeartbeatStore(Protocol):
 class NoticeStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
-    def give_notice(self, notice: Notice, now: Instant) -> bool:
-        """Remember that a person is told of something; False if they were told of the same subject before."""
+    def give_notice(self, notice: Notice, now: Instant, sends: Sequence[Send] = ()) -> bool:
+        """Remember that a person is told of something, by these messages; False if they were told of the same subject before."""
 
     def withdraw_notice(self, subject: str) -> None:
         """Forget a notice whose matter is over and may come again."""
@@ -455,6 +457,8 @@ class Ledger(
     HeartbeatStore,
     NoticeStore,
     EpisodeStore,
+    SendStore,
+    ReminderStore,
     ReceiverStore,
     SignedWakeStore,
     UpkeepStore,

@@ -103,6 +103,9 @@ EVENTS: Final = frozenset(
         # a word to the human
         "notice_given",
         "notice_failed",
+        "message_settled",
+        "reminder_fired",
+        "reminder_missed",
         "attention_began",
         "attention_ended",
         # whom nothing else wakes

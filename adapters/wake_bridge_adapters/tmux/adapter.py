@@ -125,6 +125,7 @@ class TmuxAdapter:
         self._config = config
         self._last_looks: dict[str, _LastLook] = {}
         self._last_keys: dict[str, int] = {}
+        self._last_key_of: dict[str, int] = {}
         self._servers: dict[str, TmuxServer] = {}
         self.adopt(context)
 
@@ -159,6 +160,8 @@ class TmuxAdapter:
 
     def _note_who_looks(self, socket: str, panes: Sequence[Pane], keys: Collection[str]) -> None:
         """Keep what this listing says of who looks at which pane; a pane is listed once for each session that shows it."""
+        in_front = [last for pane in panes if (last := pane.last_key_in_front) is not None]
+        self._last_key_of[socket] = max(in_front, default=0)
         for key in keys:
             self._last_keys.pop(key, None)
         for pane in panes:
@@ -170,6 +173,11 @@ class TmuxAdapter:
         """See `PersonSeen.last_key_in_front`."""
         last = self._last_keys.get(key)
         return None if last is None else Instant(last * SECOND)
+
+    def last_key(self) -> Instant | None:
+        """See `PersonActive.last_key`: of all servers where somebody is watched."""
+        last = max(self._last_key_of.values(), default=0)
+        return Instant(last * SECOND) if last else None
 
     async def observe(self, place: Place, address: Address) -> Observation:
         """One look: evidence, never a verdict."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
-from wake_bridge.domain.receivers import WEBHOOK, ReceiverAnswer, answer_of
+from wake_bridge.domain.receivers import WEBHOOK, Receiver, ReceiverAnswer, answer_of
 from wake_bridge.domain.routing import Address, Capabilities
 from wake_bridge.ports.adapter import (
     AdapterContext,
@@ -24,6 +24,7 @@ from wake_bridge.ports.adapter import (
     NotTaken,
     Nowhere,
     Place,
+    Posted,
     TargetLimits,
     Wake,
 )
@@ -158,6 +159,21 @@ class WebhookAdapter:
         if answer is not ReceiverAnswer.TRANSIENT:
             await journal(Step.REFUSED, {"why": said})
         return NotTaken(answer, said, reply.wish)
+
+    async def post_message(self, receiver: Receiver, body: str) -> Posted:
+        """See `MessagePoster.post_message`: whatever the network says of the URL stays here."""
+        try:
+            self._require_allowed(receiver.url.reveal())
+            reply = await self._sender.post(receiver, body, self._clock.wall())
+        except Forbidden:
+            return Posted("its address is not public, or has no TLS: `[adapters.webhook] allow` can allow it")
+        except Unresolved:
+            return Posted("its host leads nowhere")
+        except NotSent:
+            return Posted("it cannot be connected to")
+        except Unanswered:
+            return Posted("it did not answer, and it may have arrived", is_unknown=True)
+        return Posted() if reply.status in _SUCCESS else Posted(f"HTTP {reply.status}", wish=reply.wish)
 
     async def probe(self) -> Sequence[Check]:
         """Nothing is posted to see whether somebody answers."""

@@ -186,11 +186,13 @@ async def _read_some(answer: Any) -> None:
 
 
 def signed(receiver: Receiver, body: str, now: Instant) -> dict[str, str]:
-    """Both header sets; the timestamp is that of this very try."""
+    """Both header sets; the timestamp is that of this very try. Without a key nothing is signed: a person's own URL may have none."""
     from standardwebhooks import Webhook  # noqa: PLC0415 - see above
 
     envelope = json.loads(body)
     event_id = str(envelope["eventId"])
+    if not receiver.key:
+        return {"Content-Type": "application/json", "webhook-id": event_id}
     at = datetime.fromtimestamp(now / 1000, UTC)
     keys = [receiver.key, *([receiver.former_key] if receiver.former_key and now < receiver.former_until else [])]
     signatures = [Webhook(_decodable(key)).sign(event_id, at, body) for key in keys]

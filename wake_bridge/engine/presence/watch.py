@@ -28,7 +28,7 @@ from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.resolve_schedule import ResolveSchedule, RouteKey
 from wake_bridge.engine.routes import Routes
 from wake_bridge.engine.settings import Current
-from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, PersonSeen, Place
+from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, PersonActive, PersonSeen, Place
 from wake_bridge.ports.clock import Clock
 
 ROUND: Final = 2.0
@@ -251,6 +251,11 @@ class Watch:
         """See `PersonSeen.last_key_in_front`, of whichever adapter knows the place."""
         known = (one.last_key_in_front(key) for one in self._routes.adapters() if isinstance(one, PersonSeen))
         return next((one for one in known if one is not None), None)
+
+    def last_key(self) -> Instant | None:
+        """See `PersonActive.last_key`, of all adapters."""
+        known = (one.last_key() for one in self._routes.adapters() if isinstance(one, PersonActive))
+        return max((one for one in known if one is not None), default=None)
 
     def fences(self) -> list[tuple[Identity, Binding]]:
         """The fences around all places that are watched, each with whose it is."""

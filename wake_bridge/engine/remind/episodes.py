@@ -198,6 +198,11 @@ class Episodes:
             and not self._is_in_front(one.place_key)
         ]
 
+    def is_somebody_active(self) -> bool:
+        """Whether any client had a key in the last minute: its person sees for themselves what waits at this host."""
+        last = self._watch.last_key()
+        return last is not None and self._clock.wall() - last <= IN_FRONT
+
     @property
     def _rules(self) -> AttentionRules:
         return self._current.settings.attention

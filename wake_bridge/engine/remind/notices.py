@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 import structlog
 
-from wake_bridge.domain.attention import Episode, is_same_fact
+from wake_bridge.domain.attention import Episode, is_same_fact, stands_first
+from wake_bridge.domain.channels import Channel, messages_of, near_message
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome, held_since
-from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
 from wake_bridge.domain.notices import (
     NO_ROUTES,
@@ -29,6 +27,7 @@ from wake_bridge.domain.notices import (
 )
 from wake_bridge.domain.usage_limits import clock_time, is_same_limit
 from wake_bridge.engine.deliver.unknown_outcomes import looked_for_of
+from wake_bridge.engine.remind.outbox import Outbox
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human
@@ -39,9 +38,6 @@ NEWS_FOR: Final = DAY
 
 _LATEST: Final = 3
 """Episodes of an agent among which the one is that holds its wake."""
-
-_AT_ONCE: Final = 4
-"""Words that go out side by side."""
 
 
 class Notices:
@@ -58,6 +54,7 @@ class Notices:
         trouble: why nothing can be written down now, empty if it can.
         due: the episodes in which an agent needs a person, and that are to be told now.
         given_up: the wakes whose turns failed again and again, and whose mail is unread.
+        is_somebody_active: whether a client had a key in the last minute.
     """
 
     def __init__(
@@ -73,9 +70,10 @@ class Notices:
         trouble: Callable[[], str] = str,
         due: Callable[[Instant], Sequence[Episode]] = lambda _: (),
         given_up: Callable[[], Sequence[Delivery]] = lambda: (),
+        is_somebody_active: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ledger = ledger
-        self._human = human
+        self.outbox = Outbox(ledger, human, current, clock, is_somebody_active)
         self._current = current
         self._clock = clock
         self._active_routes = active_routes
@@ -84,12 +82,8 @@ class Notices:
         self._trouble = trouble
         self._due = due
         self._given_up = given_up
-        self._going_out: set[str] = set()
         self._told_trouble = False
         self._silent_since: Instant | None = None
-        self._has_failed = False
-        self._sending: set[asyncio.Task[None]] = set()
-        self._permits = asyncio.Semaphore(_AT_ONCE)
         self._log = structlog.get_logger("notices")
 
     def tick(self, now: Instant) -> None:
@@ -102,30 +96,23 @@ class Notices:
             return
         self._told_trouble = False
         routes = self._about_routes(now)
-        if self._is_quiet():
-            return
+        if not self._is_quiet():
+            self._decide(routes, now)
+        self.outbox.tick(now)
+
+    def _decide(self, routes: Sequence[Notice], now: Instant) -> None:
         self._tell_of_episodes(now)
         for notice in (*self._about_deliveries(now), *routes):
-            if self._ledger.give_notice(notice, now):
-                self._log.warning(
-                    "notice_given",
-                    agent=notice.identity or None,
-                    reason=notice.reason,
-                    subject=notice.subject,
-                    where=notice.where or None,
-                )
-                self._send(notice)
+            if self._ledger.give_notice(notice, now, messages_of(notice, self._channels, now, far_at=now)):
+                self._report(notice)
 
     def _tell_of_episodes(self, now: Instant) -> None:
-        """Tell each once, alike ones together. One that a crash kept from being noted as told goes out again, by the same id."""
+        """Tell each once, alike ones together; those who are away hear later of what a person at hand may answer first."""
         due: list[list[Episode]] = []
         standing = self._ledger.open_episodes()
         for episode in self._due(now):
-            if episode.id in self._going_out:
-                continue
             if self._is_told_as_hold(episode) or any(
-                (one.told_at is not None or one.id in self._going_out) and is_same_limit(one, episode)
-                for one in standing
+                one.told_at is not None and is_same_limit(one, episode) for one in standing
             ):
                 self._ledger.note_episodes_told([episode.id], now)
                 continue
@@ -135,17 +122,27 @@ class Notices:
             else:
                 alike.append(episode)
         for alike in due:
-            notice, ids = about_attention(alike, now, self._clock_time(alike[0].resets_at)), [one.id for one in alike]
-            self._ledger.give_notice(notice, now)
-            self._going_out.update(ids)
-            self._log.warning(
-                "notice_given",
-                agent=notice.identity or None,
-                reason=notice.reason,
-                subject=notice.subject,
-                where=notice.where or None,
+            notice = about_attention(alike, now, self._clock_time(alike[0].resets_at))
+            ids, waits = [one.id for one in alike], stands_first(alike[0].kind)
+            later = Instant(alike[0].began_at + self._current.settings.later_ms)
+            sends = messages_of(
+                notice, self._channels, now, far_at=max(now, later) if waits else now, is_patient=waits, episodes=ids
             )
-            self._send(notice, ids)
+            self._ledger.tell_of_episodes(notice, ids, sends, now)
+            self._report(notice)
+
+    @property
+    def _channels(self) -> Sequence[Channel]:
+        return self._current.settings.channels
+
+    def _report(self, notice: Notice) -> None:
+        self._log.warning(
+            "notice_given",
+            agent=notice.identity or None,
+            reason=notice.reason,
+            subject=notice.subject,
+            where=notice.where or None,
+        )
 
     def _clock_time(self, instant: Instant | None) -> str:
         return (
@@ -164,7 +161,7 @@ class Notices:
         One that has ended counts as well: until the wake is looked at again it is held by what is over.
         """
         return any(
-            (one.told_at is not None or one.id in self._going_out)
+            one.told_at is not None
             and (one.ended_at is None or one.ended_at >= since)
             and is_same_fact(one, hold.cause)
             for one in self._ledger.episodes_of(delivery.identity, _LATEST)
@@ -174,17 +171,15 @@ class Notices:
         """Tell what is the matter with the state directory, at any hour, without a note of it there."""
         notice = about_state(trouble, self._clock.now())
         self._log.warning("notice_given", reason=notice.reason, subject=notice.subject, detail=trouble)
-        self._send(notice)
+        self.outbox.send_directly(near_message(notice, self._channels, self._clock.now()))
 
     async def drain(self) -> None:
         """Wait for what is going out."""
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self.outbox.drain()
 
     async def close(self) -> None:
         """Call back what is going out."""
-        for one in self._sending:
-            one.cancel()
-        await self.drain()
+        await self.outbox.close()
 
     def _is_quiet(self) -> bool:
         hours, local = self._current.settings.quiet_hours, self._clock.local()
@@ -237,26 +232,6 @@ class Notices:
         if now - self._silent_since < self._current.settings.notice_after_ms:
             return []
         return [about_no_routes(self._silent_since)]
-
-    def _send(self, notice: Notice, episodes: Sequence[str] = ()) -> None:
-        task = asyncio.create_task(self._tell(notice, episodes))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
-
-    async def _tell(self, notice: Notice, episodes: Sequence[str]) -> None:
-        async with self._permits:
-            told = await self._human.tell(notice)
-        if episodes:
-            with suppress(LedgerError):
-                self._ledger.note_episodes_told(episodes, self._clock.now())
-        if told.trouble and not self._has_failed:
-            self._log.warning(
-                "notice_failed",
-                by=told.by,
-                reason=told.trouble,
-                hint="this is logged once, until a notice is sent again",
-            )
-        self._has_failed = bool(told.trouble)
 
 
 def _is_one_fact(one: Episode, other: Episode) -> bool:

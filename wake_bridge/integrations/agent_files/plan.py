@@ -9,8 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from wake_bridge.domain.channels import Channel
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.domain.text import harmless
 from wake_bridge.integrations.agent_files.allow_rules import AllowRule, in_json, rule_for
 from wake_bridge.integrations.agent_files.mcp_servers import servers_for
 from wake_bridge.integrations.agent_files.record import WrittenFile, read_files_record, recorded, write_files_record
@@ -51,6 +53,10 @@ Write each as one plain command in one line: no pipes, redirections, `$(…)`, h
 ask for approval. If one fails or is refused, tell your user; do not work around it.
 Do not poll and do not wait in a loop. When you have sent something, end your turn: you are woken when the answer is there.
 Send only what somebody needs to know. Do not answer a mail that asks for nothing.
+{channels}"""
+
+_CHANNELS: Final = """
+Only for what your user asked to be told where they are: `wake-bridge channels send --channel NAME "…"`. NAME is one of {names}.
 """
 
 _FILES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -72,20 +78,31 @@ TOLD_BY_NOTHING: Final = frozenset({"aider"})
 """Harnesses that read no file by themselves and run no command: words to them would be of no use."""
 
 
-def instructions_for(agents: Sequence[SetupAgent]) -> str:
+def instructions_for(agents: Sequence[SetupAgent], channels: Sequence[Channel] = ()) -> str:
     """The text for all the agents that run in one directory: one of them reads it, and must know which it is.
+
+    Args:
+        agents: these agents.
+        channels: the ways to their person, whose ids stand in it.
 
     Outside the fence no `@` follows a blank: in these files Claude Code and Gemini CLI take it, in a code span too, for
     the name of a file to be read in its place.
     """
     if len(agents) == 1:
         agent = agents[0]
-        return _TEXT.format(who=f"Your identity is `{agent.identity}`.", identity=agent.identity)
+        return _TEXT.format(
+            who=f"Your identity is `{agent.identity}`.", identity=agent.identity, channels=_said_of(channels)
+        )
     who = (
         "Several agents work in this directory. You are the one that your `[WAKE]` line names; before the first one:\n"
     )
     table = "\n".join(f"- `{agent.identity}`: {agent.harness} in the tmux pane `{agent.pane}`" for agent in agents)
-    return _TEXT.format(who=f"{who}\n{table}", identity="@YOU")
+    return _TEXT.format(who=f"{who}\n{table}", identity="@YOU", channels=_said_of(channels))
+
+
+def _said_of(channels: Sequence[Channel]) -> str:
+    names = ", ".join(f"`{one.name}` ({harmless(one.label)})" if one.label else f"`{one.name}`" for one in channels)
+    return _CHANNELS.format(names=names) if names else ""
 
 
 def instruction_file(agent: SetupAgent, exists: Callable[[Path], bool]) -> Path | None:
@@ -97,7 +114,9 @@ def instruction_file(agent: SetupAgent, exists: Callable[[Path], bool]) -> Path 
     return next(present, agent.directory / _CREATED.get(agent.harness, "AGENTS.md"))
 
 
-def plan_files(agents: Sequence[SetupAgent], home: Path, mcp: Sequence[str] = ()) -> list[FileChange]:
+def plan_files(
+    agents: Sequence[SetupAgent], home: Path, mcp: Sequence[str] = (), channels: Sequence[Channel] = ()
+) -> list[FileChange]:
     """What must be told and allowed so that a wake leads to mail being read, without a dialog.
 
     Files that already say so are in the list too, unchanged: they may be taken back later.
@@ -106,12 +125,13 @@ def plan_files(agents: Sequence[SetupAgent], home: Path, mcp: Sequence[str] = ()
         agents: who is to be reached; several in one directory share its files.
         home: where the harnesses keep their own settings.
         mcp: the words that start wake-bridge, where its MCP server is to be registered as well.
+        channels: the ways to their person.
 
     Raises:
         OperationFailed: a file cannot be read, or is not what its harness expects; the message names it.
         RefusedForSafety: a link points to a file of another kind, or would allow something elsewhere.
     """
-    return [*_told(agents), *_allowed(agents, home, mcp)]
+    return [*_told(agents, channels), *_allowed(agents, home, mcp)]
 
 
 def has_mcp_server(files: Iterable[WrittenFile]) -> bool:
@@ -119,13 +139,13 @@ def has_mcp_server(files: Iterable[WrittenFile]) -> bool:
     return any(_STARTS_MCP in one.what for one in files)
 
 
-def _told(agents: Sequence[SetupAgent]) -> list[FileChange]:
+def _told(agents: Sequence[SetupAgent], channels: Sequence[Channel]) -> list[FileChange]:
     rooms: dict[Path, list[SetupAgent]] = defaultdict(list)
     for agent in agents:
         rooms[agent.directory].append(agent)
     changes: dict[Path, FileChange] = {}
     for room in rooms.values():
-        text = instructions_for(room)
+        text = instructions_for(room, channels)
         for file in dict.fromkeys(instruction_file(agent, _exists) for agent in room):
             if file is None:
                 continue

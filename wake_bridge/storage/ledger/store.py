@@ -20,6 +20,7 @@ from wake_bridge.storage.ledger.ledger_file import (
 )
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
+from wake_bridge.storage.ledger.reminders import ReminderRecord
 from wake_bridge.storage.ledger.upkeep import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
 
 
@@ -35,6 +36,7 @@ class LedgerStore(
     HeartbeatRecord,
     NoticeRecord,
     EpisodeRecord,
+    ReminderRecord,
     StoredSessions,
     StoredReceivers,
     Upkeep,

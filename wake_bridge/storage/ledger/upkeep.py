@@ -11,8 +11,8 @@ from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
-from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.nudges import HEARTBEAT, Beat
+from wake_bridge.domain.receivers import SUSPENDED
 from wake_bridge.ports.ledger_records import GivenNotice, Tally
 from wake_bridge.storage.ledger.database import LedgerPart
 
@@ -63,16 +63,6 @@ class HeartbeatRecord(LedgerPart):
 
 class NoticeRecord(LedgerPart):
     """Notices given."""
-
-    def give_notice(self, notice: Notice, now: Instant) -> bool:
-        """See `Ledger.give_notice`."""
-        with self._db.transaction():
-            given = self._db.change(
-                "INSERT INTO notice (subject, at, identity, reason, title, body) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                (notice.subject, now, notice.identity, notice.reason, notice.title, notice.body),
-            )
-            return given > 0
 
     def withdraw_notice(self, subject: str) -> None:
         """See `Ledger.withdraw_notice`."""
@@ -218,6 +208,8 @@ _AGEING: Final = (
     ("former_agent", "identity, fence", "until < :before"),
     ("notice", "subject", "at < :before AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)"),
     ("episode", "id", "ended_at < :before"),
+    ("send", "seq", "settled_at < :before"),
+    ("reminder", "id", "ended_at < :before"),
 )
 """What the retention lets go of, by table, key and which rows: an event only after the deliveries that told it."""
 
@@ -305,6 +297,11 @@ class Upkeep(LedgerPart):
                 "UPDATE receiver SET next_try_at = MIN(next_try_at, :farthest), suspended_at = MIN(suspended_at, :now),"
                 " degraded_at = MIN(degraded_at, :now)",
                 moment,
+            )
+            self._db.change(
+                "UPDATE send SET created_at = MIN(created_at, :now), next_try_at = MIN(next_try_at, :now + :rest),"
+                " lease_until = MIN(lease_until, :farthest) WHERE settled_at IS NULL",
+                {**moment, "rest": SUSPENDED[-1]},
             )
             self._db.change("UPDATE signed_wake SET taken_at = :now WHERE taken_at > :now", moment)
             self._count_wakes_as_of(now)

@@ -1,0 +1,24 @@
+"""Hands one message to Apprise, in a process of its own: `python -m …`, with the URL on stdin; exit 0 only where it was taken."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+
+def main() -> int:
+    """Send what stdin says: `url`, `title`, `body`. 0: the service took it; 1: it did not; 2: the URL means no service."""
+    # they log recipients
+    logging.disable(logging.CRITICAL)
+    from apprise import Apprise, NotifyType  # noqa: PLC0415 - an extra, and the log must be off before it
+
+    asked = json.load(sys.stdin)
+    services = Apprise()
+    if not services.add(asked["url"]):
+        return 2
+    return 0 if services.notify(title=asked["title"], body=asked["body"], notify_type=NotifyType.INFO) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What the ledger keeps of messages to people, and of reminders; the contract is that of `wake_bridge.ports.ledger`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from wake_bridge.domain.channels import Send, SendLine, SendOutcome
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import EPOCH_START, Instant
+from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.reminders import Reminder
+
+
+class SendStore(Protocol):
+    """Messages on their way through channels."""
+
+    def put_send(self, send: Send, now: Instant, *, at_most: int | None = None, since: Instant = EPOCH_START) -> bool:
+        """Write a message down; it is on its way from then on. One that is known by its id changes nothing.
+
+        False, and nothing is written, where its sender has `at_most` of them since then already.
+        """
+
+    def tell_of_episodes(self, notice: Notice, ids: Sequence[str], sends: Sequence[Send], now: Instant) -> None:
+        """Note the notice of these episodes, that they were told, and its messages, in one transaction."""
+
+    def sends_to_do(self, now: Instant) -> list[Send]:
+        """The messages that are due, and those whose owner let the lease run out; oldest first."""
+
+    def lock_send(self, send: Send, channel: str, until: Instant, now: Instant) -> Send:
+        """→ LOCKED: it is about to be sent by that channel. The lease rises. Raises `StaleLease`."""
+
+    def release_send(self, send: Send, next_try_at: Instant, why: str, now: Instant) -> Send:
+        """LOCKED → PENDING: it was refused, or may be sent again. Raises `StaleLease`."""
+
+    def settle_send(self, send: Send, outcome: SendOutcome, why: str, now: Instant) -> Send:
+        """→ DELIVERED or FAILED. Raises `StaleLease`."""
+
+    def find_send(self, send_id: str) -> Send | None:
+        """One message, also by an unambiguous beginning of its id."""
+
+    def sends(self, limit: int, identity: str = "") -> list[Send]:
+        """The latest messages, of those about or from an identity where one is named; newest first."""
+
+    def journal_of_send(self, send_id: str) -> list[SendLine]:
+        """Oldest first."""
+
+
+class ReminderStore(Protocol):
+    """Reminders, for agents and for people; their instants are of the wall clock."""
+
+    def set_reminder(self, reminder: Reminder, *, at_most: int | None = None) -> bool:
+        """Write a new one down. False, and nothing is written, where whoever sets it has `at_most` of them open already."""
+
+    def reminders(self, *, due_at: Instant | None = None) -> list[Reminder]:
+        """Those that are open, or those of them that are due by then; the earliest first."""
+
+    def find_reminder(self, reminder_id: str) -> Reminder | None:
+        """One reminder, also by an unambiguous beginning of its id."""
+
+    def end_reminder(self, reminder: Reminder, ending: str, now: Instant) -> bool:
+        """End one; False where it had ended."""
+
+    def fire_reminder(
+        self, before: Reminder, after: Reminder, event: WakeEvent | None, send: Send | None, now: Instant
+    ) -> bool:
+        """Mark it as done and write down what it brings about, in one transaction.
+
+        False, and nothing is written, where it is no longer due as it was: another process has fired it, or it was cancelled.
+        """

@@ -101,7 +101,10 @@ class ClientPushes:
         if ctx.method == "initialize":
             result = await call_next(ctx)
             self._events = _declared(ctx.params)
-            if self._events and isinstance(result, dict):
+            if not self._events and isinstance(result, dict):
+                # a harness that sees resources asks for them in every turn; who listens knows the inbox without being told
+                result.get("capabilities", {}).pop("resources", None)
+            elif isinstance(result, dict):
                 self._told = _name_of(ctx.params) or self._told
                 ours = {"version": VERSION, "supportedEvents": list(self._events)}
                 capabilities = result.setdefault("capabilities", {})

@@ -290,7 +290,7 @@ def test_an_instruction_file_that_is_a_pipe_or_huge_is_refused(tmp_path: Path) -
         else:
             (room / "AGENTS.md").touch()
             os.truncate(room / "AGENTS.md", 1 << 34)
-        with pytest.raises(OperationFailed, match="no regular file"):
+        with pytest.raises(OperationFailed, match="not a regular file"):
             plan_files([_agent(room, "codex")], tmp_path)
 
 

@@ -134,7 +134,7 @@ def open_own_file(path: Path, flags: int, mode: int = PRIVATE_FILE) -> int:
         return descriptor
     os.close(descriptor)
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "itis not a regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
 
 

@@ -115,7 +115,7 @@ def content_of(path: Path) -> bytes | None:
             hint=f"give this user read access to it; {_NO_CHANGE}",
         ) from refusal
     if content is None:
-        raise OperationFailed("itis not a regular file, or far too long", str(path), hint=_NO_CHANGE)
+        raise OperationFailed("it is not a regular file, or far too long", str(path), hint=_NO_CHANGE)
     return content
 
 

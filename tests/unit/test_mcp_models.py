@@ -11,7 +11,7 @@ pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.cli.app import cli
 from wake_bridge.domain.errors import UsageMistake
-from wake_bridge.domain.names import IDENTITY_PATTERN, Identity, Priority, WakePolicy
+from wake_bridge.domain.names import IDENTITY_PATTERN, AttentionKind, Identity, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.mcp import models
 from wake_bridge.mcp.acts import ACTS, Desk, call
@@ -27,6 +27,7 @@ def test_tools_know_the_words_that_commands_know() -> None:
     assert set(get_args(models.Policy)) == set(WakePolicy)
     assert set(get_args(models.Priority)) == set(Priority)
     assert set(get_args(models.Trigger)) == set(PUBLIC_TRIGGERS)
+    assert set(get_args(models.Attention)) == set(AttentionKind)
     assert set(get_args(models.HarnessTarget)) == set(HARNESS_TARGETS)
     assert set(get_args(models.TaskState)) == TASK_STATES
     schema = models.PresenceArguments.model_json_schema()

@@ -292,6 +292,7 @@ def _wish(asked: models.SubscriptionArguments) -> Wish:
         senders=_filter(filters.sender_filter),
         tags=_filter(filters.tagged_concepts),
         in_reply_to=_filter(filters.in_reply_to_filter),
+        stands_at=None if filters.presence_filter is None else tuple(filters.presence_filter),
         trigger=None if asked.trigger is None else names.Trigger(asked.trigger),
         rotate_key=asked.rotate_key,
         recover=asked.recover,

@@ -16,7 +16,8 @@ LONGEST_REMINDER: Final = 200
 Floor = Literal["now", "next", "later"]
 Policy = Literal["silent", "next_turn", "immediate"]
 Priority = Literal["low", "normal", "high"]
-Trigger = Literal["SENT_TO_ME", "TASK_STATE_CHANGED", "PERMISSION_GRANTED"]
+Trigger = Literal["SENT_TO_ME", "TASK_STATE_CHANGED", "PERMISSION_GRANTED", "PRESENCE"]
+Attention = Literal["approval", "question", "finished", "stopped", "failed", "limited", "gone"]
 HarnessTarget = Literal["mcp-notifications", "a2a-webhook", "bridge-daemon", "disabled", "none"]
 TaskState = Literal[
     "Submitted",
@@ -247,7 +248,10 @@ class ReminderResult(Gives):
 class EventFilters(Takes):
     """Which events a subscription is about; an empty list removes that filter."""
 
-    sender_filter: list[IdentityName] | None = None
+    sender_filter: list[IdentityName] | None = Field(None, description="Whose mail; for PRESENCE whose presence.")
+    presence_filter: list[Attention] | None = Field(
+        None, description="For PRESENCE: what the agent stands at; all but stopped without it."
+    )
     tagged_concepts: list[str] | None = None
     in_reply_to_filter: list[MessageId] | None = None
     priority: Priority | None = None

@@ -104,7 +104,7 @@ def _restarted(world: Playground, subscription: str) -> Restart:
 def test_a_pane_id_of_the_old_server_holds_as_unreachable_on_the_new_one(restart: Restart, way: str) -> None:
     """Pane ids restart with the server; however the id was said, the remedy says how to say it anew."""
     assert restart.held[way]["hold_reason"] == "unreachable", restart.held[way]["hold_detail"]
-    assert f"`wake-bridge bind @{way}` inside the right pane" in restart.held[way]["remedy"]
+    assert f"`wake-bridge bind @{way}` inside its pane" in restart.held[way]["remedy"]
 
 
 def test_no_byte_reaches_a_stranger_who_has_the_id_now(restart: Restart) -> None:

@@ -21,7 +21,7 @@ from wake_bridge.domain.channels import (
 )
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import LedgerError, StaleLease
-from wake_bridge.domain.names import MINUTE, Instant
+from wake_bridge.domain.names import MINUTE, AttentionKind, Instant
 from wake_bridge.domain.notices import about_channel
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
@@ -124,6 +124,9 @@ class Outbox:
             stands = any(one.id in send.episodes for one in self._ledger.open_episodes())
             return "" if stands else "what it tells is over"
         if send.reason == TEXT:
+            return ""
+        if send.reason == AttentionKind.FAILED:
+            # its wake has arrived, and its turn failed for the last time
             return ""
         delivery = self._ledger.delivery(send.subject)
         is_over = delivery is not None and delivery.state is DeliveryState.DELIVERED

@@ -103,7 +103,7 @@ def test_an_agent_reads_and_answers_its_mail_by_tools_in_either_era(
     )
 
     assert told["protocol"] == protocol
-    assert [one["name"] for one in told["tools"] if one["annotations"]["readOnlyHint"]] == ["presence"]
+    assert [one["name"] for one in told["tools"] if one["annotations"]["readOnlyHint"]] == ["presence", "list_channels"]
     presence, inbox, reply, refused = told["answers"]
     assert presence[1]["agentIdentity"] == "@mine"
     assert presence[2][-1].startswith("unread: 1")

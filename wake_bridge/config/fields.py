@@ -6,8 +6,6 @@ of docs/settings.md are written from this (`make docs`).
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import string
 from collections.abc import Sequence
@@ -19,20 +17,18 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     ValidationInfo,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
+from wake_bridge.config.secrets import ConfiguredSecret, SecretArguments
 from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.channels import HUMAN, ChannelKind
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
 from wake_bridge.domain.signed_wakes import ListenAddress
 
-_FINGERPRINT: Final = "sha256:"
 PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
 WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
 CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exec)|eval|exec|source|\.")
@@ -317,42 +313,6 @@ class TargetTable(Table):
     )
 
 
-class ConfiguredSecret:
-    """A text that nobody prints: where it is written down again it is its SHA-256, by which two are compared."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        """The text itself, for who needs it."""
-        return self._text
-
-    @property
-    def fingerprint(self) -> str:
-        """What may be written down."""
-        if self._text.startswith(_FINGERPRINT):
-            return self._text
-        return f"{_FINGERPRINT}{hashlib.sha256(self._text.encode()).hexdigest()}"
-
-    def __repr__(self) -> str:
-        return "(withheld)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConfiguredSecret) and other.fingerprint == self.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Read from text; written as its fingerprint."""
-        text = core_schema.str_schema(strict=True)
-        written = core_schema.plain_serializer_function_ser_schema(lambda one: one.fingerprint)
-        return core_schema.no_info_after_validator_function(cls, text, serialization=written)
-
-
 def _checked_sender(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
         raise ValueError("must be letters, digits, - and _")
@@ -383,46 +343,6 @@ class SenderTable(Table):
         if not self.identities:
             raise ValueError("needs identities: whom the sender may wake")
         return self
-
-
-class SecretArguments:
-    """Program and arguments that nobody prints, as `ConfiguredSecret`."""
-
-    __slots__ = ("_argv",)
-
-    def __init__(self, argv: Sequence[str]) -> None:
-        self._argv = tuple(argv)
-
-    def reveal(self) -> tuple[str, ...]:
-        """The arguments themselves, for who runs them."""
-        return self._argv
-
-    @property
-    def fingerprint(self) -> list[str]:
-        """What may be written down."""
-        is_written = len(self._argv) == 1 and self._argv[0].startswith(_FINGERPRINT)
-        return list(self._argv) if is_written else [ConfiguredSecret(json.dumps(self._argv)).fingerprint]
-
-    def __bool__(self) -> bool:
-        return bool(self._argv)
-
-    def __repr__(self) -> str:
-        return "(withheld)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecretArguments) and (
-            other._argv == self._argv or other.fingerprint == self.fingerprint
-        )
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.fingerprint))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Read from an array of texts; written as its fingerprint."""
-        texts = core_schema.list_schema(core_schema.str_schema(strict=True), strict=True)
-        written = core_schema.plain_serializer_function_ser_schema(lambda one: one.fingerprint)
-        return core_schema.no_info_after_validator_function(cls, texts, serialization=written)
 
 
 def _checked_channel(name: str) -> str:

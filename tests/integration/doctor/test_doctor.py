@@ -461,7 +461,9 @@ TABLE: Sequence[Broken] = (
 ONLY_WHEN_BROKEN = {"adapters", "adapter stray"}
 """Checks that say nothing where nothing is wrong."""
 
-OF_ADAPTERS = {f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "tmux", "webhook")} | {
+OF_ADAPTERS = {
+    f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "tmux", "webhook")
+} | {
     "codex app-server",
     "osascript",
 }

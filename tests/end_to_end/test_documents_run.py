@@ -27,6 +27,7 @@ STORY = (
     "docs/webhook.md",
     "docs/serve.md",
     "docs/attention.md",
+    "docs/channels.md",
     "docs/mcp.md",
     "docs/keeping.md",
     "docs/adapters.md",
@@ -41,6 +42,19 @@ OF_THEIR_OWN = {
     "docs/from-neo.md": "test_from_neo.py",
 }
 """Pages that need another machine, and the test that runs them."""
+
+SET_UP_BEFORE = {
+    "docs/channels.md": (
+        Command("wake-bridge agent add @docs"),
+        # in place of the phone's service, which no test reaches
+        Command(
+            'printf \'[channels.phone]\\nkind = "file"\\nrecipient = "told"\\n\' >> ~/.config/wake-bridge/config.toml'
+        ),
+        Command("kill -HUP $(wake-bridge status --json | tr -d ' \\n' | sed 's/.*\"pid\":\\([0-9]*\\).*/\\1/')"),
+        Command("wake-bridge channels list", ["…", "phone…", "…"], is_repeated=True),
+    ),
+}
+"""What a page takes for granted, or has its reader write by hand."""
 
 NOT_RUN = {
     "git clone ": "there is no network",
@@ -86,6 +100,8 @@ def test_every_command_block_of_the_documents_can_be_taken_at_its_word(
         lines = [one.line.partition("  #")[0].strip() for one in commands]
         if STARTS_THE_DAEMON in lines and not any(line.startswith("tmux kill-session") for line in lines):
             stop_the_daemon(clean_machine, tmux_program)
+        for command in SET_UP_BEFORE.get(page, ()):
+            play(command, clean_machine, home, unwritten_is_any=True)
         for line, command in zip(lines, commands, strict=True):
             if line == "wake-bridge uninstall":
                 # as the sentence below it says: a daemon in a terminal is stopped there first

@@ -171,7 +171,7 @@ def test_a_daemon_in_a_terminal_has_to_be_stopped_first(sandbox: Sandbox) -> Non
     with InstanceLock(sandbox.state_dir):
         answer = sandbox.run("service", "install", "--force", expect=5)
 
-    assert "runs already" in answer.stderr
+    assert "already runs" in answer.stderr
     assert not unit_of(sandbox).exists()
 
 
@@ -344,7 +344,7 @@ def test_uninstall_unloads_the_agent_and_waits_until_it_is_gone(
         f"stop and unload {SERVICE}",
         f"remove {launchd.file}",
     )
-    with pytest.raises(OperationFailed, match="does not let go"):
+    with pytest.raises(OperationFailed, match="does not unload"):
         launchd.uninstall(force=False)
     assert launchd.file.exists()
     assert programs.calls("launchctl bootout") == [f"launchctl bootout {SERVICE}"]

@@ -66,8 +66,8 @@ class Workplace:
             if good is None:
                 raise
             self.warn(
-                f"note: {mistake.what}: {mistake.where}: the daemon goes on by its last good settings, and so does this"
-                " command (`wake-bridge config check`)"
+                f"note: {mistake.what}: {mistake.where}: the daemon keeps its last good settings, and this command uses"
+                " them too (`wake-bridge config check`)"
             )
             return good
 

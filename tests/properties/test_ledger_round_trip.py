@@ -13,6 +13,7 @@ from wake_bridge.domain.events import (
     EventStatus,
     MessageDetail,
     PermissionDetail,
+    PresenceDetail,
     PulseDetail,
     TaskDetail,
     WakeEvent,
@@ -34,6 +35,7 @@ DETAILS: dict[EventKind, st.SearchStrategy[Detail]] = {
     ),
     EventKind.PERMISSION: st.builds(PermissionDetail, FREE, FREE, FREE, INSTANTS, st.booleans()),
     EventKind.PULSE: st.builds(PulseDetail, FREE, FREE, FREE, FREE),
+    EventKind.PRESENCE: st.builds(PresenceDetail, FREE.map(Identity), FREE, FREE),
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.programs import needs
 from wake_bridge.testing import until
 from wake_bridge.testing.playground import Playground
 
@@ -49,14 +48,10 @@ class SystemClock:
     """A shim that is loaded before the C library; what it is set by is shared with this process."""
 
     def __init__(self, directory: Path) -> None:
-        compiler = shutil.which("cc")
-        if compiler is None:
-            if os.environ.get("CI"):
-                pytest.fail("there is no C compiler: install gcc")
-            pytest.skip("no C compiler")
+        needs("cc")
         source, library = directory / "clock.c", directory / "clock.so"
         source.write_text(SHIM, encoding="ascii")
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
         self._offset = directory / "offset"
         self._offset.write_bytes(struct.pack("=q", 0))
         self.environment = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(self._offset)}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import needs
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.testing.playground import AgentPane, Playground
 
@@ -233,10 +234,7 @@ READ_ONLY_MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && ex
 def test_where_nothing_may_be_written_mail_is_read_and_commands_that_read_answer(playground: Playground) -> None:
     """With a read-only state directory `inbox` and `read` print the mail, mark it read, warn, and end with 0."""
     isolated = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"])]
-    if shutil.which("unshare") is None:
-        if os.environ.get("CI"):
-            pytest.fail("there is no unshare: install util-linux")
-        pytest.skip("unshare is not installed")
+    needs("unshare")
     if subprocess.run([*isolated, "true"], check=False).returncode:
         pytest.skip("this kernel lets us make no mount namespace")
     box = playground.sandbox

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -15,6 +14,7 @@ from typing import Any, Self
 
 import pytest
 
+from tests.programs import needs
 from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.playground import AgentPane, Playground
@@ -223,11 +223,7 @@ class Namespaces:
 @pytest.fixture
 def namespaces() -> Iterator[Namespaces]:
     """Two hosts in miniature. Where CI is set the programs for it must be there."""
-    for program in ("ip", "unshare", "nsenter"):
-        if shutil.which(program) is None:
-            if os.environ.get("CI"):
-                pytest.fail(f"there is no {program}, and CI is set")
-            pytest.skip(f"{program} is not installed")
+    needs("ip", "unshare", "nsenter")
     with Namespaces() as made:
         yield made
 

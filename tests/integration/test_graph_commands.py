@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.programs import needs
 from wake_bridge.cli.app import cli
 from wake_bridge.config.settings import load_settings
 from wake_bridge.control.instance_lock import InstanceLock
@@ -419,9 +420,7 @@ def test_the_target_itself_is_asked_last(ready: Bridge) -> None:
 
 def test_the_list_asks_tmux_for_the_pane_itself(ready: Bridge) -> None:
     """`list`: target absent or ambiguous is undeliverable; one that is there is not."""
-    if shutil.which("tmux") is None:
-        assert not os.environ.get("CI"), "tmux is missing"
-        pytest.skip("tmux is missing")
+    needs("tmux")
     tmux = ["tmux", "-L", ready.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"], "-f", os.devnull]
     made = ready.json("subscribe", "@ada", "--trigger", "SENT_TO_ME", "--tmux", "agents")["subscriptionId"]
     (absent,) = ready.json("list")["subscriptions"]

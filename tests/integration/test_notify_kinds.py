@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import needs
 from wake_bridge.config.fields import Configuration
 from wake_bridge.demo.tmux_server import PrivateTmux, Typist
 from wake_bridge.domain.channels import Send, text_message
@@ -87,11 +87,7 @@ def test_apprise_posts_to_a_server_like_ntfy_and_its_refusal_names_no_topic(tmp_
 @pytest.fixture
 def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A session bus of its own, and nobody on it."""
-    for program in ("dbus-daemon", "notify-send"):
-        if shutil.which(program) is None:
-            if os.environ.get("CI"):
-                pytest.fail(f"{program} is not installed")
-            pytest.skip(f"{program} is not installed")
+    needs("dbus-daemon", "notify-send")
     address = f"unix:path={tmp_path}/bus"
     command = ["dbus-daemon", "--session", "--nofork", "--nopidfile", f"--address={address}", "--print-address"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

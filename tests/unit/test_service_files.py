@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.integrations.service.launch import (
     Launch,
@@ -185,11 +186,7 @@ def test_a_unit_keeps_awkward_paths_and_values_as_they_are() -> None:
 @pytest.mark.parametrize("which", ["installed", "by hand"])
 def test_systemd_takes_the_unit_without_a_remark(tmp_path: Path, which: str) -> None:
     """`systemd-analyze verify` accepts the file."""
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("systemd-analyze is not installed, and CI is set")
-        pytest.skip("systemd-analyze is not installed")
+    needs("systemd-analyze")
     unit = tmp_path / "wake-bridge.service"
     launch = launch_of(None, os.environ, tmp_path)
     by_hand = (ROOT / "systemd/wake-bridge.service").read_text().replace("%h/.local/bin/wake-bridge", sys.executable)
@@ -198,7 +195,7 @@ def test_systemd_takes_the_unit_without_a_remark(tmp_path: Path, which: str) -> 
     runtime.mkdir(mode=0o700)
 
     verdict = subprocess.run(
-        [program, "verify", "--user", "--man=no", str(unit)],
+        ["systemd-analyze", "verify", "--user", "--man=no", str(unit)],
         env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
         capture_output=True,
         text=True,

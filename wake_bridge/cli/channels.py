@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from wake_bridge.cli.context import CommandContext, pass_run
+from wake_bridge.cli.context import CommandContext, limit_option, pass_run
 
 TEST_TEXT = "This is a test. Nothing is to be done."
 
@@ -74,14 +74,7 @@ def send(run: CommandContext, text: str, channel: str) -> None:
 
 
 @channels.command("sent")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    show_default=True,
-    help="Show at most N entries.",
-)
+@limit_option(10_000, 50)
 @pass_run
 def sent(run: CommandContext, limit: int) -> None:
     """List messages to you, newest first: what was accepted, what waits, what failed. `why ID` tells the story of one."""

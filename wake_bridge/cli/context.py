@@ -103,6 +103,18 @@ class WordType(click.Choice[Word]):
         return str(choice) if self.case_sensitive else str(choice).casefold()
 
 
+def limit_option(most: int, default: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--limit N` of a command that lists: at most `most` entries, `default` without it."""
+    return click.option(
+        "--limit",
+        metavar="N",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=True,
+        help="Show at most N entries.",
+    )
+
+
 def foreign_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--foreign`: allows writing a graph that wake-bridge did not make."""
     explained = "Write even though another program made this graph."

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 import click
 
-from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, WordType, foreign_option, pass_run
+from wake_bridge.cli.context import (
+    IDENTITY,
+    CommandContext,
+    IdentityType,
+    WordType,
+    foreign_option,
+    limit_option,
+    pass_run,
+)
 from wake_bridge.domain.errors import UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
@@ -117,14 +125,7 @@ def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: 
     default="next",
     help="now: immediate mail; next: also next_turn; later: also silent.",
 )
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, mail.MOST_AT_ONCE),
-    default=10,
-    show_default=True,
-    help="Show at most N entries.",
-)
+@limit_option(mail.MOST_AT_ONCE, 10)
 @click.option("--bodies", is_flag=True, help="Show the message texts.")
 @click.option("--consume", is_flag=True, help="Mark the shown messages as read.")
 @foreign_option

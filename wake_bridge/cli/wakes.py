@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
+from wake_bridge.cli.context import IDENTITY, CommandContext, limit_option, pass_run
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.names import duration_of
 
@@ -243,14 +243,7 @@ STATES = click.Choice([*(state.value for state in DeliveryState), HELD], case_se
 @click.group(invoke_without_command=True)
 @click.option("--state", type=STATES, help="Only deliveries in this state; held: all that wait with a reason.")
 @click.option("--target", type=IDENTITY, help="Only deliveries for this identity.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    show_default=True,
-    help="Show at most N entries.",
-)
+@limit_option(10_000, 50)
 @click.pass_context
 def deliveries(context: click.Context, state: str | None, target: str | None, limit: int) -> None:
     """List deliveries, newest first: what waits and why, what arrived, what failed."""

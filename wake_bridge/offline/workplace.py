@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 
 
-class Workplace:
+class Workplace(ABC):
     """What one act of a command or of a tool is given. Remarks beside its answer go to `warn`.
 
     Args:
@@ -33,9 +34,9 @@ class Workplace:
         """Who acts, once somebody has asked (`wake_bridge.offline.owner`)."""
         self._told_of: Path | None = None
 
+    @abstractmethod
     def warn(self, text: str) -> None:
         """Say something beside the answer."""
-        raise NotImplementedError
 
     @cached_property
     def settings(self) -> Settings:

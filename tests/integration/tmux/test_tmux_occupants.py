@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.programs import needs
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.tmux_server import Look
 from wake_bridge.domain.delivery import HoldReason
@@ -174,8 +174,7 @@ def _status(pid: int) -> str:
 @pytest.fixture
 def packages(scene: Scene) -> Path:
     """A directory with an npm package that is called as Codex is, and does nothing."""
-    if shutil.which("node") is None or shutil.which("npx") is None:
-        pytest.skip("node is not installed")
+    needs("node", "npx")
     script = scene.directory / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
     script.parent.mkdir(parents=True)
     script.write_text("#!/usr/bin/env node\nprocess.stdout.write('up and idle\\n'); setInterval(() => {}, 1000);\n")

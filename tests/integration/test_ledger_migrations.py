@@ -14,8 +14,8 @@ from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import DeliveryState, Outcome, Progress, Proof, progress_of
 from wake_bridge.domain.errors import LedgerError
-from wake_bridge.domain.events import EventStatus, PermissionDetail, PulseDetail, TaskDetail
-from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
+from wake_bridge.domain.events import EventStatus, PermissionDetail, PresenceDetail, PulseDetail, TaskDetail
+from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.routing import RememberedPane
 from wake_bridge.domain.sessions import Session
@@ -325,3 +325,46 @@ def test_after_an_update_it_is_known_whom_the_earlier_version_woke_where(tmp_pat
         claims = ledger.claims()
 
     assert {(one.identity, one.fence) for one in claims if one.until} == {(who, binding_of(it)) for who, it in before}
+
+
+def test_news_of_presence_that_an_earlier_version_kept_as_a_pulse_is_of_its_own_kind_after_the_update(
+    tmp_path: Path,
+) -> None:
+    """A lead that is to hear of its worker hears of it after an update as before, and a pulse stays a pulse."""
+    path = restored(tmp_path, 12)
+    with closing(sqlite3.connect(path)) as connection:
+        # without `due_at`, which the database computes
+        columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(wake_event)")]
+        chosen = f"SELECT {', '.join(columns)} FROM wake_event WHERE id = 'EVENT-pulse'"
+        pulse = dict(zip(columns, connection.execute(chosen).fetchone(), strict=True))
+        detail = '{"of":"@worker","stands_at":"approval","episode_id":"EPISODE1"}'
+        news = {**pulse, "seq": 99, "id": "EVENT-news", "subject_key": "presence:EPISODE1", "detail": detail}
+        marks = ", ".join("?" for _ in news)
+        connection.execute(f"INSERT INTO wake_event ({', '.join(news)}) VALUES ({marks})", list(news.values()))
+        connection.execute("INSERT INTO delivery_event VALUES (?, 'EVENT-news')", (pulse["delivery_id"],))
+        connection.commit()
+
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        told = {event.id: event for event in ledger.events_of(str(pulse["delivery_id"]))}
+
+    assert told["EVENT-news"].kind is EventKind.PRESENCE
+    assert told["EVENT-news"].detail == PresenceDetail(Identity("@worker"), "approval", "EPISODE1")
+    assert told["EVENT-pulse"].kind is EventKind.PULSE
+
+
+def test_after_an_update_the_database_still_refuses_what_must_never_happen(tmp_path: Path) -> None:
+    """A table that is made anew keeps its promises: an open event is not deleted, nor taken along by what was delivered."""
+    path = restored(tmp_path, 12)
+    LedgerStore.open(tmp_path).close()
+
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA foreign_keys = 1")
+        with pytest.raises(sqlite3.IntegrityError, match="never lost"):
+            connection.execute("DELETE FROM wake_event WHERE status = 'open'")
+        with pytest.raises(sqlite3.IntegrityError, match="would be lost"):
+            connection.execute(
+                "UPDATE delivery SET state = 'DELIVERED', outcome = 'submitted', settled_at = 1 WHERE id IN"
+                " (SELECT delivery_id FROM wake_event WHERE status = 'open') AND state = 'LOCKED'"
+            )
+        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+            connection.execute("DELETE FROM wake_event WHERE status = 'announced'")

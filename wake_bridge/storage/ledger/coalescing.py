@@ -15,7 +15,7 @@ from wake_bridge.storage.ledger.moves import Membership
 _MAY_BE_TOLD_AGAIN: Final = """
     SELECT wake_event.id, kind = 'message' AND policy = 'immediate' AS can_wake FROM wake_event JOIN delivery ON delivery.id = delivery_id
     WHERE delivery_id = :id AND NOT is_seen_late AND wake_event.status = 'announced' AND wake_event.reason = 'unknown'
-        AND again_of = '' AND by_heartbeat = 0 AND kind <> 'pulse'
+        AND again_of = '' AND by_heartbeat = 0 AND kind NOT IN ('pulse', 'presence')
         AND NOT EXISTS (SELECT 1 FROM announced
             WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)
         AND NOT EXISTS (SELECT 1 FROM delivery_event JOIN delivery AS other ON other.id = delivery_event.delivery_id
@@ -24,7 +24,7 @@ _MAY_BE_TOLD_AGAIN: Final = """
 
 _MAY_BE_ANNOUNCED_AGAIN: Final = """
     SELECT id, kind = 'message' AND policy = 'immediate' AS can_wake FROM wake_event
-    WHERE delivery_id = :id AND status = 'announced' AND failed_in <> :id AND by_heartbeat = 0 AND kind <> 'pulse'
+    WHERE delivery_id = :id AND status = 'announced' AND failed_in <> :id AND by_heartbeat = 0 AND kind NOT IN ('pulse', 'presence')
         AND NOT EXISTS (SELECT 1 FROM announced
             WHERE announced.identity = wake_event.identity AND announced.subject_key = wake_event.subject_key)
 """

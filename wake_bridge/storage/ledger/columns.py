@@ -31,8 +31,6 @@ _DETAILS: Final[dict[EventKind, type[Detail]]] = {
 }
 _FIELDS: Final = {kind: frozenset(one.name for one in fields(made)) for kind, made in _DETAILS.items()}
 _NONE: Final = "[]"
-_OF_PRESENCE: Final = '{"of":'
-"""How the detail of a `PresenceDetail` begins, and no other."""
 
 
 def columns_of_event(event: WakeEvent) -> dict[str, Any]:
@@ -43,8 +41,7 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
         "log_id": event.log_id,
         "identity": event.identity,
         "subject_key": event.subject_key,
-        # the column knows four kinds; what a pulse is about tells the fifth
-        "kind": EventKind.PULSE if event.kind is EventKind.PRESENCE else event.kind,
+        "kind": event.kind,
         "detail": to_json(asdict(event.detail)),
         "thread": event.thread,
         "from_human": event.from_human,
@@ -66,8 +63,6 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
 def event_of(row: sqlite3.Row) -> WakeEvent:
     """A row of `wake_event` as the domain knows it."""
     kind = EventKind(row["kind"])
-    if kind is EventKind.PULSE and row["detail"].startswith(_OF_PRESENCE):
-        kind = EventKind.PRESENCE
     others, refusals = row["other_subscriptions"], row["refusals"]
     return WakeEvent(
         id=row["id"],

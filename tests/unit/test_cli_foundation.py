@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -248,19 +247,6 @@ def test_the_program_runs_as_a_module_too() -> None:
         [sys.executable, "-m", "wake_bridge", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"wake-bridge {program_version()}\n"
-
-
-@pytest.mark.benchmark
-def test_version_takes_a_quarter_of_a_second_at_most() -> None:
-    """`--version` ≤ 250 ms; the median of ten runs is printed."""
-    taken = []
-    for _ in range(10):
-        began = time.perf_counter()
-        subprocess.run([PROGRAM, "--version"], capture_output=True, check=True)
-        taken.append((time.perf_counter() - began) * 1000)
-    median = sorted(taken)[5]
-    print(f"--version: median {median:.0f} ms, max {max(taken):.0f} ms")
-    assert median <= 250
 
 
 @pytest.mark.parametrize("value", ["99999999999999d", "9999999d", f"{'9' * 5000}s"])

@@ -23,7 +23,8 @@ from wake_bridge.domain.nudges import (
     next_beat,
     pulse_for,
 )
-from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook, serves
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import Subscription, serves
 from wake_bridge.testing.hostile import hostile_subjects
 
 ME = Identity("@me")

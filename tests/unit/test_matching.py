@@ -20,7 +20,8 @@ from wake_bridge.domain.events import (
 )
 from wake_bridge.domain.matching import MatchContext, MatchingRules, TargetRule, match
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, Trigger, WakePolicy
-from wake_bridge.domain.subscriptions import SubscriptionBook, parse_subscription
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import parse_subscription
 
 NOW, WALL = Instant(1_800_000_000_000), Instant(1_800_000_500_000)
 HOUR = 3_600_000

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.names import Identity, Priority, Trigger, WakePolicy
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     Filters,
     Subscription,
-    SubscriptionBook,
     parse_subscription,
     serves,
     why_unwoken,

@@ -27,11 +27,11 @@ from wake_bridge.domain.names import (
     WakePolicy,
 )
 from wake_bridge.domain.reasons import Refusal
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     BRIDGE_TARGET,
     DEFAULT_ADAPTER,
     Subscription,
-    SubscriptionBook,
     of_rows,
     parse_subscription,
     with_known_adapters,

@@ -11,7 +11,8 @@ from wake_bridge.domain.digest import DigestStyle, action_line, recency
 from wake_bridge.domain.events import MessageDetail, PulseDetail, WakeEvent
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId
 from wake_bridge.domain.receivers import Receiver
-from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription, SubscriptionBook, of_rows
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription, of_rows
 from wake_bridge.domain.text import harmless, name
 
 LONGEST_COOLDOWN: Final = 3_600_000

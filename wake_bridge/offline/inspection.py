@@ -20,7 +20,8 @@ from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.receivers import PUSHED_TARGET, Receiver
 from wake_bridge.domain.routing import Address, Binding
 from wake_bridge.domain.sessions import Session
-from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.explain.presence_query import Reach, presence_of, reach_of, reach_of_receiver
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes, claims_of
 from wake_bridge.engine.presence.watch import Watch

@@ -52,7 +52,7 @@ def recorder(tmux: PrivateTmux, session: str, directory: Path) -> Path:
     return record
 
 
-def test_the_tmux_adapter_is_a_herald(tmux: PrivateTmux) -> None:
+def test_the_tmux_adapter_is_a_notifier(tmux: PrivateTmux) -> None:
     """The port: what an adapter offers besides."""
     assert isinstance(adapter(tmux), Notifier)
 

@@ -16,7 +16,7 @@ from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.explanation import DeliveryHistory, Explanation, TailProgress, TimeFormat, WhyCase, explain
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger, did_you_mean
-from wake_bridge.domain.subscriptions import SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.subject import Subject, happened_at, read_subject, subscription_answers
 from wake_bridge.engine.settings import Current

@@ -24,7 +24,8 @@ from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId, parse_instant
 from wake_bridge.domain.reasons import Refusal, unheard_by
-from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.ports.change_log import ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
 
 FIRST_TASK_STATE: Final = "Submitted"

@@ -14,7 +14,8 @@ from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Identity, Instant, LogId, Trigger
 from wake_bridge.domain.nudges import Beat, Driver, next_beat, pulse_for
-from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.deliver.relevance import unread_of
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.watch import Watch

@@ -13,9 +13,9 @@ from wake_bridge.domain.facts import Past, derived_twin, facts_of
 from wake_bridge.domain.matching import MatchContext, MatchingRules, is_placed, match, read_subscription
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from
 from wake_bridge.domain.names import Epoch, Identity, Instant
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     SUBSCRIPTION_LABEL,
-    SubscriptionBook,
 )
 from wake_bridge.domain.tasks import FINAL_STATES, Transition, typed_transition
 from wake_bridge.engine.tail.log_reader import GraphContents

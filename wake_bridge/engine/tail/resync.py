@@ -12,7 +12,7 @@ from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
-from wake_bridge.domain.subscriptions import SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.engine.tail.log_reader import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger_records import NewId

@@ -24,7 +24,8 @@ from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, Trigger, parse_instant
 from wake_bridge.domain.signed_wakes import subject_key_of
-from wake_bridge.domain.subscriptions import Subscription, SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.tail.tail import EventNotifier
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

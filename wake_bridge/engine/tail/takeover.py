@@ -10,7 +10,7 @@ from wake_bridge.domain.facts import Past, facts_of
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read_subscription
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, EventKind, Identity, LogId
-from wake_bridge.domain.subscriptions import SubscriptionBook
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.engine.tail.checkpoint import CursorLoss, start_after
 from wake_bridge.engine.tail.log_reader import LogReader, audiences_of, pages_after
 from wake_bridge.engine.tail.page_matching import states_of

@@ -15,11 +15,11 @@ from wake_bridge.domain.matching import MatchContext, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import BROADCAST, Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.domain.reasons import Refusal, held_because
+from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import (
     DEFAULT_ADAPTER,
     SUBSCRIPTION_LABEL,
     Subscription,
-    SubscriptionBook,
     parse_subscription,
     why_no_adapter,
 )

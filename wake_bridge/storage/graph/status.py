@@ -18,7 +18,8 @@ from wake_bridge.domain.matching import MatchingRules, is_placed
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
-from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, SubscriptionBook, parse_subscription
+from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.storage.graph.graph_file import GraphFile
 
 

@@ -1,7 +1,7 @@
 """What others may rely on, by name: frozen in `golden.json`, compared by tests.
 
-`python -m tests.golden` adds what is new to the file; the fields of JSON are added where `RECORD` is set while their test
-runs. What stands in it is changed by hand, where a change is meant to break what others rely on.
+`python -m tests.golden` adds what is new to the file, and to the schemas of what commands print: their test, which runs the
+commands, writes where `RECORD` is set. What stands in it is changed by hand, where a change is meant to break what others rely on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -162,3 +165,5 @@ def record(now: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     record(collected())
+    test = FILE.parent / "integration/test_json_names.py"
+    subprocess.run([sys.executable, "-m", "pytest", "-q", test], check=True, env={**os.environ, RECORD: "1"})

@@ -1,7 +1,6 @@
 """JSON Schemas of what commands print with `--json`, one for each command, made from what they really print.
 
-`WAKE_BRIDGE_TEST_GOLDEN=1 pytest tests/integration/test_json_names.py` adds what is new to the files in
-`wake_bridge/schemas/output`. Every field may be null, where it is absent; more fields may come at any time.
+`python -m tests.golden` adds what is new to the files in `wake_bridge/schemas/output`. Every field may be null, where it is absent; more fields may come at any time.
 """
 
 from __future__ import annotations

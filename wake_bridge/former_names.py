@@ -16,7 +16,6 @@ MOVED: Final = {
     "wake_bridge.domain.phrases": "wake_bridge.domain.digest",
     "wake_bridge.domain.refusals": "wake_bridge.domain.reasons",
     "wake_bridge.domain.route_conditions": "wake_bridge.domain.route_table",
-    "wake_bridge.domain.subscription_book": "wake_bridge.domain.subscriptions",
     "wake_bridge.edges": "wake_bridge.system",
     "wake_bridge.edges.steady_clock": "wake_bridge.system.clock",
     "wake_bridge.edges.timestamps": "wake_bridge.system.clock",

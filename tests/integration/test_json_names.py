@@ -160,12 +160,14 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
             file, schema = output_schemas.file_of(command), output_schemas.schema_of(command, answers)
             known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else schema
             file.write_text(output_schemas.written(output_schemas.joined(known, schema)), encoding="utf-8")
+    unknown = [command for command in by_command if not output_schemas.file_of(command).exists()]
+    assert unknown == [], "`python -m tests.golden` writes the schema of a new command"
     for command, answers in by_command.items():
         schema = json.loads(output_schemas.file_of(command).read_text(encoding="utf-8"))
         Draft202012Validator.check_schema(schema)
         checked = Draft202012Validator(output_schemas.strict(schema))
         wrong = [one.message for answer in answers for one in checked.iter_errors(answer)]
-        assert (command, wrong) == (command, [])
+        assert (command, wrong) == (command, []), "`python -m tests.golden` adds new fields"
     assert list(golden.broken({"json": golden.frozen()["json"]}, now)) == []
     (status,) = printed["status"]
     assert (status["running"], status["isRunning"]) == ("no", False)

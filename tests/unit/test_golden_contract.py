@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_what_is_new_breaks_nothing_and_what_is_gone_or_changed_does(now: object
         ("adapters.tmux", "TmuxAdapter"),
         ("adapters.claude_code", "ClaudeCodeAdapter"),
         ("wake_bridge.domain.instants", "parse_instant"),
-        ("wake_bridge.domain.subscription_book", "SubscriptionBook"),
+        ("wake_bridge.domain.refusals", "Refusal"),
         ("wake_bridge.edges.steady_clock", "SteadyClock"),
         ("wake_bridge.testing.sandbox", "Sandbox"),
         ("wake_bridge.testing.fake_harness", "FakeHarness"),
@@ -63,6 +64,13 @@ def test_a_module_that_others_import_answers_to_its_former_name(
 def test_every_former_name_leads_to_a_module_that_is_there() -> None:
     """A module that moves again takes its former names along."""
     assert [old for old, new in MOVED.items() if importlib.util.find_spec(new) is None] == []
+
+
+def test_a_name_that_is_a_module_again_is_no_former_one() -> None:
+    """What is there is imported as itself, and warns nobody."""
+    root = Path(__file__).parents[2]
+    places = [root / old.replace(".", "/") for old in MOVED]
+    assert [one.name for one in places if one.with_suffix(".py").exists() or one.exists()] == []
 
 
 def test_a_module_that_never_was_is_not_found() -> None:

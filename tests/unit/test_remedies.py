@@ -277,7 +277,9 @@ def test_every_remedy_is_taken_literally_by_a_test() -> None:
     taken = {row.cause for row in ROWS.values()} | set(PAUSES)
     shown = taken | set(WAITED) | set(ELSEWHERE)
 
-    assert set(Cause) - shown == set(UNTAKEN)
+    untaken = set(Cause) - shown - set(UNTAKEN)
+    assert untaken == set(), "write a test that does what the remedy says and sees the hold end; name it in `ELSEWHERE`"
+    assert set(UNTAKEN) & shown == set()
     for test in ELSEWHERE.values():
         file, _, name = test.partition("::")
         named = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob(file)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
 
@@ -26,6 +26,11 @@ def receiver(tmp_path: Path) -> Iterator[WebhookReceiver]:
 def _private(playground: Playground, text: str) -> None:
     playground.sandbox.configure(text)
     playground.sandbox.config_file.chmod(0o600)
+
+
+def _approvals(sandbox: Sandbox) -> list[str | None]:
+    """What became of the messages about the approval."""
+    return [one["outcome"] for one in sandbox.lines("channels", "sent") if one["reason"] == "approval"]
 
 
 def test_an_approval_reaches_the_desk_and_then_the_phone_and_no_recipient_is_shown_anywhere(
@@ -52,6 +57,7 @@ def test_an_approval_reaches_the_desk_and_then_the_phone_and_no_recipient_is_sho
     body = json.loads(posted["body"])
     assert body["title"] == "wake-bridge: @asks waits for an approval (approval)"
     assert body["body"] == ""
+    sandbox.waits_for(lambda: record.exists() and record.read_text().endswith("\n"), what="the desk")
     (desk,) = [json.loads(line) for line in record.read_text().splitlines()]
     assert (desk["channel"], desk["reason"], desk["identity"]) == ("desk", "approval", "@asks")
     assert f"answer the dialog in {asks.label}" in desk["body"]
@@ -69,8 +75,8 @@ def test_an_approval_reaches_the_desk_and_then_the_phone_and_no_recipient_is_sho
     assert "tried again for 24 hours" in waiting.stderr
     unknown = sandbox.run("channels", "send", "--channel", "fone", "hello", expect=8)
     assert "desk, phone, lost, broken" in unknown.stderr
+    sandbox.waits_for(lambda: _approvals(sandbox) == ["sent", "sent"], what="both channels' answers")
     sent = sandbox.lines("channels", "sent")
-    assert [one["outcome"] for one in sent if one["reason"] == "approval"] == ["sent", "sent"]
     told = [sandbox.run("why", sent[0]["messageId"]).stdout, sandbox.run("why", "@asks").stdout]
     assert "intent_send" in told[0]
     assert "message" in told[1]

@@ -20,7 +20,7 @@ from wake_bridge.domain.channels import Send, text_message
 from wake_bridge.domain.names import Instant
 from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.ports.human import Told
-from wake_bridge.testing import HUNG
+from wake_bridge.testing import HUNG, until
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
 
 TOPIC = "t0pic-of-mine"
@@ -133,4 +133,4 @@ def test_tmux_shows_it_where_a_person_is_and_says_where_nobody_is(tmux_program: 
         with Typist(command, width=120) as person:
             person.waits_until_shown()
             assert told({"kind": "tmux"}, message("come and look"), [adapter]) == Told("terminal")
-            assert "come and look" in person.shown()
+            until(lambda: "come and look" in person.shown(), "the line in the client")

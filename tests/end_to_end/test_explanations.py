@@ -46,13 +46,13 @@ STATES: Final = {
         "approval",
         "bottom",
         "Allow this command?",
-        "approval waiting in {where}: answer the dialog there",
+        "approval waiting: answer the dialog in {where}",
     ),
     "draft": Told(
-        "userTyping", "userTyping", "draft", "composer", DRAFT, "unsent text in the composer of {where}: send it"
+        "userTyping", "userTyping", "draft", "composer", DRAFT, "send or clear the text in the composer of {where}"
     ),
     "spaces": Told(
-        "userTyping", "userTyping", "draft", "composer", "blanks", "unsent text in the composer of {where}: send it"
+        "userTyping", "userTyping", "draft", "composer", "blanks", "send or clear the text in the composer of {where}"
     ),
     "bang": Told("userTyping", "userTyping", "shell-mode", "glyph", "!", "the composer of {where} is in shell mode"),
     "menu": Told(

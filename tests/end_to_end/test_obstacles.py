@@ -78,9 +78,9 @@ OBSTACLES: Final = {
         _shows("draft", DRAFT),
         _shows("idle"),
         "userTyping",
-        "unsent text in the composer of {where}: send it or clear it",
+        "send or clear the text in the composer of {where}",
     ),
-    "dialog": Obstacle(_shows("approval"), _shows("idle"), "waitingOnApproval", "approval waiting in {where}: answer"),
+    "dialog": Obstacle(_shows("approval"), _shows("idle"), "waitingOnApproval", "approval waiting: answer"),
     "busy": Obstacle(_shows("busy"), _shows("idle"), "active", "nothing to do: the agent in {where} is working"),
     "copymode": Obstacle(
         _tmux("copy-mode", "-t", "{pane}"),

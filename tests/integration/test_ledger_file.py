@@ -172,6 +172,25 @@ def test_a_ledger_of_a_later_version_is_refused_untouched(tmp_path: Path, read_o
     assert [file.name for file in tmp_path.glob("*corrupt*")] == []
 
 
+def test_an_older_program_refuses_a_newer_ledger_and_names_the_copy_that_it_can_read(tmp_path: Path) -> None:
+    """Before any migration the ledger is copied; put back, the copy goes on under the program that wrote it."""
+    older, newer = MIGRATIONS[:-1], MIGRATIONS
+    LedgerStore.open(tmp_path, migrations=MIGRATIONS[:-2]).close()
+    LedgerStore.open(tmp_path, migrations=older).close()
+    LedgerStore.open(tmp_path, migrations=newer).close()
+    copy = tmp_path / f"state.sqlite.before-v{len(newer)}"
+    (tmp_path / "state.sqlite.before-v99").write_bytes(b"cut off")
+    (tmp_path / f"{copy.name}.part").write_bytes(copy.read_bytes())
+
+    for read_only in (False, True):
+        with pytest.raises(LedgerTooNew) as refusal:
+            LedgerStore.open(tmp_path, read_only=read_only, migrations=older)
+        assert refusal.value.hint.endswith(f"go back to the copy from before the update: {copy}")
+
+    (tmp_path / "state.sqlite").write_bytes(copy.read_bytes())
+    LedgerStore.open(tmp_path, migrations=older).close()
+
+
 def overwrite_all(path: Path) -> None:
     path.write_text("this is no database\n" * 2000)
 

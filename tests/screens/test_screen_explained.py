@@ -9,13 +9,13 @@ from tests.screens.explained import ME, SNAPSHOT, explained, hold_of, presence_o
 from wake_bridge.domain.presence import PresenceState
 
 WORKS = "nothing to do: the agent in agents:1.2 is working"
-ASKS = "approval waiting in agents:1.2: answer the dialog there"
+ASKS = "approval waiting: answer the dialog in agents:1.2"
 TRUE_REASONS = {
     r"active-(streaming|thinking|tool-running)": WORKS,
     r"(streaming|busy|compacting)": WORKS,
     r"approval(?!-help)": ASKS,
     r"question(?!-)": ASKS,
-    r"(typing-|draft)": "unsent text in the composer of agents:1.2: send it or clear it there",
+    r"(typing-|draft)": "send or clear the text in the composer of agents:1.2",
     r"copy-mode": "agents:1.2 is in copy mode: press q there",
     r"(exited|crashed)-shell": "start the agent in agents:1.2; its shell or another program has the terminal now",
     r"suspended": "the agent in agents:1.2 is suspended: bring it back there with `fg`",
@@ -27,8 +27,8 @@ TOLD_OTHERWISE = {
     "gptme/active-tool-running": "no composer is visible",
     "vibe/menu-config": "a view covers the composer of agents:1.2: press Esc there",
     "aider/first-run-release-notes": ASKS,
-    "kilo/menu-palette": "unsent text",
-    "pi/menu-model": "unsent text",
+    "kilo/menu-palette": "send or clear",
+    "pi/menu-model": "send or clear",
 }
 """What is told by another true sign: a prompt that is gone, the text that opened the menu."""
 

@@ -138,7 +138,6 @@ DEEDS: Final = (
     ("start the agent in ", starts_in_its_pane),
     ("our wake text is in the composer of ", clears),
     ("send or clear the text in the composer of ", clears),
-    ("unsent text in the composer of ", clears),
     ("does not show an idle agent", gives_it_room),
     ("no composer is visible in ", gives_it_room),
 )

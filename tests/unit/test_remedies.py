@@ -36,7 +36,7 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
             Cause.USER_TYPING,
             "draft in composer: half",
             (
-                "unsent text in the composer of agents:1.2: send it or clear it there; if nobody typed it:"
+                "send or clear the text in the composer of agents:1.2; if nobody typed it:"
                 " `wake-bridge screens trust agents:1.2`"
             ),
         ),
@@ -48,7 +48,7 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
         (
             Cause.WAITING_ON_APPROVAL,
             "approval in bottom: Allow?",
-            "approval waiting in agents:1.2: answer the dialog there",
+            "approval waiting: answer the dialog in agents:1.2",
         ),
         (
             Cause.SCROLLED,
@@ -87,8 +87,8 @@ def of(cause: Cause, detail: str = "", where: str = WHERE) -> Hold:
             Cause.NO_ADAPTER,
             "no adapter named 'x' is installed",
             (
-                "no adapter serves @me: name one that `wake-bridge adapters` lists in its [targets] entry or its subscription"
-                " (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon (`wake-bridge list @me` shows the ID)"
+                "no adapter serves @me: name an adapter that `wake-bridge adapters` lists in its [targets] entry or its subscription"
+                " (`wake-bridge update ID --adapter NAME`), or enable its own adapter and restart the daemon (`wake-bridge list @me` shows the ID)"
             ),
         ),
         (
@@ -184,7 +184,7 @@ def test_text_from_a_screen_never_chooses_or_breaks_a_remedy() -> None:
     shown = Evidence("draft", PresenceState.USER_TYPING, saw="{where} client-key {0}", region="composer")
 
     assert shown.told == "draft in composer: {where} client-key {0}"
-    assert Hold(HoldReason.USER_TYPING, shown.told, WHERE).told(ME).startswith("unsent text")
+    assert Hold(HoldReason.USER_TYPING, shown.told, WHERE).told(ME).startswith("send or clear")
     assert "{where}" in Hold(HoldReason.ADAPTER_FAILED, "{where}", WHERE).remedy(ME)
 
 

@@ -77,7 +77,7 @@ class Remedy:
         value: the cause's word in records.
         reason: the hold reason that the cause belongs to.
         text: begins with "nothing to do" where it ends by itself.
-        alone: for who does not hear the reason besides: the remedy that names it. Empty where `text` does.
+        lead: stands before the text for who does not hear the reason besides. Empty where the text names it.
         signs: other names by which evidence says it, as screen profiles and adapters call their rules, with a space between.
         tell: another class of notice than the reason's.
     """
@@ -85,9 +85,14 @@ class Remedy:
     value: str
     reason: HoldReason
     text: str
-    alone: str = ""
+    lead: str = ""
     signs: str = ""
     tell: Tell | None = None
+
+
+def general(reason: HoldReason, text: str, lead: str = "") -> Remedy:
+    """What is said of a reason where nothing more exact is known; its cause has the reason's word."""
+    return Remedy(reason.value, reason, text, lead)
 
 
 SHOWS_THE_ID: Final = " (`wake-bridge list {identity}` shows the ID)"
@@ -109,10 +114,9 @@ _LEFT: Final = ": our wake text was left in a pane that is gone"
 
 
 class Cause(StrEnum):
-    """What exactly was met. The first of each reason is said where nothing more exact is known.
+    """What exactly was met.
 
-    `remedy` is the text of its row, `alone` the same for who hears nothing else; `signs` are all names by which evidence says
-    it, its own value first.
+    `remedy` is its row's text, `alone` the same with the lead; `signs` are all names by which evidence says it.
     """
 
     reason: HoldReason
@@ -126,15 +130,13 @@ class Cause(StrEnum):
         member = str.__new__(cls, row.value)
         member._value_ = row.value
         member.reason, member.remedy = row.reason, row.text
-        member.alone = row.alone or row.text
+        member.alone = f"{row.lead}: {row.text}" if row.lead else row.text
         member.tell = row.tell or row.reason.tell
         member.signs = (row.value, *row.signs.split())
         return member
 
-    ACTIVE = Remedy(
-        "active",
-        HoldReason.ACTIVE,
-        "nothing to do: the agent in {where} is working and will be woken when its turn ends",
+    ACTIVE = general(
+        HoldReason.ACTIVE, "nothing to do: the agent in {where} is working and will be woken when its turn ends"
     )
     MOVING = Remedy(
         "moving", HoldReason.ACTIVE, "nothing to do: {where} is still changing; wake-bridge looks again soon"
@@ -145,19 +147,13 @@ class Cause(StrEnum):
         "the program in {where} does not read its input: if that lasts, restart it there",
     )
 
-    WAITING_ON_APPROVAL = Remedy(
-        "waitingOnApproval",
-        HoldReason.WAITING_ON_APPROVAL,
-        "answer the dialog in {where}",
-        alone="approval waiting in {where}: answer the dialog there",
+    WAITING_ON_APPROVAL = general(
+        HoldReason.WAITING_ON_APPROVAL, "answer the dialog in {where}", lead="approval waiting"
     )
 
-    USER_TYPING = Remedy(
-        "userTyping",
+    USER_TYPING = general(
         HoldReason.USER_TYPING,
         "send or clear the text in the composer of {where}; if nobody typed it: `wake-bridge screens trust {target}`",
-        alone="unsent text in the composer of {where}: send it or clear it there; if nobody typed it: `wake-bridge"
-        " screens trust {target}`",
     )
     CLIENT_KEY = Remedy("client-key", HoldReason.USER_TYPING, _LEAVE_THE_KEYBOARD, signs="user-active")
     SESSION_TOUCHED = Remedy("session-touched", HoldReason.USER_TYPING, _LEAVE_THE_KEYBOARD)
@@ -234,20 +230,17 @@ class Cause(StrEnum):
     OLD_LOOK = Remedy("old-look", HoldReason.UNKNOWN, _IS_LOOKED_AT_AGAIN)
     TAKEN_UP_AGAIN = Remedy("taken-up-again", HoldReason.UNKNOWN, _IS_LOOKED_AT_AGAIN)
 
-    COPY_MODE = Remedy("copy_mode", HoldReason.COPY_MODE, "{where} is in copy mode: press q there")
-    PANE_DEAD = Remedy(
-        "pane_dead",
+    COPY_MODE = general(HoldReason.COPY_MODE, "{where} is in copy mode: press q there")
+    PANE_DEAD = general(
         HoldReason.PANE_DEAD,
         "the program in {where} has ended: restart the agent: `tmux respawn-pane -t {target}`, typed in that tmux",
     )
-    INPUT_OFF = Remedy(
-        "input_off",
-        HoldReason.INPUT_OFF,
-        "input to {where} is switched off: `tmux select-pane -e -t {target}`, typed in that tmux",
+    INPUT_OFF = general(
+        HoldReason.INPUT_OFF, "input to {where} is switched off: `tmux select-pane -e -t {target}`, typed in that tmux"
     )
 
-    NO_AGENT = Remedy(
-        "no_agent", HoldReason.NO_AGENT, "start the agent in {where}; its shell or another program has the terminal now"
+    NO_AGENT = general(
+        HoldReason.NO_AGENT, "start the agent in {where}; its shell or another program has the terminal now"
     )
     SUSPENDED = Remedy(
         "suspended", HoldReason.NO_AGENT, "the agent in {where} is suspended: bring it back there with `fg`"
@@ -258,20 +251,17 @@ class Cause(StrEnum):
         "correct `harness` in the [targets] table of {identity}: there is no such profile",
     )
 
-    NOT_LOADED = Remedy(
-        "not_loaded",
+    NOT_LOADED = general(
         HoldReason.NOT_LOADED,
         "open the conversation of {identity} in its harness; `may_start_thread = true` in its [targets] table lets"
         " wake-bridge start it",
     )
 
-    UNREACHABLE = Remedy(
-        "unreachable",
+    UNREACHABLE = general(
         HoldReason.UNREACHABLE,
         "start its agent again, then run `wake-bridge bind {identity}` inside its pane, which pins it or prints what to"
         " change in [targets]",
-        alone="{identity} cannot be found now ({detail}): start its agent again, then run `wake-bridge bind {identity}`"
-        " inside its pane, which pins it or prints what to change in [targets]",
+        lead="{identity} cannot be found now ({detail})",
     )
     NO_TMUX = Remedy(
         "no-tmux", HoldReason.UNREACHABLE, "install tmux 3.2 or later, or start wake-bridge with a PATH that has it"
@@ -335,13 +325,12 @@ class Cause(StrEnum):
         " `wake-bridge update ID --recover`" + SHOWS_THE_ID,
     )
 
-    AMBIGUOUS = Remedy(
-        "ambiguous",
+    AMBIGUOUS = general(
         HoldReason.AMBIGUOUS,
         "run `wake-bridge bind {identity}` inside the right pane, which pins it or prints what to change in [targets]",
     )
 
-    MOVED = Remedy("moved", HoldReason.MOVED, _BIND_AGAIN)
+    MOVED = general(HoldReason.MOVED, _BIND_AGAIN)
     SERVER_BEGAN_ANEW = Remedy(
         "server-began-anew",
         HoldReason.MOVED,
@@ -350,8 +339,8 @@ class Cause(StrEnum):
     )
     TARGET_MOVED = Remedy("target-moved", HoldReason.MOVED, _CORRECT_THE_TARGET)
 
-    STAGED = Remedy(
-        "staged", HoldReason.STAGED, "our wake text is in the composer of {where}, not sent: send it or clear it there"
+    STAGED = general(
+        HoldReason.STAGED, "our wake text is in the composer of {where}, not sent: send it or clear it there"
     )
     NOT_YET_SHOWN = Remedy(
         "not-yet-shown", HoldReason.STAGED, "nothing to do: {where} has not shown our text yet; wake-bridge looks again"
@@ -365,40 +354,33 @@ class Cause(StrEnum):
     LEFT_BY_MOVE = Remedy("left-by-move", HoldReason.STAGED, _BIND_AGAIN + _LEFT)
     LEFT_BY_ADAPTER = Remedy("left-by-adapter", HoldReason.STAGED, _BEGUN_BY_ANOTHER)
 
-    WINDOW = Remedy("window", HoldReason.WINDOW, "nothing to do: events that arrive within the window join this wake")
-    BUSY_PANE = Remedy("busy_pane", HoldReason.BUSY_PANE, "nothing to do: another writer holds {where} for the moment")
-    REFRACTORY = Remedy("refractory", HoldReason.REFRACTORY, "nothing to do: the pane rests after its last wake")
-    STORM = Remedy("storm", HoldReason.STORM, "nothing to do: the pane rests after many wakes ({detail})")
-    BUDGET = Remedy(
-        "budget",
+    WINDOW = general(HoldReason.WINDOW, "nothing to do: events that arrive within the window join this wake")
+    BUSY_PANE = general(HoldReason.BUSY_PANE, "nothing to do: another writer holds {where} for the moment")
+    REFRACTORY = general(HoldReason.REFRACTORY, "nothing to do: the pane rests after its last wake")
+    STORM = general(HoldReason.STORM, "nothing to do: the pane rests after many wakes ({detail})")
+    BUDGET = general(
         HoldReason.BUDGET,
         "`wake-bridge resume {identity}` lifts it",
-        alone="the hourly or daily budget is spent ({detail}): `wake-bridge resume {identity}` lifts it",
+        lead="the hourly or daily budget is spent ({detail})",
     )
-    LOOP = Remedy(
-        "loop",
+    LOOP = general(
         HoldReason.LOOP,
         "`wake-bridge resume {identity}` lets them go on",
-        alone="agents are waking each other without a person: `wake-bridge resume {identity}` lets them go on",
+        lead="agents are waking each other without a person",
     )
-    QUIET_HOURS = Remedy(
-        "quiet_hours", HoldReason.QUIET_HOURS, "nothing to do: quiet hours end by themselves ({detail})"
-    )
+    QUIET_HOURS = general(HoldReason.QUIET_HOURS, "nothing to do: quiet hours end by themselves ({detail})")
 
-    PAUSED = Remedy("paused", HoldReason.PAUSED, "`wake-bridge resume {identity}`")
+    PAUSED = general(HoldReason.PAUSED, "`wake-bridge resume {identity}`")
     ALL_PAUSED = Remedy("all-paused", HoldReason.PAUSED, "`wake-bridge resume --all`")
     BOTH_PAUSED = Remedy(
         "both-paused", HoldReason.PAUSED, "`wake-bridge resume {identity}` and `wake-bridge resume --all`"
     )
 
-    BENCHED = Remedy(
-        "benched",
-        HoldReason.BENCHED,
-        "the identity's participationStatus is not active: its owner can change that in the graph",
+    BENCHED = general(
+        HoldReason.BENCHED, "the identity's participationStatus is not active: its owner can change that in the graph"
     )
 
-    OTHER_DRIVER = Remedy(
-        "other_driver",
+    OTHER_DRIVER = general(
         HoldReason.OTHER_DRIVER,
         "an upstream wake daemon serves this directory: stop it, or give wake-bridge its own state_dir",
     )
@@ -411,14 +393,11 @@ class Cause(StrEnum):
     )
     GRAPH_NOT_LOCKED = Remedy("graph-not-locked", HoldReason.OTHER_DRIVER, "check the directory of locks: {detail}")
 
-    NO_ADAPTER = Remedy(
-        "no_adapter",
+    NO_ADAPTER = general(
         HoldReason.NO_ADAPTER,
         "name an adapter that `wake-bridge adapters` lists in its [targets] entry or its subscription"
         " (`wake-bridge update ID --adapter NAME`), or enable its own adapter and restart the daemon" + SHOWS_THE_ID,
-        alone="no adapter serves {identity}: name one that `wake-bridge adapters` lists in its [targets] entry or"
-        " its subscription (`wake-bridge update ID --adapter NAME`), or enable its own and restart the daemon"
-        + SHOWS_THE_ID,
+        lead="no adapter serves {identity}",
     )
     NOBODY_PUSHES = Remedy(
         "nobody-pushes",
@@ -449,8 +428,7 @@ class Cause(StrEnum):
     )
     BEGUN_BY_ANOTHER = Remedy("begun-by-another", HoldReason.NO_ADAPTER, _BEGUN_BY_ANOTHER)
 
-    ADAPTER_FAILED = Remedy(
-        "adapter_failed",
+    ADAPTER_FAILED = general(
         HoldReason.ADAPTER_FAILED,
         "nothing to do: the attempt in {where} failed before anything was typed ({detail}); wake-bridge tries again",
     )
@@ -467,15 +445,12 @@ class Cause(StrEnum):
         " wake again, more and more rarely, for three days",
     )
 
-    GRAPH_AWAY = Remedy(
-        "graph_away",
-        HoldReason.GRAPH_AWAY,
-        "nothing to do: the graph cannot be read at the moment; wake-bridge tries again",
+    GRAPH_AWAY = general(
+        HoldReason.GRAPH_AWAY, "nothing to do: the graph cannot be read at the moment; wake-bridge tries again"
     )
-    DRY_RUN = Remedy("dry_run", HoldReason.DRY_RUN, "nothing to do: a dry run types nothing")
+    DRY_RUN = general(HoldReason.DRY_RUN, "nothing to do: a dry run types nothing")
 
-    LIMITED = Remedy(
-        "limited",
+    LIMITED = general(
         HoldReason.LIMITED,
         "nothing to do: the account of the agent in {where} is at its usage limit; wake-bridge wakes {identity} when the limit"
         " has reset ({detail}), or as soon as the agent works again; `wake-bridge resume {identity}` wakes it at once",

@@ -63,6 +63,11 @@ def statements_of(script: str) -> Iterator[str]:
 MIGRATIONS: Final[tuple[Migration, ...]] = tuple(_scripts())
 """In order; the version of a file is how many of them it has seen. Append, never change."""
 
+_BEFORE: Final = ".before-v"
+"""Stands between the name of the ledger and the version to which the next step brought it, in the name of the copy."""
+
+_UNFINISHED: Final = ".part"
+
 
 def version_of(connection: sqlite3.Connection) -> int:
     """How many migrations the file has seen."""
@@ -70,14 +75,28 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path, newest: int) -> None:
-    """Raise `LedgerTooNew` when a later version of wake-bridge wrote the file."""
+    """Raise `LedgerTooNew` when a later version of wake-bridge wrote the file; it names the copy that this one can read."""
     version = version_of(connection)
     if version > newest:
+        copy = _copy_from_before(path, newest)
         raise LedgerTooNew(
             f"the ledger has version {version}, this wake-bridge knows up to {newest}",
             str(path),
-            hint="install the wake-bridge that wrote it, or set `daemon.state_dir` to another directory",
+            hint=f"install the wake-bridge that wrote it, or go back to the copy from before the update: {copy}"
+            if copy is not None
+            else "install the wake-bridge that wrote it, or set `daemon.state_dir` to another directory",
         )
+
+
+def _copy_from_before(path: Path, newest: int) -> Path | None:
+    """The copy that a migration left beside the ledger and that is of version `newest` or, of several, next below."""
+    versions: dict[Path, int] = {}
+    for copy in path.parent.glob(f"{path.name}{_BEFORE}[0-9]*"):
+        with suppress(OSError), copy.open("rb") as file:
+            # the header of a SQLite file holds `user_version` here
+            versions[copy] = int.from_bytes(file.read(64)[60:])
+    fitting = [one for one, version in versions.items() if 0 < version <= newest and not one.name.endswith(_UNFINISHED)]
+    return max(fitting, key=versions.__getitem__, default=None)
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
@@ -94,7 +113,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
         # another process may have been quicker
         version = version_of(connection)
         if 0 < version < len(migrations):
-            _keep_copy(path, path.with_name(f"{path.name}.before-v{len(migrations)}"))
+            _keep_copy(path, path.with_name(f"{path.name}{_BEFORE}{len(migrations)}"))
         _step_through(connection, migrations[version:])
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
@@ -118,7 +137,7 @@ def _step_through(connection: sqlite3.Connection, migrations: Sequence[Migration
 
 def _keep_copy(path: Path, copy: Path) -> None:
     """Copy through a connection of its own: the one that holds the write lock may not be the source."""
-    unfinished = copy.with_name(f"{copy.name}.part")
+    unfinished = copy.with_name(f"{copy.name}{_UNFINISHED}")
     unfinished.unlink(missing_ok=True)
     os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
     source = sqlite3.connect(path, isolation_level=None)

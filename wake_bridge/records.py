@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from wake_bridge.domain.activity import Activity
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import Channel, Send, SendLine
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
@@ -147,6 +148,25 @@ def episode_record(episode: Episode) -> dict[str, Any]:
         "endedAt": time_or_none(episode.ended_at),
         "ending": episode.ending or None,
         "resetsAt": time_or_none(episode.resets_at),
+    }
+
+
+def activity_record(entry: Activity, seen_until: Instant | None) -> dict[str, Any]:
+    """One entry of the feed; `seen_until` is when a person last looked, None if nobody ever has."""
+    return {
+        "id": entry.id,
+        "at": time_or_none(entry.at),
+        "kind": entry.kind,
+        "origin": entry.origin,
+        "trigger": entry.trigger or None,
+        "priority": entry.priority,
+        "stimulus": entry.stimulus or None,
+        "agentIdentity": entry.identity or None,
+        "about": entry.subject or None,
+        "outcome": entry.outcome or None,
+        "where": entry.where or None,
+        "text": entry.told,
+        "unread": seen_until is None or entry.at > seen_until,
     }
 
 

@@ -27,6 +27,7 @@ STORY = (
     "docs/webhook.md",
     "docs/serve.md",
     "docs/attention.md",
+    "docs/activity.md",
     "docs/channels.md",
     "docs/mcp.md",
     "docs/keeping.md",
@@ -63,6 +64,7 @@ NOT_RUN = {
     "wake-bridge service ": "it would ask the person's own service manager; test_systemd.py runs it on a real one",
     "wake-bridge serve": "it ends when it is told to, and one state directory has one daemon; test_serve.py runs it",
     "wake-bridge mcp --http ": "it ends when it is told to; test_mcp.py runs it",
+    "wake-bridge activity --follow": "it ends when it is told to; test_activity.py runs it",
     "wake-bridge agent add @bird ": "needs the adapter of that page; test_third_party_adapter.py builds and runs it",
     'wake-bridge wake @bird "fly"': "likewise",
 }

@@ -75,7 +75,7 @@ def test_status_tells_what_happened_since_a_person_last_looked(world: Playground
     world.agents["asked"].fake.shows("idle")
     sandbox.waits_for(lambda: sandbox.ask("status")["sinceYouLeft"]["delivered"] == 1)
     person.runs("status")
-    person.sees("since you left (", " ago): 1 delivered", without=approval)
+    person.sees("since you last looked (", " ago): 1 delivered", without=approval)
 
 
 def test_the_live_table_shows_every_identity_and_leaves_the_terminal_as_it_was(

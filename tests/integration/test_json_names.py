@@ -100,6 +100,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "pause @a",
         "pause --all",
         "status",
+        "activity",
         "resume --all",
         f"ack {delivery.id}",
         "wake @a x",

@@ -1,4 +1,4 @@
-"""The words of `status`: what happened since you left, and the rows of the live table."""
+"""The words of `status`: what happened since you last looked, and the rows of the live table."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def absence(**said: Any) -> dict[str, Any]:
     [
         (
             {"delivered": 14, "held": 2, "heldFor": ["approval waiting in a:1.2", "quiet hours"], "unknown": 1},
-            "since you left (6 h ago): 14 delivered, 2 held (approval waiting in a:1.2; quiet hours), 1 unknown",
+            "since you last looked (6 h ago): 14 delivered, 2 held (approval waiting in a:1.2; quiet hours), 1 unknown",
         ),
-        ({}, "since you left (6 h ago): nothing new"),
+        ({}, "since you last looked (6 h ago): nothing new"),
         ({"since": None, "delivered": 1, "failed": 2}, "so far: 1 delivered, 2 failed"),
         (
             {"held": 5, "heldFor": ["a", "b", "c", "d", "e"]},
-            "since you left (6 h ago): 5 held (a; b; c; and 2 more reasons)",
+            "since you last looked (6 h ago): 5 held (a; b; c; and 2 more reasons)",
         ),
     ],
 )
 def test_status_opens_with_what_happened_since_somebody_last_looked(said: dict[str, Any], told: str) -> None:
-    """It opens with "since you left: 14 delivered, 2 held (why), 1 unknown"."""
+    """It opens with "since you last looked: 14 delivered, 2 held (why), 1 unknown"."""
     assert opening(absence(**said), NOW) == told
 
 

@@ -55,12 +55,12 @@ def since_you_left(ledger: LedgerStore, left_at: Instant | None) -> dict[str, An
 
 
 def opening(record: Mapping[str, Any], now: Instant) -> str:
-    """`since you left (6 h ago): 14 delivered, 2 held (approval waiting in agents:1.2; quiet hours), 1 unknown`."""
+    """`since you last looked (6 h ago): 14 delivered, 2 held (approval waiting in agents:1.2; quiet hours), 1 unknown`."""
     from wake_bridge.domain.explanation import span
     from wake_bridge.domain.names import parse_instant
 
     left_at = parse_instant(record["since"])
-    since = "so far" if left_at is None else f"since you left ({span(max(0, now - left_at))} ago)"
+    since = "so far" if left_at is None else f"since you last looked ({span(max(0, now - left_at))} ago)"
     parts = [f"{record['delivered']} delivered"] if record["delivered"] else []
     if record["held"]:
         parts.append(f"{record['held']} held ({_reasons(record['heldFor'])})")

@@ -76,6 +76,16 @@ class Trigger(StrEnum):
     PRESENCE = "PRESENCE"
 
 
+TRIGGER_OF: Final = {
+    EventKind.MESSAGE: Trigger.SENT_TO_ME,
+    EventKind.TASK: Trigger.TASK_STATE_CHANGED,
+    EventKind.PERMISSION: Trigger.PERMISSION_GRANTED,
+    EventKind.PULSE: Trigger.HEARTBEAT_PULSE,
+    EventKind.PRESENCE: Trigger.PRESENCE,
+}
+"""What a subscription must listen for to hear of each kind."""
+
+
 class Priority(StrEnum):
     """How it is ordered and labelled; never how it is routed."""
 

@@ -128,6 +128,11 @@ _NEEDS: Final[Mapping[AttentionKind, tuple[str, str]]] = {
 }
 
 
+def standing_at(kind: AttentionKind) -> str:
+    """What an agent stands at, one clause."""
+    return _NEEDS[kind][0]
+
+
 def about_attention(episodes: Sequence[Episode], now: Instant, resets: str = "") -> Notice:
     """The notice that agents stand at the same: one for all of them, under the id of the first. It quotes no screen.
 

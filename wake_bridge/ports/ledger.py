@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from wake_bridge.domain.activity import Activity
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import Send
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
-from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.receivers import ReceiverStanding
@@ -393,6 +394,24 @@ class EpisodeStore(Protocol):
         """Remember that a person was told of these; the first time counts."""
 
 
+class ActivityStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`. Every change that a person may want to know of adds an entry."""
+
+    def activity_span(self) -> tuple[int, int]:
+        """The id of the oldest entry that is kept, and the highest id that was ever given; all between may be read.
+
+        Where nothing is kept, the first is one above the second.
+        """
+
+    def activity_after(self, after: int, limit: int, *, identity: str = "") -> list[Activity]:
+        """The first `limit` entries with an id above `after`, oldest first; of one identity and of all, or without a filter."""
+
+    def latest_activity(
+        self, limit: int, *, before: int | None = None, identity: str = "", since: Instant = EPOCH_START
+    ) -> list[Activity]:
+        """The last `limit` entries with an id below `before`, newest first, of what happened since then."""
+
+
 class ReceiverStore(Protocol):
     """See the contract in `wake_bridge.ports.ledger`."""
 
@@ -457,6 +476,7 @@ class Ledger(
     HeartbeatStore,
     NoticeStore,
     EpisodeStore,
+    ActivityStore,
     SendStore,
     ReminderStore,
     ReceiverStore,

@@ -15,7 +15,17 @@ from wake_bridge.domain.errors import NotFound
 from wake_bridge.domain.events import EventStatus, Fact, WakeEvent
 from wake_bridge.domain.explanation import DeliveryHistory, Explanation, TailProgress, TimeFormat, WhyCase, explain
 from wake_bridge.domain.matching import MatchingRules
-from wake_bridge.domain.names import EPOCH_START, Epoch, EventKind, Identity, Instant, LogId, Trigger, did_you_mean
+from wake_bridge.domain.names import (
+    EPOCH_START,
+    TRIGGER_OF,
+    Epoch,
+    EventKind,
+    Identity,
+    Instant,
+    LogId,
+    Trigger,
+    did_you_mean,
+)
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.subject import Subject, happened_at, read_subject, subscription_answers
@@ -28,13 +38,6 @@ _MOST_DIGITS: Final = 18
 """Of a number that can be a row: SQLite holds no longer one."""
 
 _TOLD: Final = {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.UNKNOWN}
-_TRIGGERS: Final = {
-    EventKind.MESSAGE: Trigger.SENT_TO_ME,
-    EventKind.TASK: Trigger.TASK_STATE_CHANGED,
-    EventKind.PERMISSION: Trigger.PERMISSION_GRANTED,
-    EventKind.PULSE: Trigger.HEARTBEAT_PULSE,
-    EventKind.PRESENCE: Trigger.PRESENCE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,7 @@ class Explainer:
         )
         case = WhyCase(
             identity=identity,
-            wanted=_TRIGGERS[kind] if kind else Trigger.SENT_TO_ME,
+            wanted=TRIGGER_OF[kind] if kind else Trigger.SENT_TO_ME,
             event=event,
             history=_telling(event, histories),
             answers=subscription_answers(identity, subject.book, fact, event, happened, self._rules),

@@ -22,7 +22,7 @@ from wake_bridge.domain.events import (
 from wake_bridge.domain.facts import pulse_from
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
-from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId, Priority, Trigger, parse_instant
+from wake_bridge.domain.names import TRIGGER_OF, Epoch, EventKind, Identity, Instant, LogId, Priority, parse_instant
 from wake_bridge.domain.signed_wakes import subject_key_of
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
@@ -47,12 +47,6 @@ UNNAMED_AT_MOST: Final = 500
 
 _SUBJECT_KEPT: Final = 1_000
 _NO_ROW: Final = LogId(0)
-_TRIGGERS: Final = {
-    EventKind.MESSAGE: Trigger.SENT_TO_ME,
-    EventKind.TASK: Trigger.TASK_STATE_CHANGED,
-    EventKind.PERMISSION: Trigger.PERMISSION_GRANTED,
-    EventKind.PULSE: Trigger.HEARTBEAT_PULSE,
-}
 
 
 class NotHere(Exception):
@@ -138,7 +132,7 @@ class SignedWakes:
         events: dict[str, WakeEvent] = {}
         for told in _told_by(wake, identity, emitted_at):
             book = SubscriptionBook(embedded=True)
-            book.put(Subscription(wake.subscription_id, identity, _TRIGGERS[told.kind]))
+            book.put(Subscription(wake.subscription_id, identity, TRIGGER_OF[told.kind]))
             for event in match(_fact(told, sender, identity), book, moment):
                 events.setdefault(event.subject_key, event)
         return list(events.values())
@@ -150,7 +144,7 @@ def _fact(told: _Told, sender: str, identity: Identity) -> Fact:
     return Fact(
         log_id=_NO_ROW,
         kind=told.kind,
-        trigger=_TRIGGERS[told.kind],
+        trigger=TRIGGER_OF[told.kind],
         recipients=(identity,),
         subject_key=subject_key_of(sender, told.subject),
         detail=told.detail,

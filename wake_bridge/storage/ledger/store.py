@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from wake_bridge.storage.ledger.activity import ActivityRecord
 from wake_bridge.storage.ledger.coalescing import Coalescing, SecondChances
 from wake_bridge.storage.ledger.database import Database
 from wake_bridge.storage.ledger.events import EventRecord, StoredEmissions
@@ -20,8 +21,7 @@ from wake_bridge.storage.ledger.ledger_file import (
 )
 from wake_bridge.storage.ledger.moves import HandingOver
 from wake_bridge.storage.ledger.reading import DeliveryReading, Memory, WakeHistory
-from wake_bridge.storage.ledger.reminders import ReminderRecord
-from wake_bridge.storage.ledger.upkeep import EpisodeRecord, HeartbeatRecord, NoticeRecord, Upkeep
+from wake_bridge.storage.ledger.upkeep import HeartbeatRecord, NoticeRecord, Upkeep
 
 
 class LedgerStore(
@@ -35,8 +35,7 @@ class LedgerStore(
     WakeHistory,
     HeartbeatRecord,
     NoticeRecord,
-    EpisodeRecord,
-    ReminderRecord,
+    ActivityRecord,
     StoredSessions,
     StoredReceivers,
     Upkeep,

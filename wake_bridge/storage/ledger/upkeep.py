@@ -209,6 +209,7 @@ _AGEING: Final = (
     ("notice", "subject", "at < :before AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.id = notice.subject)"),
     ("episode", "id", "ended_at < :before"),
     ("send", "seq", "settled_at < :before"),
+    ("activity", "seq", "at < :before"),
     ("reminder", "id", "ended_at < :before"),
 )
 """What the retention lets go of, by table, key and which rows: an event only after the deliveries that told it."""

@@ -1,0 +1,91 @@
+"""`activity`: the feed of what happened, for people and for programs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from wake_bridge.cli.context import IDENTITY, CommandContext, limit_option, pass_run
+from wake_bridge.cli.wakes import DURATION
+
+if TYPE_CHECKING:
+    from wake_bridge.domain.activity import Activity
+    from wake_bridge.domain.names import Instant
+    from wake_bridge.storage.ledger import LedgerStore
+
+TICK: Final = 0.25
+"""Seconds between two looks at the ledger while it is followed."""
+
+AT_ONCE: Final = 200
+"""Entries that are read in one go."""
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Print new entries as they come.")
+@click.option("--agent", type=IDENTITY, help="Only entries about this identity.")
+@click.option("--since", "age", type=DURATION, help="Only entries of the last 8h, 30m, …")
+@click.option("--after", metavar="ID", type=click.IntRange(min=0), help="Only entries after this one, oldest first.")
+@limit_option(10_000, 50)
+@pass_run
+def activity(
+    run: CommandContext, follow: bool, agent: str | None, age: int | None, after: int | None, limit: int
+) -> None:
+    """Show what happened: wakes, holds, agents that need you, messages to you. Oldest first, the latest N entries.
+
+    A mark `*` stands before what is new since you last looked. A look counts when this prints to a terminal.
+    """
+    from wake_bridge.control.last_look import last_look, note_look
+    from wake_bridge.domain.names import EPOCH_START, Instant
+    from wake_bridge.storage.ledger import LedgerStore
+    from wake_bridge.system.clock import SteadyClock
+
+    state_dir, clock = run.places.state_dir, SteadyClock()
+    seen_until = last_look(state_dir)
+    since = Instant(clock.now() - age) if age is not None else EPOCH_START
+    ledger = LedgerStore.open(state_dir, read_only=True)
+    try:
+        end = ledger.activity_span()[1]
+        if after is not None:
+            found = [one for one in ledger.activity_after(after, limit, identity=agent or "") if one.at >= since]
+        else:
+            found = ledger.latest_activity(limit, identity=agent or "", since=since)[::-1]
+        _print(run, found, seen_until)
+        if not (found or follow):
+            run.console.say("nothing happened" + (" in that time" if age is not None else " yet"))
+        if sys.stdout.isatty() and not run.console.as_json:
+            note_look(state_dir, clock.wall())
+        if follow:
+            _goes_on(run, ledger, found[-1].id if after is not None and found else end, agent or "", seen_until)
+    finally:
+        ledger.close()
+
+
+def _goes_on(run: CommandContext, ledger: LedgerStore, after: int, identity: str, seen_until: Instant | None) -> None:
+    """What comes from now on, until Ctrl-C."""
+    while True:
+        run.console.flush()
+        fresh = ledger.activity_after(after, AT_ONCE, identity=identity)
+        _print(run, fresh, seen_until)
+        if fresh:
+            after = fresh[-1].id
+        else:
+            time.sleep(TICK)
+
+
+def _print(run: CommandContext, entries: list[Activity], seen_until: Instant | None) -> None:
+    from wake_bridge.records import activity_record
+
+    for entry in entries:
+        run.console.line(activity_record(entry, seen_until), _words(entry, seen_until))
+
+
+def _words(entry: Activity, seen_until: Instant | None) -> str:
+    """`* 21:04  @api  held: approval waiting in agents:1.2: 1 new message (latest: "Tests fail" from @ci)`."""
+    from wake_bridge.cli.output import time_of_day
+
+    mark = "*" if seen_until is None or entry.at > seen_until else " "
+    why = f": {entry.stimulus}" if entry.stimulus and entry.stimulus not in entry.told else ""
+    return f"{mark} {time_of_day(entry.at)}  {entry.identity or '-'}  {entry.told}{why}"

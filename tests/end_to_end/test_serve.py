@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -196,7 +197,7 @@ class Namespaces:
 
     def _hold(self, prefix: list[str]) -> None:
         # what is executed keeps the process, whose number names the namespace
-        holder = subprocess.Popen([*prefix, "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+        holder = subprocess.Popen([*prefix, "sh", "-c", "echo; exec sleep 7200"], stdout=subprocess.PIPE)
         self._holders.append(holder)
         assert holder.stdout is not None
         if not holder.stdout.readline():
@@ -228,10 +229,11 @@ def namespaces() -> Iterator[Namespaces]:
         yield made
 
 
+@pytest.mark.parametrize("out", [0, pytest.param(600, marks=[pytest.mark.torture, pytest.mark.timeout(2400)])])
 def test_two_hosts_with_a_cable_that_is_pulled_wake_once_each(
-    upstairs: Sandbox, playground: Playground, namespaces: Namespaces
+    upstairs: Sandbox, playground: Playground, namespaces: Namespaces, out: int
 ) -> None:
-    """Host A has the graph, host B only `serve` and tmux; while the cable is out the wakes wait."""
+    """Host A has the graph, host B only `serve` and tmux; the cable is out for so many seconds, both are killed meanwhile."""
     below, agent = playground.sandbox, playground.agent("far")
     told = upstairs.ask(
         *("subscribe", "@far", "--trigger", "SENT_TO_ME", "--window", "0"),
@@ -252,8 +254,14 @@ def test_two_hosts_with_a_cable_that_is_pulled_wake_once_each(
     above.waits_for_log("receiver_failed")
     daemon.kill()
     below.daemon(command="serve")
+    time.sleep(out / 2)
+    above.kill()
+    upstairs.daemon()
+    time.sleep(out / 2)
+    assert arrived(agent, "while it was out") == 0
     namespaces.cable("up")
-    below.waits_for(lambda: arrived(agent, "while it was out"), what="the second")
+    # what has failed for so long is tried again after as long
+    below.waits_for(lambda: arrived(agent, "while it was out"), what="the second", timeout=HUNG + 2 * out)
     upstairs.waits_for(
         lambda: all(one["outcome"] == "submitted" for one in upstairs.deliveries()), what="all to be proven"
     )

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import os
-import re
 import shlex
-import signal
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +20,7 @@ pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 from wake_bridge.domain.names import Identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing import HUNG
+from wake_bridge.testing.mcp_entrance import McpEntrance
 from wake_bridge.testing.playground import Playground
 
 CLIENT = """
@@ -118,27 +115,6 @@ def test_an_agent_reads_and_answers_its_mail_by_tools_in_either_era(
     ledger.close()
 
 
-@contextmanager
-def served(world: Playground, identity: str) -> Iterator[tuple[int, Path]]:
-    """The server over HTTP: its port, and the file with the token."""
-    process = subprocess.Popen(
-        [*world.sandbox.command, "mcp", "--http", "0", "--as", identity],
-        env=world.sandbox.environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/mcp serves @\w+ to whoever sends the token in (\S+)", line)
-        assert found, line
-        yield int(found[1]), Path(found[2])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=HUNG)
-
-
 def test_over_http_only_the_token_says_who_calls(world: Playground) -> None:
     """The token alone opens the door, on loopback, for one identity; Host and Origin of a browser do not."""
     from httpx2 import AsyncClient
@@ -147,22 +123,23 @@ def test_over_http_only_the_token_says_who_calls(world: Playground) -> None:
 
     world.sandbox.run("agent", "add", "@mine")
 
-    async def asks(port: int, token: str) -> Any:
-        async with AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http_client:
-            address = f"http://127.0.0.1:{port}/mcp"
-            async with Client(streamable_http_client(address, http_client=http_client)) as client:
-                return (await client.call_tool("presence", {})).structured_content
+    async def asks(address: str, token: str) -> Any:
+        async with (
+            AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http_client,
+            Client(streamable_http_client(address, http_client=http_client)) as client,
+        ):
+            return (await client.call_tool("presence", {})).structured_content
 
-    with served(world, "@mine") as (port, file):
-        token = file.read_text().strip()
+    with McpEntrance(world.sandbox, "@mine") as entrance:
+        token, file = entrance.token, entrance.token_file
         assert file.stat().st_mode & 0o777 == 0o600
-        assert asyncio.run(asks(port, token))["agentIdentity"] == "@mine"
+        assert asyncio.run(asks(entrance.url, token))["agentIdentity"] == "@mine"
         good = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        assert [status(port, headers) for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "é"})] == [
-            401
-        ] * 3
-        assert status(port, {**good, "Host": "evil.example"}) == 421
-        assert status(port, {**good, "Origin": "https://evil.example"}) == 403
+        assert [
+            entrance.status(headers) for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "é"})
+        ] == [401] * 3
+        assert entrance.status({**good, "Host": "evil.example"}) == 421
+        assert entrance.status({**good, "Origin": "https://evil.example"}) == 403
     file.chmod(0o644)
     refused = subprocess.run(
         [*world.sandbox.command, "mcp", "--http", "0", "--as", "@mine"],
@@ -175,11 +152,3 @@ def test_over_http_only_the_token_says_who_calls(world: Playground) -> None:
     assert refused.returncode == 1
     assert "others can read the token" in refused.stderr
     assert os.fspath(file) in refused.stderr
-
-
-def status(port: int, headers: dict[str, str]) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HUNG)
-    connection.request("POST", "/mcp", body="{}", headers=headers)
-    answer = connection.getresponse()
-    connection.close()
-    return answer.status

@@ -13,6 +13,7 @@ pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.demo.sandbox import QUICK, Sandbox
 from wake_bridge.testing import HUNG
+from wake_bridge.testing.mcp_entrance import McpEntrance
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.push_client import PushClient
 
@@ -81,7 +82,10 @@ def test_a_client_that_declares_it_is_pushed_the_envelope_and_its_agent_reads(sa
     assert subscription in {line["subscriptionId"] for line in sandbox.ask("list")["subscriptions"]}
 
 
-@pytest.mark.parametrize("era", ["legacy", "auto"])
+ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
+
+
+@ERAS
 def test_a_client_that_listens_to_its_inbox_is_told_that_it_changed(sandbox: Sandbox, era: str) -> None:
     """Of whom no log message is expected, in either era; another's inbox is refused."""
     subscribed(sandbox)
@@ -161,3 +165,87 @@ def test_of_two_clients_that_drop_their_wakes_one_is_pushed_and_the_pane_is_woke
         (wake,) = told(home, third, "wake")
         assert wake["data"]["eventType"] == "wake/digest"
         assert sorted(told(home, third, "read")[0]) == ["dropped", "typed at once"]
+
+
+@pytest.fixture
+def over_http(sandbox: Sandbox) -> Iterator[McpEntrance]:
+    """The server over HTTP, for @mine."""
+    with McpEntrance(sandbox, "@mine") as entrance:
+        yield entrance
+
+
+def http_client(home: Sandbox, entrance: McpEntrance, name: str = "client", **wishes: Any) -> PushClient:
+    return client(home, name, "", url=entrance.url, token=entrance.token, **wishes)
+
+
+@ERAS
+def test_over_http_a_client_that_listens_is_told_and_another_inbox_is_refused(
+    sandbox: Sandbox, over_http: McpEntrance, era: str
+) -> None:
+    """In either era; who holds the token may do no more; once it has gone nobody is pushed to."""
+    subscribed(sandbox)
+    sandbox.daemon()
+    with http_client(sandbox, over_http, "spy", listens=["wake://inbox/@other"], era=era) as spy:
+        (refusal,) = told(sandbox, spy, "refused")
+        assert "is not yours: you are @mine" in refusal
+        assert sandbox.lines("push-capable") == []
+    with http_client(sandbox, over_http, listens=["wake://inbox/@mine"], era=era, acts=True) as one:
+        told(sandbox, one, "listening")
+        sandbox.waits_for(lambda: sandbox.lines("push-capable"), what="its stream")
+        sandbox.send("@mine", "please look")
+        (held,) = told(sandbox, one, "updated")
+        assert [mail["subject"] for mail in held["messages"]] == ["please look"]
+        assert sandbox.waits_for_delivery(target="@mine", outcome="submitted", proof=3)["adapter"] == "mcp"
+    sandbox.waits_for(lambda: sandbox.lines("push-capable") == [], what="nobody to push to")
+
+
+def test_over_http_each_session_declares_for_itself(sandbox: Sandbox, over_http: McpEntrance) -> None:
+    """The envelope goes to the session that asked for it, and not to the one beside it that asks for nothing."""
+    subscribed(sandbox)
+    sandbox.daemon()
+    with (
+        http_client(sandbox, over_http, "declares", declares=True, acts=True) as one,
+        http_client(sandbox, over_http, "silent", declares=False) as beside,
+    ):
+        (ready,) = told(sandbox, one, "ready")
+        assert ready["experimental"]["neo-wake-substrate"]["version"] == "1.0"
+        (other,) = told(sandbox, beside, "ready")
+        assert "neo-wake-substrate" not in (other["experimental"] or {})
+        sandbox.waits_for(lambda: sandbox.lines("push-capable"), what="its stream")
+        sandbox.send("@mine", "please look")
+        (wake,) = told(sandbox, one, "wake")
+        assert wake["data"]["payload"]["subject"] == "please look"
+        assert sandbox.waits_for_delivery(target="@mine", outcome="submitted", proof=3)["adapter"] == "mcp"
+        assert beside.told("wake") == []
+
+
+@ERAS
+def test_over_http_a_client_that_comes_back_asks_for_what_it_missed(
+    sandbox: Sandbox, over_http: McpEntrance, era: str
+) -> None:
+    """By resync with its last `logId`: one digest, new eventIds, the same logIds."""
+    subscription = subscribed(sandbox)
+    sandbox.daemon()
+    inbox = ["wake://inbox/@mine"]
+    with http_client(sandbox, over_http, listens=inbox, era=era) as first:
+        told(sandbox, first, "listening")
+        sandbox.waits_for(lambda: sandbox.lines("push-capable"), what="its stream")
+        sandbox.send("@mine", "one")
+        before = told(sandbox, first, "updated")[0]["wake"]
+        sandbox.send("@mine", "two")
+        told(sandbox, first, "updated", 2)
+    resync = {"action": "resync", "subscriptionId": subscription, "sinceLogId": before["logId"] - 1}
+    calls = [["manage_wake_subscription", resync]]
+    with http_client(sandbox, over_http, "again", listens=inbox, era=era, calls=calls) as again:
+        (answer,) = told(sandbox, again, "answer")
+        assert answer["eventsReplayed"] == 2
+
+        def digests() -> list[Any]:
+            wakes = (one["wake"] for one in again.told("updated"))
+            return [wake for wake in wakes if wake["eventType"] == "wake/digest"]
+
+        (digest,) = sandbox.waits_for(digests, what="one digest of both")
+        assert digest["eventId"] != before["eventId"]
+        told_again = digest["payload"]["events"]
+        assert [one["payload"]["subject"] for one in told_again] == ["one", "two"]
+        assert told_again[0]["logId"] == before["logId"]

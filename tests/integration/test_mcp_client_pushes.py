@@ -15,6 +15,7 @@ pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.mcp.pushes import ClientPushes
 from wake_bridge.mcp.sdk import MCPError, types
+from wake_bridge.mcp.server import ToolServer
 from wake_bridge.testing import HUNG
 
 ENVELOPE = json.dumps({"eventId": "01K9Z3NDEKTSV4RRFFQ69G5FAV", "eventType": "wake/sent_to_me"})
@@ -23,7 +24,8 @@ ENVELOPE = json.dumps({"eventId": "01K9Z3NDEKTSV4RRFFQ69G5FAV", "eventType": "wa
 class Session:
     """What the server writes to its client."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: Mapping[str, Any] | None = None) -> None:
+        self.client_params = None if said is None else types.InitializeRequestParams.model_validate(said)
         self.written: list[Any] = []
         self.leaves: Callable[[Mapping[str, Any]], None] = lambda _: None
 
@@ -38,6 +40,7 @@ class Context:
 
     def __init__(self, session: Session, method: str = "", params: Mapping[str, Any] | None = None) -> None:
         self.session, self.method, self.params, self.request_id = session, method, params, 1
+        self.request = None
 
 
 @asynccontextmanager
@@ -70,18 +73,17 @@ async def daemon(state_dir: Path, asked: list[str]) -> Any:
 async def played(state_dir: Path, whose: list[str]) -> tuple[list[str], list[Any]]:
     """A client that declares itself; who it is called at each question; what the daemon was asked, and what was written."""
     asked: list[str] = []
-    session = Session()
-    pushes = ClientPushes(
-        lambda: (whose.pop(0) if len(whose) > 1 else whose[0], state_dir), lambda _: {}, takes_messages=True
-    )
-    session.leaves = pushes.has_left
     capabilities = {"experimental": {"neo-wake-substrate": {"version": "1.0", "supportedEvents": ["wake/sent_to_me"]}}}
+    said = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "x", "version": "1"}}
+    session = Session(said)
+    pushes = ClientPushes(lambda: (whose.pop(0) if len(whose) > 1 else whose[0], state_dir), lambda _: {})
+    session.leaves = pushes.has_left
 
     async def goes_on(_: Any) -> dict[str, Any]:
         return {"capabilities": {}}
 
     async with daemon(state_dir, asked) as done:
-        hello: Any = Context(session, "initialize", {"capabilities": capabilities, "clientInfo": {"name": "x"}})
+        hello: Any = Context(session, "initialize", said)
         await pushes._handshake(hello, goes_on)
         await pushes._initialized(hello, None)
         async with asyncio.timeout(HUNG):
@@ -106,7 +108,7 @@ def test_what_was_meant_for_another_identity_is_not_written(tmp_path: Path) -> N
 
 def test_the_inbox_of_another_is_refused(tmp_path: Path) -> None:
     """Whichever way it is asked for: reading, subscribing and listening."""
-    pushes = ClientPushes(lambda: ("@mine", tmp_path), lambda _: {}, takes_messages=True)
+    pushes = ClientPushes(lambda: ("@mine", tmp_path), lambda _: {})
     context: Any = Context(Session())
     other = "wake://inbox/@other"
     filters = types.SubscriptionFilter(resource_subscriptions=[other])
@@ -121,3 +123,30 @@ def test_the_inbox_of_another_is_refused(tmp_path: Path) -> None:
             await pushes._listen(context, types.SubscriptionsListenRequestParams(notifications=filters))
 
     asyncio.run(asks())
+
+
+def test_a_call_is_told_before_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wake that is pushed while a tool works has not brought the call about: it must not count as an act upon the wake."""
+    tools = ToolServer(None, foreign=False)
+    order: list[str] = []
+
+    async def resynced() -> None:
+        order.append("resync told")
+
+    def done(*_: object) -> tuple[types.CallToolResult, None]:
+        order.append("done")
+        return types.CallToolResult(content=[]), None
+
+    monkeypatch.setattr(tools.pushes, "called", lambda: order.append("told"))
+    monkeypatch.setattr(tools.pushes, "before_resync", resynced)
+    monkeypatch.setattr(tools, "_called", done)
+    context: Any = Context(Session())
+    context.meta = None
+
+    async def calls() -> None:
+        for arguments in ({"action": "list"}, {"action": "resync"}):
+            params = types.CallToolRequestParams(name="manage_wake_subscription", arguments=dict(arguments))
+            await tools._call_tool(context, params)
+
+    asyncio.run(calls())
+    assert order == ["told", "done", "resync told", "done"]

@@ -34,7 +34,7 @@ def require_mcp() -> None:
 @foreign_option
 @pass_run
 def mcp(run: CommandContext, port: int | None, identity: str | None, foreign: bool) -> None:
-    """Serve check_inbox, send_message and five more tools to an MCP client.
+    """Serve check_inbox, send_message and eight more tools to an MCP client.
 
     Over stdio the caller is the agent whose harness started the server. Over HTTP it is whoever sends the token that
     the server keeps in a private file and names when it starts.

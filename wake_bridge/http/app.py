@@ -122,7 +122,7 @@ class _Refusals:
 
 
 class _Guarded:
-    """Answers only who calls this host by its name, and no web page; one request a connection."""
+    """Answers only who calls this host by its name, and no web page."""
 
     def __init__(self, inner: ASGIApp, hosts: Collection[str]) -> None:
         self._inner = inner
@@ -139,7 +139,7 @@ class _Guarded:
         elif [_bare(one) in self._hosts for one in request.headers.getlist("host")] != [True]:
             why = "this host is not called so: add the name to [http] hosts"
         answer: ASGIApp = JSONResponse({"error": why}, 403) if why else self._inner
-        await answer(scope, receive, _closing(send))
+        await answer(scope, receive, send)
 
 
 def _bare(host: str) -> str:
@@ -147,18 +147,6 @@ def _bare(host: str) -> str:
     name, colon, port = host.rpartition(":")
     is_port = bool(colon) and port.isdigit() and not (":" in name and not name.endswith("]"))
     return (name if is_port else host).strip("[]").lower()
-
-
-def _closing(send: Send) -> Send:
-    """Ends the connection after the answer: what is kept open could be kept busy."""
-
-    async def closing(message: dict[str, object]) -> None:
-        if message["type"] == "http.response.start":
-            headers = message.get("headers", ())
-            message = {**message, "headers": [*headers, (b"connection", b"close")]}  # type: ignore[misc]
-        await send(message)
-
-    return closing  # type: ignore[return-value]
 
 
 async def _answer(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -29,7 +29,7 @@ HEAD_TIME: Final = 5.0
 """Seconds from the connection to the end of its headers, TLS included."""
 
 LONGEST: Final = 30.0
-"""Seconds that a connection may last, whatever happens on it."""
+"""Seconds that a connection may last, whatever happens on it; where answers may be streams, until its request is whole."""
 
 MOST_HEAD: Final = 16 * 1024
 """Bytes of a request's line and headers."""
@@ -49,6 +49,11 @@ class _Connection(H11Protocol):
     def has_head(self) -> bool:
         """Whether the headers of its request are there."""
         return self.cycle is not None
+
+    @property
+    def has_request(self) -> bool:
+        """Whether its request is there to the last byte."""
+        return self.has_head and not self.cycle.more_body
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
@@ -71,6 +76,10 @@ class _Guest:
     def owes_its_head(self) -> bool:
         return self.connection is None or not self.connection.has_head
 
+    @property
+    def owes_its_request(self) -> bool:
+        return self.connection is None or not self.connection.has_request
+
     def end(self) -> None:
         """Close it, whatever is going on."""
         if self.connection is not None and self.connection.transport is not None:
@@ -92,16 +101,27 @@ class _Guest:
 
 
 class Listener:
-    """Takes connections on a socket and has their requests answered.
+    """Takes connections on a socket and has their requests answered, one on each.
 
     Args:
         where: the address.
         tls: what TLS is done with; None without TLS.
+        option: where the address was chosen, for a person.
+        has_streams: whether an answer may go on as long as its client listens.
     """
 
-    def __init__(self, where: ListenAddress, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        where: ListenAddress,
+        tls: ssl.SSLContext | None,
+        *,
+        option: str = "[http] listen",
+        has_streams: bool = False,
+    ) -> None:
         self._where = where
         self._tls = tls
+        self._option = option
+        self._has_streams = has_streams
         self._socket: socket.socket | None = None
         self._guests: dict[_Guest, None] = {}
 
@@ -111,9 +131,9 @@ class Listener:
             self._socket = _unix(Path(self._where.path)) if self._where.path else _internet(self._where)
         except OSError as refusal:
             raise OperationFailed(
-                f"the listener for signed wakes cannot start ({refusal.strerror or refusal})",
+                f"the HTTP listener cannot start ({refusal.strerror or refusal})",
                 str(self._where),
-                hint="find the program that uses this address, or choose another one for [http] listen",
+                hint=f"find the program that uses this address, or choose another one for {self._option}",
             ) from refusal
         if self._where.path:
             return self._where
@@ -132,7 +152,7 @@ class Listener:
     async def serve(self, answer: ASGIApp) -> None:
         """Take connections until cancelled; those that are there then may end."""
         config = Config(
-            answer,
+            _closing(answer),
             loop="none",
             http="h11",
             ws="none",
@@ -182,7 +202,7 @@ class Listener:
         guest.over.add_done_callback(lambda _: self._forget(guest))
         guest.timers = [
             loop.call_later(HEAD_TIME, lambda: guest.end() if guest.owes_its_head else None),
-            loop.call_later(LONGEST, guest.end),
+            loop.call_later(LONGEST, lambda: guest.end() if guest.owes_its_request or not self._has_streams else None),
         ]
         guest.work = loop.create_task(self._connect(guest, config, state))
 
@@ -208,6 +228,21 @@ class Listener:
             if not is_connected:
                 guest.connected.close()
                 guest.is_over()
+
+
+def _closing(answer: ASGIApp) -> ASGIApp:
+    """Ends each connection after its answer: what is kept open could be kept busy."""
+
+    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_last(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [one for one in message.get("headers", ()) if one[0].lower() != b"connection"]
+                message = {**message, "headers": [*kept, (b"connection", b"close")]}
+            await send(message)
+
+        await answer(scope, receive, send_last)
+
+    return closing
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-import socket
+import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
-from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import Invoker, require_own
+from wake_bridge.domain.signed_wakes import ListenAddress
+from wake_bridge.http.listener import Listener
 from wake_bridge.mcp.callers import token_of
+from wake_bridge.mcp.pushes import ClientPushes
 from wake_bridge.mcp.server import ToolServer
 from wake_bridge.offline.owner import invoker
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.nodes import require_identity
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATH: Final = "/mcp"
 LOOPBACK: Final = "127.0.0.1"
 
+_OK: Final = 200
 _LARGEST_BODY: Final = 256 * 1024
-_AT_ONCE: Final = 64
+
+MOST_SESSIONS: Final = 256
+"""Sessions of clients of the older protocol era at once; one that is idle for half an hour ends."""
+
+
+SESSION: Final = "mcp-session-id"
+"""The header that names a session of the older protocol era."""
 
 
 class OnlyWithToken:
@@ -37,17 +47,16 @@ class OnlyWithToken:
     Args:
         app: what is behind it.
         token: the token.
+        pushes: are told which sessions have a stream open.
     """
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, pushes: ClientPushes) -> None:
         self._app = app
+        self._pushes = pushes
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         said = Headers(scope=scope).get("authorization", "")
         if scope["type"] != "http" or not hmac.compare_digest(said.encode(), self._expected):
             answer = PlainTextResponse(
@@ -57,7 +66,28 @@ class OnlyWithToken:
             )
             await answer(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        session = Headers(scope=scope).get(SESSION)
+        if scope["method"] == "GET" and session:
+            await self._stream(session, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _stream(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """The one stream on which a session hears what it did not ask for."""
+        is_open = False
+
+        async def begun(message: Message) -> None:
+            nonlocal is_open
+            await send(message)
+            if message["type"] == "http.response.start" and message["status"] == _OK:
+                is_open = True
+                self._pushes.opened(session)
+
+        try:
+            await self._app(scope, receive, begun)
+        finally:
+            if is_open:
+                self._pushes.closed(session)
 
 
 def run(work: Workplace, port: int, identity: str, *, foreign: bool, announce: Callable[[str], None]) -> None:
@@ -86,40 +116,33 @@ def run(work: Workplace, port: int, identity: str, *, foreign: bool, announce: C
         desk.invoker = told
         return who
 
-    tools = ToolServer(work.config_option, foreign=foreign, recognise=recognise, takes_messages=False)
+    tools = ToolServer(work.config_option, foreign=foreign, recognise=recognise, over_http=True)
     app = tools.server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=_LARGEST_BODY,
+        max_sessions=MOST_SESSIONS,
         transport_security=TransportSecuritySettings(
             allowed_hosts=[f"{LOOPBACK}:*", "localhost:*"],
             allowed_origins=[f"http://{LOOPBACK}:*", "http://localhost:*"],
         ),
     )
-    listener = _listen(port)
-    announce(
-        f"http://{LOOPBACK}:{listener.getsockname()[1]}{PATH} serves {identity} to whoever sends the token in {file}"
-    )
-    settings = uvicorn.Config(
-        OnlyWithToken(app, token),
-        log_level="warning",
-        access_log=False,
-        limit_concurrency=_AT_ONCE,
-        timeout_keep_alive=30,
-        server_header=False,
-    )
-    uvicorn.Server(settings).run(sockets=[listener])
-
-
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = Listener(ListenAddress(host=LOOPBACK, port=port), None, option="--http", has_streams=True)
+    where = listener.bind()
+    announce(f"http://{where}{PATH} serves {identity} to whoever sends the token in {file}")
     try:
-        listener.bind((LOOPBACK, port))
-    except OSError as refusal:
+        asyncio.run(_serve(listener, app, OnlyWithToken(app, token, tools.pushes), tools.pushes))
+    finally:
         listener.close()
-        raise OperationFailed(
-            f"the port cannot be used ({refusal.strerror})",
-            f"{LOOPBACK}:{port}",
-            hint="choose another, or 0 for a free one",
-        ) from refusal
-    return listener
+
+
+async def _serve(listener: Listener, app: Starlette, answer: ASGIApp, pushes: ClientPushes) -> None:
+    """Answer until SIGTERM."""
+    async with app.router.lifespan_context(app):
+        serving = asyncio.ensure_future(listener.serve(answer))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+        try:
+            await asyncio.wait({serving})
+        finally:
+            await pushes.close()
+    if not serving.cancelled():
+        await serving

@@ -8,6 +8,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,28 +50,44 @@ Reader = Callable[[str], Mapping[str, Any]]
 """Answers the unread mail of an identity, which thereby counts neither as shown nor as read."""
 
 
+MOST_CLIENTS: Final = 256
+"""Clients of the older era whose wishes are kept; one that has gone makes room for the next."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """What one client of the older era asks for: by its handshake messages, by a subscription to hear that its inbox changed."""
+
+    session: Any
+    told: str = "its MCP client"
+    events: tuple[str, ...] = ()
+    is_muted: bool = False
+    is_subscribed: bool = False
+
+    @property
+    def takes_messages(self) -> bool:
+        return bool(self.events) and not self.is_muted
+
+
 class ClientPushes:
-    """What one client of this server takes, and who hands it over.
+    """What the clients of this server take, and who hands it over.
 
     Args:
-        whose: whose client it is.
+        whose: whose clients they are.
         inbox: what lies in the inbox.
-        takes_messages: whether this process serves one client, so that a handshake speaks for all of its connection.
+        over_http: whether each session is a client of its own, which hears only while its stream is open; else there is one.
     """
 
-    def __init__(self, whose: Whose, inbox: Reader, *, takes_messages: bool) -> None:
+    def __init__(self, whose: Whose, inbox: Reader, *, over_http: bool = False) -> None:
         self._whose = whose
         self._inbox = inbox
-        self._takes_messages = takes_messages
+        self._over_http = over_http
         self._connection = uuid.uuid4().hex
-        self._events: tuple[str, ...] = ()
-        self._is_muted = False
-        self._session: Any = None
-        self._subscribed: Any = None
+        self._clients: dict[str, _Client] = {}
+        self._streams: set[str] = set()
         self._listeners: dict[object, tuple[str, asyncio.Queue[str]]] = {}
         self._latest: Mapping[str, Any] | None = None
         self._written: dict[str, asyncio.Event] = {}
-        self._told = "its MCP client"
         self._link: asyncio.Task[None] | None = None
         self._words: set[asyncio.Task[None]] = set()
         self._served: tuple[str, Path] | None = None
@@ -81,11 +98,10 @@ class ClientPushes:
         server.add_request_handler("resources/list", types.PaginatedRequestParams, self._list)
         server.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read)
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._listen)
-        if self._takes_messages:
-            server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
-            server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
-            server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
-            server.middleware.append(self._handshake)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
+        server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
+        server.middleware.append(self._handshake)
 
     async def close(self) -> None:
         """End what goes on beside the client's requests."""
@@ -100,27 +116,50 @@ class ClientPushes:
         """Declare back what a client declares, and mind the level of messages that it asks for."""
         if ctx.method == "initialize":
             result = await call_next(ctx)
-            self._events = _declared(ctx.params)
-            if not self._events and isinstance(result, dict):
+            events = _declared(ctx.params)
+            if not events and isinstance(result, dict):
                 # a harness that sees resources asks for them in every turn; who listens knows the inbox without being told
                 result.get("capabilities", {}).pop("resources", None)
             elif isinstance(result, dict):
-                self._told = _name_of(ctx.params) or self._told
-                ours = {"version": VERSION, "supportedEvents": list(self._events)}
+                ours = {"version": VERSION, "supportedEvents": list(events)}
                 capabilities = result.setdefault("capabilities", {})
                 capabilities["experimental"] = {**capabilities.get("experimental", {}), CAPABILITY: ours}
                 capabilities["logging"] = {}
             return result
-        if ctx.method == "logging/setLevel" and self._events:
-            self._is_muted = (ctx.params or {}).get("level") in _LOUDER
+        client = self._clients.get(_session_of(ctx))
+        if ctx.method == "logging/setLevel" and client is not None and client.events:
+            client.is_muted = (ctx.params or {}).get("level") in _LOUDER
             self._look_for_work()
             return {}
         return await call_next(ctx)
 
     async def _initialized(self, context: ServerRequestContext[Any], _: Any) -> None:
-        if self._events:
-            self._session = context.session
+        params = context.session.client_params
+        said = params.model_dump(by_alias=True, mode="json") if params is not None else {}
+        if events := _declared(said):
+            client = self._client_of(context)
+            client.events, client.told = events, _name_of(said) or client.told
             self._look_for_work()
+
+    def _client_of(self, context: ServerRequestContext[Any]) -> _Client:
+        """Who asks; known from now on."""
+        key = _session_of(context)
+        if key not in self._clients and len(self._clients) >= MOST_CLIENTS:
+            gone = next((one for one in self._clients if one not in self._streams), next(iter(self._clients)))
+            del self._clients[gone]
+        client = self._clients.setdefault(key, _Client(context.session))
+        client.session = context.session
+        return client
+
+    def opened(self, session_id: str) -> None:
+        """Over HTTP: the stream has begun on which a session hears what it did not ask for."""
+        self._streams.add(session_id)
+        self._look_for_work()
+
+    def closed(self, session_id: str) -> None:
+        """That stream has ended; its client may open another one."""
+        self._streams.discard(session_id)
+        self._look_for_work()
 
     async def _list(self, _: ServerRequestContext[Any], __: Any) -> types.ListResourcesResult:
         found = await asyncio.to_thread(self._whose)
@@ -138,13 +177,13 @@ class ClientPushes:
 
     async def _subscribe(self, context: ServerRequestContext[Any], params: types.SubscribeRequestParams) -> Any:
         await self._require_own(str(params.uri))
-        self._subscribed = context.session
+        self._client_of(context).is_subscribed = True
         self._look_for_work()
         return types.EmptyResult()
 
-    async def _unsubscribe(self, _: ServerRequestContext[Any], params: types.UnsubscribeRequestParams) -> Any:
+    async def _unsubscribe(self, context: ServerRequestContext[Any], params: types.UnsubscribeRequestParams) -> Any:
         await self._require_own(str(params.uri))
-        self._subscribed = None
+        self._client_of(context).is_subscribed = False
         self._look_for_work()
         return types.EmptyResult()
 
@@ -223,10 +262,14 @@ class ClientPushes:
             if event_id in {known, ""}:
                 written.set()
 
+    def _who_takes(self) -> _Client | None:
+        """The client of the older era that came last, of those that take pushes now; None where there is none."""
+        there = (one for key, one in reversed(self._clients.items()) if not self._over_http or key in self._streams)
+        return next((one for one in there if one.takes_messages or one.is_subscribed), None)
+
     @property
     def _takes_pushes(self) -> bool:
-        is_told = self._session is not None and not self._is_muted
-        return is_told or self._subscribed is not None or bool(self._listeners)
+        return bool(self._listeners) or self._who_takes() is not None
 
     def _look_for_work(self) -> None:
         """Wait at the daemon while the client takes pushes, and only then."""
@@ -248,7 +291,8 @@ class ClientPushes:
 
     async def _wait_once(self, identity: str, state_dir: Path) -> bool:
         """Call the daemon once, and push what it has; False where there is none."""
-        events = self._events if self._session is not None and not self._is_muted else EVENT_TYPES
+        client = self._who_takes()
+        events = client.events if client is not None and client.takes_messages else EVENT_TYPES
         answer = await _ask(
             state_dir,
             {
@@ -256,7 +300,7 @@ class ClientPushes:
                 "identity": identity,
                 "connection": self._connection,
                 "pid": os.getpid(),
-                "client": self._told,
+                "client": client.told if client is not None else "its MCP client",
                 "events": list(events),
             },
             WAIT,
@@ -281,19 +325,23 @@ class ClientPushes:
         written = self._written[event_id] = asyncio.Event()
         try:
             async with asyncio.timeout(PATIENCE):
-                if self._session is not None and not self._is_muted:
+                client = self._who_takes()
+                if client is not None and client.takes_messages:
                     params = types.LoggingMessageNotificationParams(
                         level="info", logger=CAPABILITY, data=dict(envelope)
                     )
-                    await self._session.send_notification(types.LoggingMessageNotification(params=params))
-                elif self._subscribed is not None:
-                    await self._subscribed.send_resource_updated(uri)
+                    await client.session.send_notification(types.LoggingMessageNotification(params=params))
+                elif client is not None:
+                    await client.session.send_resource_updated(uri)
                 else:
                     # of several streams one, so that one wake is one
                     listens, queue = next(reversed(self._listeners.values()), ("", None))
                     if queue is None or listens != uri:
                         return False
                     queue.put_nowait(uri)
+                if client is not None and self._over_http:
+                    # nobody tells when a stream's chunk has left: its client must act on it anyway
+                    written.set()
                 await written.wait()
         except TimeoutError:
             return False
@@ -303,6 +351,12 @@ class ClientPushes:
 
 
 _SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+
+
+def _session_of(context: ServerRequestContext[Any]) -> str:
+    """Which session a request belongs to; empty where a process serves one client."""
+    headers = getattr(context.request, "headers", None)
+    return headers.get("mcp-session-id", "") if headers is not None else ""
 
 
 def _declared(params: Mapping[str, Any] | None) -> tuple[str, ...]:

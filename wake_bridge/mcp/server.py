@@ -47,7 +47,7 @@ class ToolServer:
         config_option: the value of `--config`, if given.
         foreign: whether another program's graph may be written.
         recognise: who calls.
-        takes_messages: whether one client is served, whose handshake may ask for pushes.
+        over_http: whether several clients may be served, each in a session of its own.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ToolServer:
         *,
         foreign: bool,
         recognise: Recognise = _by_process,
-        takes_messages: bool = True,
+        over_http: bool = False,
     ) -> None:
         self._config_option = config_option
         self._foreign = foreign
@@ -74,7 +74,7 @@ class ToolServer:
         )
         # spans for an exporter that nobody installs
         self.server.middleware.clear()
-        self.pushes = ClientPushes(self._whose, self._inbox, takes_messages=takes_messages)
+        self.pushes = ClientPushes(self._whose, self._inbox, over_http=over_http)
         self.pushes.serve(self.server)
 
     async def _list_tools(
@@ -86,14 +86,16 @@ class ToolServer:
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         arguments = params.arguments or {}
+        # told before it is done: a wake that is pushed meanwhile has not brought it about
         if params.name == "manage_wake_subscription" and arguments.get("action") == "resync":
             await self.pushes.before_resync()
+        else:
+            self.pushes.called()
         result, afterwards = await asyncio.to_thread(self._called, params.name, arguments, _plain(context.meta))
         if afterwards is not None and (self.answers_leave_at_once or context.request_id is None):
             await asyncio.to_thread(afterwards)
         elif afterwards is not None and context.request_id is not None:
             self._owed[context.request_id] = afterwards
-        self.pushes.called()
         return result
 
     def _whose(self) -> tuple[str, Path] | None:

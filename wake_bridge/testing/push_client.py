@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +19,8 @@ import mcp_types as types
 import psutil
 from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 
@@ -42,7 +45,7 @@ class PushClient:
         environment: what the client is started with; its server inherits it.
         wishes: `declares` (with `version` and `events`), `listens` (uris), `era` (`legacy` or `auto`), `acts` (reads its mail
             when it is pushed a wake), `level` (of messages that it asks for), `calls` (tools, with their arguments, that it
-            calls when it is there).
+            calls when it is there), `url` and `token` (of a server over HTTP, instead of one that it starts).
     """
 
     def __init__(self, directory: Path, program: Sequence[str], environment: Mapping[str, str], **wishes: Any) -> None:
@@ -87,7 +90,7 @@ class _Player:
     def __init__(self, log: Path, wishes: Mapping[str, Any], program: Sequence[str]) -> None:
         self._log = log
         self._wishes = wishes
-        self._server = StdioServerParameters(command=program[0], args=[*program[1:], "mcp"], env=dict(os.environ))
+        self._program = program
         self._background: set[asyncio.Task[None]] = set()
         self._session: Any = None
 
@@ -96,20 +99,28 @@ class _Player:
         with self._log.open("a") as file:
             file.write(json.dumps(told) + "\n")
 
+    def _server(self) -> AbstractAsyncContextManager[Any]:
+        """Where it connects."""
+        if url := self._wishes.get("url"):
+            client = create_mcp_http_client({"Authorization": f"Bearer {self._wishes['token']}"})
+            return streamable_http_client(url, http_client=client)
+        program = self._program
+        return stdio_client(StdioServerParameters(command=program[0], args=[*program[1:], "mcp"], env=dict(os.environ)))
+
     async def play(self) -> None:
         """In the era that is wished for, until it is ended."""
         await (self._play_newest() if self._wishes.get("era") == "auto" else self._play_handshake())
         await asyncio.sleep(10 * HUNG)
 
     async def _play_newest(self) -> None:
-        async with Client(self._server, mode="auto") as client:
+        async with Client(self._server(), mode="auto") as client:
             self._session = client
             can = client.server_capabilities.model_dump(by_alias=True)
             self.note(ready={"protocol": client.protocol_version, **can})
-            await self._call()
             try:
                 async with client.listen(resource_subscriptions=self._wishes.get("listens", [])) as changes:
                     self.note(listening=self._wishes.get("listens"))
+                    await self._call()
                     async for change in changes:
                         if isinstance(change, ResourceUpdated):
                             await self._changed(change.uri)
@@ -119,7 +130,7 @@ class _Player:
 
     async def _play_handshake(self) -> None:
         async with (
-            stdio_client(self._server) as (reading, writing),
+            self._server() as (reading, writing),
             _Declaring(
                 self._wishes,
                 reading,

@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.house import MANY_WAKES, PATIENCE, House
 from tests.harness.installed import executable
+from tests.harness.model.refusals import BAD_REQUEST
 from tests.harness.model.scenes import PLAY
 from tests.harness.programs import PROGRAMS
 from wake_bridge.demo.sandbox import QUICK
@@ -66,7 +67,7 @@ def test_an_approval_and_a_failed_turn_are_told_once_and_withdrawn(house: ToldHo
     house.waits_for_presence("idle")
     house.bridge.waits_for(lambda: not house.standing(), PATIENCE, "the episode of the approval to end")
 
-    house.model.refuses = (400, "Mock bad request")
+    house.model.refuses = BAD_REQUEST
     house.says("hello once more")
     house.bridge.waits_for(lambda: "failed" in house.told(), PATIENCE, "the notice of the failed turn")
     assert house.standing() == ["failed"]
@@ -78,7 +79,7 @@ def test_an_approval_and_a_failed_turn_are_told_once_and_withdrawn(house: ToldHo
 
 def test_a_wake_whose_turn_failed_at_once_is_held_to_be_announced_again(house: ToldHouse) -> None:
     """The error stands right below the wake's own text: its mail is announced again, later, under another id."""
-    house.model.refuses = (400, "Mock bad request")
+    house.model.refuses = BAD_REQUEST
     house.bridge.send(house.identity, "a question")
     first = house.bridge.waits_for_delivery(agentIdentity=house.identity, state="DELIVERED")
     again = house.bridge.waits_for_delivery(agentIdentity=house.identity, state="DISPATCHED", holdReason="limited")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.desk import ACTIVE, AGENT, DIALOG, IDLE, OTHER, SECOND, Desk, played
 from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import AttentionKind, Instant
 from wake_bridge.domain.presence import PresenceState
+from wake_bridge.testing.memory_adapter import ImaginedAgent
 
 
 def test_an_approval_without_mail_is_told_once_after_a_minute_and_marked_answered(tmp_path: Path) -> None:
@@ -267,5 +270,56 @@ def test_a_clock_that_is_set_back_holds_no_notice_for_ever(tmp_path: Path) -> No
         assert began <= Instant(desk.office.clock.now())
         await desk.lets_pass(70)
         assert desk.told == [("@agent", "approval")]
+
+    played(tmp_path, story)
+
+
+async def glimpses(desk: Desk, agent: ImaginedAgent, state: PresenceState, sign: AttentionKind | None = None) -> None:
+    """One look, between two others, sees something else: a screen that was just drawn anew."""
+    before = agent.state, agent.sign
+    agent.state, agent.sign = state, sign
+    await desk.office.watch.round()
+    desk.office.episodes.look(desk.office.clock.now())
+    desk.office.clock.turn(400)
+    agent.state, agent.sign = before
+    await desk.office.watch.round()
+    await desk.lets_pass(5)
+
+
+@pytest.mark.parametrize("glimpse", [IDLE, PresenceState.UNKNOWN, PresenceState.USER_TYPING])
+@pytest.mark.parametrize("kind", [AttentionKind.APPROVAL, AttentionKind.FAILED, AttentionKind.LIMITED])
+def test_a_screen_that_is_drawn_anew_begins_no_second_episode(
+    tmp_path: Path, glimpse: PresenceState, kind: AttentionKind
+) -> None:
+    """A look between the old rows and the new ones may see neither: what stands there is one fact, told once."""
+
+    async def story(desk: Desk) -> None:
+        agent = desk.office.agent("agent")
+        agent.state, agent.sign = (DIALOG, None) if kind is AttentionKind.APPROVAL else (IDLE, kind)
+        await desk.lets_pass(70)
+        for _ in range(3):
+            await glimpses(desk, agent, glimpse)
+        await desk.lets_pass(70)
+        assert desk.told == [("@agent", kind)]
+        assert [one.ending for one in desk.episodes()] == [""]
+
+        agent.state, agent.sign = IDLE, None
+        await desk.lets_pass(10)
+        assert [one.ended_at is None for one in desk.episodes()] == [False]
+
+    played(tmp_path, story)
+
+
+def test_a_turn_that_is_seen_once_ends_what_stood_there(tmp_path: Path) -> None:
+    """A sign of work is no missing row: the next dialog is another one, and is told in its own time."""
+
+    async def story(desk: Desk) -> None:
+        agent = desk.office.agent("agent")
+        agent.state = DIALOG
+        await desk.lets_pass(70)
+        await glimpses(desk, agent, ACTIVE)
+        assert [one.ending for one in desk.episodes()] == ["answered", ""]
+        await desk.lets_pass(70)
+        assert desk.told == [("@agent", "approval")] * 2
 
     played(tmp_path, story)

@@ -175,3 +175,60 @@ def test_who_was_in_the_middle_of_its_work_is_told_to_go_on_where_that_is_asked_
         assert texts(desk, LEAD) == []
 
     played(tmp_path, story, agents=(LEAD, WORKER))
+
+
+@pytest.mark.parametrize("is_at_work_after", [True, False])
+def test_a_restart_between_a_worker_s_word_and_its_rest_loses_no_finish(
+    tmp_path: Path, *, is_at_work_after: bool
+) -> None:
+    """Whether the turn ends before the daemon is back or after: the lead hears of it once, and of no turn without a word."""
+
+    async def story(desk: Desk) -> None:
+        await watches(desk, LEAD, WORKER)
+        worker = desk.office.agent("worker")
+        await desk.lets_pass(20)
+        worker.state = ACTIVE
+        await desk.lets_pass(20)
+        desk.office.core.send(WORKER, OTHER, "done", sentAt=desk.office.now_text())
+        await desk.office.reads()
+        if not is_at_work_after:
+            worker.state = IDLE
+        await desk.restarts()
+        await desk.lets_pass(20)
+        worker.state = IDLE
+        await desk.lets_pass(40)
+        (text,) = texts(desk, LEAD)
+        assert "@worker has finished" in text
+
+        await desk.restarts()
+        await works(desk, WORKER)
+        await desk.restarts()
+        await desk.lets_pass(60)
+        assert len(texts(desk, LEAD)) == 1
+
+    played(tmp_path, story, agents=(LEAD, WORKER))
+
+
+def test_a_word_that_led_to_a_finish_leads_to_no_second_one_after_a_crash(tmp_path: Path) -> None:
+    """The episode is on disk before the word is forgotten; between the two it counts as heard."""
+
+    async def story(desk: Desk) -> None:
+        await watches(desk, LEAD, WORKER)
+        worker = desk.office.agent("worker")
+        await desk.lets_pass(20)
+        worker.state = ACTIVE
+        await desk.lets_pass(20)
+        desk.office.core.send(WORKER, OTHER, "done", sentAt=desk.office.now_text())
+        await desk.office.reads()
+        worker.state = IDLE
+        await desk.lets_pass(5)
+        assert desk.office.ledger.own_words() == {WORKER}
+        await desk.restarts()
+        worker.state = ACTIVE
+        await desk.lets_pass(20)
+        worker.state = IDLE
+        await desk.lets_pass(60)
+        assert len(texts(desk, LEAD)) == 1
+        assert desk.office.ledger.own_words() == set()
+
+    played(tmp_path, story, agents=(LEAD, WORKER))

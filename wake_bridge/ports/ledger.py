@@ -390,6 +390,12 @@ class EpisodeStore(Protocol):
     def turn_episode(self, ended: Episode | None, ending: str, begun: Episode | None, now: Instant) -> None:
         """End one episode, with its notice, and begin another, in one transaction; either may be None."""
 
+    def own_words(self) -> set[Identity]:
+        """Who has sent mail or brought a task to its end (`PageRecord.words`), and was not seen to idle since."""
+
+    def forget_own_words(self, identities: Iterable[Identity]) -> None:
+        """They were seen to idle, or are watched no longer."""
+
     def note_episodes_told(self, ids: Iterable[str], now: Instant) -> None:
         """Remember that a person was told of these; the first time counts."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
@@ -71,13 +71,14 @@ class Quarantined:
 class PageRecord:
     """What one page of the log yields; it is written together with the cursor.
 
-    `events` hold open and refused ones alike. `pulses_only` is no part of it: every event is judged before.
+    `events` hold open and refused ones alike. `words` are those who have sent mail or brought a task to its end. `pulses_only` is no part of it: every event is judged before.
     """
 
     position: Position
     events: Sequence[WakeEvent] = ()
     tasks: Sequence[TaskState] = ()
     quarantined: Sequence[Quarantined] = ()
+    words: Collection[Identity] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tests.harness.model.anthropic import Anthropic
@@ -16,11 +17,13 @@ from tests.harness.model.asked import Asked
 from tests.harness.model.completions import ChatCompletions
 from tests.harness.model.gemini import Gemini
 from tests.harness.model.protocols import ModelProtocol
+from tests.harness.model.refusals import Refusal, refused
 from tests.harness.model.responses import Responses
 from tests.harness.model.scenes import Stage
 
 _PROTOCOLS: Final[tuple[ModelProtocol, ...]] = (Anthropic(), ChatCompletions(), Responses(), Gemini())
 _MODELS: Final = {"object": "list", "data": [{"id": "mock-model", "object": "model", "type": "model"}], "models": []}
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _COUNTED: Final = {"count_tokens": {"input_tokens": 100}, "countTokens": {"totalTokens": 100}}
 
 
@@ -38,8 +41,8 @@ class MockModel:
 
     def __init__(self, log: Path) -> None:
         self.stage = Stage()
-        self.refuses: tuple[int, str] | None = None
-        """The status and the words with which everything is refused; None where it is answered."""
+        self.refuses: Refusal | None = None
+        """Why everything is refused; None where it is answered."""
         self._log = log
         self._lock = threading.Lock()
         self._requests: list[Request] = []
@@ -116,11 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
         model = self.server.model
         model.note(asked, body)
         if model.refuses is not None:
-            status, words = model.refuses
-            kind = {429: "rate_limit_error", 529: "overloaded_error"}.get(status, "api_error")
-            names = {429: "RESOURCE_EXHAUSTED", 400: "INVALID_ARGUMENT"}
-            error = {"type": kind, "message": words, "code": status, "status": names.get(status, "INTERNAL")}
-            self._answers({"type": "error", "error": error}, status)
+            status, headers, error = refused(protocol, model.refuses)
+            self._answers(error, status, headers)
         elif asked.is_streamed:
             self._streams(protocol.streamed(model.stage.play(asked)))
         else:
@@ -135,9 +135,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         return whole
 
-    def _answers(self, answer: Mapping[str, Any], status: int) -> None:
+    def _answers(self, answer: Mapping[str, Any], status: int, headers: Mapping[str, str] = _NO_HEADERS) -> None:
         data = json.dumps(answer).encode()
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

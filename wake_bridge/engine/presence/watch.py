@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
+from wake_bridge.domain.attention import standing_of
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import (
@@ -58,7 +59,9 @@ LOOKS_AT_ONCE: Final = 8
 class TrackedPlace:
     """A place and what was seen there.
 
-    `since` is when it began to show what it shows now; `turns` counts how often it was seen to show another state.
+    `since` is when it began to show what it shows now; `turns` counts how often it was seen to begin a turn. `rests` counts
+    how often it was seen to stand at nothing, and `is_at_rest` says that it does now: at a turn, or otherwise for as long as
+    idle needs to be proven. A screen that is just drawn anew can miss what its agent stands at.
     """
 
     route: Route
@@ -66,6 +69,9 @@ class TrackedPlace:
     pulse: str = ""
     since: Instant = EPOCH_START
     turns: int = 0
+    rests: int = 0
+    is_at_rest: bool = False
+    nothing_since: Instant | None = None
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
     is_looked_at: bool = False
 
@@ -78,12 +84,30 @@ class TrackedPlace:
         """Remember a look."""
         if not self.samples or vote_of(self.samples[-1]) != vote_of(latest):
             self.since = latest.at
-            self.turns += bool(self.samples)
+            self.turns += vote_of(latest)[0] is PresenceState.ACTIVE
         recent = [*self.samples][-2:]
         if len(recent) > 1 and all(_agree(one, latest) for one in recent):
             # of looks that agree the first and the last say all; many in a row must not push the first out
             self.samples.pop()
         self.samples.append(latest)
+        standing = standing_of(latest.evidence)
+        if standing.kind is not None:
+            self.nothing_since, self.is_at_rest = None, False
+        elif standing.is_certain:
+            self.nothing_since = latest.at if self.nothing_since is None else self.nothing_since
+            self._note_rest(latest.at, is_certain=latest.is_proof or vote_of(latest)[0] is PresenceState.ACTIVE)
+
+    def stays(self, at: Instant) -> None:
+        """It was seen to show the same as at the last look."""
+        if standing_of(self.samples[-1].evidence).is_certain:
+            self._note_rest(at)
+
+    def _note_rest(self, at: Instant, *, is_certain: bool = False) -> None:
+        if self.nothing_since is None or self.is_at_rest:
+            return
+        if is_certain or at - self.nothing_since >= SAMPLES_APART:
+            self.is_at_rest = True
+            self.rests += 1
 
     def elder(self, latest: Observation) -> Observation | None:
         """The newest sample old enough to compare with; a younger one that disagrees speaks first."""
@@ -363,6 +387,7 @@ class Watch:
                 self._schedule.forget(_key(track.route))
                 continue
             if pulse == track.pulse and track.samples:
+                track.stays(asked_at)
                 self._note_agent(identity, track.samples[-1], asked_at)
             if track.is_looked_at or not (track.route.capabilities.watchable or identity in waiting):
                 continue

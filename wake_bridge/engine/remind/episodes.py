@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Final, Protocol
@@ -71,16 +71,21 @@ class _Seen:
     place_key: str = ""
     shows: AttentionKind | None = None
     adopted: TrackedPlace | None = None
-    turns: int = 0
+    ends: tuple[int, int] = (0, 0)
     lost_at: Instant | None = None
     left_by_person: bool = False
     has_worked: bool = False
     was_at_work: bool = False
     is_known: bool = False
+    has_kept_word: bool = False
     word_at: Instant = EPOCH_START
     work_began: Instant = EPOCH_START
     idle_since: Instant | None = None
     program: str = ""
+
+    def has_idled(self, now: Instant) -> bool:
+        """Whether it has for long enough that a word which is read late would have been."""
+        return self.idle_since is not None and now - max(self.idle_since, self.word_at) > ROW_SLACK
 
 
 class Watchers(Protocol):
@@ -128,23 +133,44 @@ class Episodes:
         self._changed = changed
         self._watchers = watchers
         self._seen: dict[Identity, _Seen] = {}
+        self._words: set[Identity] | None = None
         self._log = structlog.get_logger("attention")
 
     def look(self, now: Instant) -> None:
         """Begin and end episodes by what the watch has seen last. Raises `LedgerError`."""
         standing = {one.identity: one for one in self._ledger.open_episodes()}
         watched = set(self._watched())
+        self._take_up_words()
         for identity in watched:
             self._follow(identity, standing.get(identity), now)
         for identity in standing.keys() - watched:
             self._turn(standing[identity], UNWATCHED, None, now)
         for identity in self._seen.keys() - watched:
             del self._seen[identity]
+        self._forget_words(watched, now)
         self._store_events(now)
 
     def note_word(self, identity: Identity) -> None:
         """The identity has just sent mail, or brought a task to its end."""
+        self._take_up_words().add(identity)
         self._seen.setdefault(identity, _Seen()).word_at = self._clock.now()
+
+    def _take_up_words(self) -> set[Identity]:
+        """The words that the ledger keeps; those of before a restart are of a turn whose end this process has not seen."""
+        if self._words is None:
+            self._words = self._ledger.own_words()
+            heard = {one.identity for one in self._ledger.open_episodes() if one.kind is AttentionKind.FINISHED}
+            for identity in self._words - heard:
+                self._seen.setdefault(identity, _Seen()).has_kept_word = True
+        return self._words
+
+    def _forget_words(self, watched: Container[Identity], now: Instant) -> None:
+        """Of those who idle: what they said before is of an earlier turn than what they do next."""
+        words = self._take_up_words()
+        over = {one for one in words if one not in watched or self._seen.setdefault(one, _Seen()).has_idled(now)}
+        if over:
+            self._ledger.forget_own_words(over)
+            words -= over
 
     def _store_events(self, now: Instant) -> None:
         """Wake who watches an agent for what it stands at, and who is to go on after a limit; each once for an episode."""
@@ -226,17 +252,17 @@ class Episodes:
                 # after a restart it rests as before
                 return
             seen.is_known = True
-            if episode is not None:
+            if episode is not None and (episode.kind in AFTER_WORK or track is None or track.is_at_rest):
                 self._turn(episode, ENDINGS[episode.kind], None, now)
             return
         since = track.since if track is not None else (seen.lost_at or now)
         if track is not None and standing.sign is not None:
             # a turn may fail too fast to be seen at work
             since = track.samples[-1].at
-        turns = track.turns if track is not None else 0
+        ends = (track.turns, 0 if standing.kind in AFTER_WORK else track.rests) if track is not None else (0, 0)
         # only what this very watch saw end may begin anew: after a restart, or a moment without tmux, it goes on
-        went_away = track is not None and seen.adopted is track and seen.turns != turns
-        seen.adopted, seen.turns = track, turns
+        went_away = track is not None and seen.adopted is track and seen.ends != ends
+        seen.adopted, seen.ends = track, ends
         # a turn may be over between two looks: what it came to stands below another wake then
         other_wake = standing.sign.wake_id if standing.sign is not None else ""
         went_away |= episode is not None and other_wake not in {"", episode.wake_id}
@@ -284,6 +310,7 @@ class Episodes:
         if not is_at_work:
             return
         if not seen.has_worked or seen.idle_since:
+            seen.has_kept_word = seen.has_kept_word and seen.idle_since is None
             seen.work_began, seen.idle_since = track.since, None
         seen.has_worked = True
         # the turn that a limit ends at once was none
@@ -315,13 +342,15 @@ class Episodes:
         if not calm.is_idle:
             return calm
         seen.idle_since = seen.idle_since or self._clock.now()
-        if not seen.has_worked:
+        if not seen.has_worked and not seen.has_kept_word:
             return calm
         wanted = {kind for kind in AFTER_WORK if self._is_wanted(identity, kind)}
         # a row may be read a moment after it was written, and the end of a turn a moment before
-        if AttentionKind.FINISHED in wanted and seen.word_at >= seen.work_began - ROW_SLACK:
+        has_word = seen.has_kept_word or seen.word_at >= seen.work_began - ROW_SLACK
+        if AttentionKind.FINISHED in wanted and has_word:
             return Standing(AttentionKind.FINISHED, evidence="idle after mail or the end of a task")
-        return Standing(AttentionKind.STOPPED, evidence="idle after work") if AttentionKind.STOPPED in wanted else calm
+        is_stopped = AttentionKind.STOPPED in wanted and seen.has_worked
+        return Standing(AttentionKind.STOPPED, evidence="idle after work") if is_stopped else calm
 
     def _is_wanted(self, identity: Identity, kind: AttentionKind) -> bool:
         watching = self._watchers.watchers_of(identity) if self._watchers is not None else ()

@@ -137,8 +137,9 @@ class Checkpoint:
         self.position = position
         self.unsaved.tasks.update(result.tasks)
         self.unsaved.quarantined.extend(result.quarantined)
+        self.unsaved.words |= result.words
         self.rows_after = self.rows_after if rows_after is None else rows_after
-        return self._store(result.events) if result.events else self.save_if_due()
+        return self._store(result.events) if result.events or result.words else self.save_if_due()
 
     def save_if_due(self) -> list[WakeEvent]:
         """Store a position that moved without a match, at most every `SAVE_EVERY`."""
@@ -166,7 +167,10 @@ class Checkpoint:
     def _store(self, events: Sequence[WakeEvent]) -> list[WakeEvent]:
         if self.position is None:
             return []
-        page = PageRecord(self.position, events, tuple(self.unsaved.tasks.values()), tuple(self.unsaved.quarantined))
+        unsaved = self.unsaved
+        page = PageRecord(
+            self.position, events, tuple(unsaved.tasks.values()), tuple(unsaved.quarantined), unsaved.words
+        )
         try:
             new = self._ledger.advance(page, self._clock.now())
         except BaseException:

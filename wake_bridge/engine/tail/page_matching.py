@@ -35,7 +35,7 @@ class PageResult:
     """What pages of the log yield. Grows page by page until it is written.
 
     `rerouted` are those whose subscriptions, or whose own node, are not what they were: they may be reached elsewhere,
-    or again. `words` are those who have sent mail or brought a task to its end. These are only told, never written.
+    or again. These are only told, never written. `words` are those who have sent mail or brought a task to its end.
     """
 
     events: list[WakeEvent] = field(default_factory=list)
@@ -138,6 +138,9 @@ class PageMatcher:
                 known[state.task_id] = result.tasks[state.task_id] = state
         if routes_before and not self.book.active_routes:
             self._warn_of_silence()
+        if result.words:
+            # nobody watches the others
+            result.words &= self.book.identities()
         return result
 
     def match_recent_mail(

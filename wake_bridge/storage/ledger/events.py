@@ -91,6 +91,9 @@ class TailRecord(LedgerPart):
                 "INSERT INTO quarantine (epoch, log_id, entity_id, why, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 [(last.epoch, one.log_id, one.entity_id, one.why, now) for one in page.quarantined],
             )
+            self._db.change_each(
+                "INSERT INTO own_word (identity) VALUES (?) ON CONFLICT DO NOTHING", [(one,) for one in page.words]
+            )
             return self._insert_new(page.events, now)
 
     def replay(self, events: Sequence[WakeEvent], now: Instant) -> list[WakeEvent]:

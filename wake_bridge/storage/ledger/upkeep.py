@@ -160,6 +160,15 @@ class EpisodeRecord(LedgerPart):
                 "UPDATE episode SET told_at = ? WHERE id = ? AND told_at IS NULL", [(now, one) for one in ids]
             )
 
+    def own_words(self) -> set[Identity]:
+        """See `Ledger.own_words`."""
+        return {Identity(row["identity"]) for row in self._db.rows("SELECT identity FROM own_word")}
+
+    def forget_own_words(self, identities: Iterable[Identity]) -> None:
+        """See `Ledger.forget_own_words`."""
+        with self._db.transaction():
+            self._db.change_each("DELETE FROM own_word WHERE identity = ?", [(one,) for one in identities])
+
 
 def _episode_of(row: sqlite3.Row) -> Episode:
     return Episode(

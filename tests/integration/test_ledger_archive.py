@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from wake_bridge.domain.delivery import Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.events import TaskDetail
@@ -21,19 +17,12 @@ from wake_bridge.testing.ledger_samples import (
     START,
     advance,
     counted_ids,
-    fresh_ledger,
     lock_with_its_events,
     open_delivery,
     sample_event,
 )
 
 IDLE = Identity("@idle")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
-    with fresh_ledger(tmp_path) as ledger:
-        yield ledger
 
 
 def test_a_task_is_found_with_its_moves_and_not_with_those_of_its_namesakes(ledger: LedgerStore) -> None:

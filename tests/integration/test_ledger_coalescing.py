@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
-
-import pytest
 
 from wake_bridge.domain.delivery import DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus
-from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
+from wake_bridge.domain.names import EPOCH_START, Identity, WakePolicy
 from wake_bridge.ports.ledger_records import NewId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
@@ -19,27 +16,11 @@ from wake_bridge.testing.ledger_samples import (
     START,
     advance,
     busy,
-    counted_ids,
-    fresh_ledger,
+    later,
     lock_with_its_events,
     open_delivery,
     sample_event,
 )
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
-    with fresh_ledger(tmp_path) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def new_id() -> NewId:
-    return counted_ids()
-
-
-def later(milliseconds: int) -> Instant:
-    return Instant(START + milliseconds)
 
 
 def test_the_first_event_opens_a_delivery_that_is_due_when_its_window_closes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -11,34 +11,17 @@ import pytest
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
-from wake_bridge.domain.names import Instant, WakePolicy
+from wake_bridge.domain.names import WakePolicy
 from wake_bridge.domain.sessions import HOOK, Session
 from wake_bridge.ports.ledger_records import Lock, NewId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.testing.ledger_samples import (
     AGENT,
-    START,
     advance,
-    counted_ids,
-    fresh_ledger,
+    later,
     open_delivery,
     sample_event,
 )
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
-    with fresh_ledger(tmp_path) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def new_id() -> NewId:
-    return counted_ids()
-
-
-def later(milliseconds: int) -> Instant:
-    return Instant(START + milliseconds)
 
 
 def handed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -23,29 +23,14 @@ from wake_bridge.testing.ledger_samples import (
     START,
     advance,
     busy,
-    counted_ids,
     fresh_ledger,
+    later,
     lock_with_its_events,
     open_delivery,
     sample_event,
 )
 
 Move = Callable[[LedgerStore, Delivery], object]
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
-    with fresh_ledger(tmp_path) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def new_id() -> NewId:
-    return counted_ids()
-
-
-def later(milliseconds: int) -> Instant:
-    return Instant(START + milliseconds)
 
 
 def dispatched(ledger: LedgerStore, new_id: NewId, *events: WakeEvent) -> Delivery:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,29 +23,13 @@ from wake_bridge.testing.ledger_samples import (
     START,
     advance,
     busy,
-    counted_ids,
-    fresh_ledger,
+    later,
     lock_with_its_events,
     open_delivery,
     sample_event,
 )
 
 HOUR = 3_600_000
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
-    with fresh_ledger(tmp_path) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def new_id() -> NewId:
-    return counted_ids()
-
-
-def later(milliseconds: int) -> Instant:
-    return Instant(START + milliseconds)
 
 
 def submitted(ledger: LedgerStore, new_id: NewId, *events: WakeEvent, at: Instant) -> Delivery:
@@ -69,7 +52,8 @@ def test_a_long_past_is_forgotten_in_steps_and_the_file_shrinks(
     steps = []
     while step := ledger.prune(later(1), 100):
         steps.append(step)
-    assert steps == [100] * 6
+    # each wake is a delivery, an event and two lines of the feed
+    assert steps == [100] * 12
     shrunk = []
     while ledger.shrink(16):
         shrunk.append(_size_of(ledger, tmp_path))
@@ -91,7 +75,8 @@ def test_all_that_ages_goes_in_steps_of_one_size(ledger: LedgerStore) -> None:
     while step := ledger.prune(later(1), 10):
         steps.append(step)
 
-    assert steps == [10, 10, 10, 10, 4]
+    # each notice is also a line of the feed
+    assert steps == [10, 10, 10, 10, 10, 1]
     assert (ledger.tally().quarantined, ledger.standing_notices(50)) == (0, [])
 
 
@@ -368,8 +353,8 @@ def test_pruning_takes_what_has_ended_and_nothing_else(ledger: LedgerStore, new_
     ledger.announce(AGENT, ["MESSAGE:shown"], "inbox", START)
 
     assert ledger.prune(START, 10_000) == 0
-    # a delivery, its event, the refused one, what the inbox showed
-    assert ledger.prune(later(1), 10_000) == 4
+    # a delivery, its event, the refused one, what the inbox showed, and five lines of the feed
+    assert ledger.prune(later(1), 10_000) == 9
 
     left = {one.id for one in ledger.deliveries(state=None, identity=None, limit=50)}
     assert left == {failed.id, waiting.id, recent.id}

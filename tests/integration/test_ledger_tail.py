@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,16 +18,9 @@ from wake_bridge.testing.ledger_samples import (
     START,
     advance,
     counted_ids,
-    fresh_ledger,
     open_delivery,
     sample_event,
 )
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LedgerStore]:
-    with fresh_ledger(tmp_path) as ledger:
-        yield ledger
 
 
 def at(cursor: int, epoch: int = 1, fingerprint: str = "") -> Position:

@@ -24,7 +24,6 @@ from wake_bridge.engine.deliver.pushes import LOOK_EVERY
 from wake_bridge.engine.settings import TargetSettings
 from wake_bridge.ports.adapter import AttemptOutcome, Journal, Place, Wake
 from wake_bridge.ports.sessions import PushClient
-from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.office import Office
 
 ME, SENDER = "@ada", "@me"
@@ -92,31 +91,8 @@ def served(office: Office) -> McpPushAdapter:
 async def sent(office: Office, subject: str) -> str:
     message = office.core.send(SENDER, ME, subject)
     await office.reads()
-    await passes(office, 1)
+    await office.passes(1)
     return message
-
-
-async def passes(office: Office, milliseconds: int) -> None:
-    """Let so much time pass, and what falls due meanwhile be done; the panes are watched as ever."""
-    end = office.clock.now() + milliseconds
-    while True:
-        office.ledger.gather(office.clock.now(), new_ulid)
-        await office.watch.round()
-        for _ in range(20):
-            due = office.ledger.due(office.clock.now())
-            for delivery in due:
-                fresh = office.ledger.delivery(delivery.id)
-                if fresh is not None and not fresh.state.is_terminal:
-                    await office.gate.take(fresh, patient=True)
-            if not due:
-                break
-        else:
-            raise AssertionError(f"never done: {[(one.state, one.hold) for one in due]}")
-        deadline = office.ledger.next_deadline()
-        if deadline is None or deadline > end:
-            office.clock.turn(max(0, end - office.clock.now()))
-            return
-        office.clock.turn(max(1, deadline - office.clock.now()))
 
 
 def steps(office: Office, delivery: Delivery) -> list[Step]:
@@ -138,12 +114,12 @@ def test_sent_is_proof_1_and_the_mail_that_is_read_settles_it(tmp_path: Path) ->
         assert locked.hold.cause is Cause.PUSHED
         office.core.mark_read(message)
         await office.reads()
-        await passes(office, 2 * LOOK_EVERY)
+        await office.passes(2 * LOOK_EVERY)
 
         (done,) = office.deliveries(ME)
         assert (done.outcome, done.proof) == (Outcome.SUBMITTED, 3)
         assert [one["eventType"] for one in clients.pushed] == ["wake/sent_to_me"]
-        await passes(office, 2 * ACTS_WITHIN)
+        await office.passes(2 * ACTS_WITHIN)
         assert received(office) == []
         assert len(clients.pushed) == 1
 
@@ -156,15 +132,15 @@ def test_a_turn_that_begins_settles_it_and_one_that_ran_before_is_no_sign(tmp_pa
     async def story(office: Office, clients: PlayedClients) -> None:
         await sent(office, "first")
         office.agent(PANE).state = PresenceState.ACTIVE
-        await passes(office, 3 * LOOK_EVERY)
+        await office.passes(3 * LOOK_EVERY)
         (done,) = office.deliveries(ME)
         assert (done.outcome, done.proof) == (Outcome.SUBMITTED, 2)
 
         await sent(office, "second")
-        await passes(office, 3 * ACTS_WITHIN)
+        await office.passes(3 * ACTS_WITHIN)
         assert office.deliveries(ME)[1].state is DeliveryState.LOCKED
         office.agent(PANE).state = PresenceState.IDLE
-        await passes(office, ACTS_WITHIN + 3 * LOOK_EVERY)
+        await office.passes(ACTS_WITHIN + 3 * LOOK_EVERY)
         assert len(clients.pushed) == 2
         (typed,) = received(office)
         assert '"second"' in typed
@@ -177,21 +153,21 @@ def test_a_client_that_drops_its_wakes_is_left_alone_and_the_pane_is_woken_once(
 
     async def story(office: Office, clients: PlayedClients) -> None:
         await sent(office, "dropped")
-        await passes(office, ACTS_WITHIN - 2 * LOOK_EVERY)
+        await office.passes(ACTS_WITHIN - 2 * LOOK_EVERY)
         assert received(office) == []
-        await passes(office, 4 * LOOK_EVERY)
+        await office.passes(4 * LOOK_EVERY)
         (done,) = office.deliveries(ME)
         assert (done.outcome, done.adapter) == (Outcome.SUBMITTED, "memory")
         assert len(received(office)) == len(clients.pushed) == 1
 
         await sent(office, "typed at once")
-        await passes(office, 5_000)
+        await office.passes(5_000)
         assert len(received(office)) == 2
         assert len(clients.pushed) == 1
         # also after a restart
         await office.restarts()
         await sent(office, "typed again")
-        await passes(office, 5_000)
+        await office.passes(5_000)
         assert (len(received(office)), len(clients.pushed)) == (3, 1)
 
         office.gate.pushes.take_up(Identity(ME))
@@ -206,7 +182,7 @@ def test_who_has_nothing_but_a_client_that_drops_is_told_what_helps(tmp_path: Pa
 
     async def story(office: Office, clients: PlayedClients) -> None:
         await sent(office, "dropped")
-        await passes(office, ACTS_WITHIN + 3 * LOOK_EVERY)
+        await office.passes(ACTS_WITHIN + 3 * LOOK_EVERY)
         (held,) = office.deliveries(ME)
         assert held.hold is not None
         assert (held.state, held.hold.reason) == (DeliveryState.DISPATCHED, HoldReason.UNREACHABLE)
@@ -228,7 +204,7 @@ def test_who_has_nothing_but_pushes_waits_for_a_client(tmp_path: Path) -> None:
         assert (held.hold.cause, clients.pushed) == (Cause.NO_MCP_CLIENT, [])
         clients.clients[Identity(ME)] = taken
         office.ledger.look_at_once(Identity(ME), office.clock.now())
-        await passes(office, 1)
+        await office.passes(1)
         assert len(clients.pushed) == 1
 
     played(tmp_path, story, pane="")
@@ -246,7 +222,7 @@ def test_nobody_is_pushed_to_without_both_words(tmp_path: Path, options: Mapping
 
     async def story(office: Office, clients: PlayedClients) -> None:
         await sent(office, "for the pane")
-        await passes(office, 5_000)
+        await office.passes(5_000)
         assert clients.pushed == [], why
         assert len(received(office)) == 1
 
@@ -262,9 +238,9 @@ def test_what_the_server_did_not_take_goes_on_at_once_and_what_it_may_have_after
     async def story(office: Office, clients: PlayedClients) -> None:
         clients.answers = answer
         await sent(office, "doubtful")
-        await passes(office, 5_000)
+        await office.passes(5_000)
         assert len(received(office)) == (answer is False)
-        await passes(office, ACTS_WITHIN + LOOK_EVERY)
+        await office.passes(ACTS_WITHIN + LOOK_EVERY)
         assert len(received(office)) == 1
         assert len(clients.pushed) == (answer is None)
         assert office.deliveries(ME)[0].outcome is Outcome.SUBMITTED
@@ -278,7 +254,7 @@ def test_a_type_of_event_that_the_client_does_not_take_is_not_pushed(tmp_path: P
     async def story(office: Office, clients: PlayedClients) -> None:
         clients.clients[Identity(ME)] = PushClient("one", 1, "push-test 1", frozenset({"wake/digest"}))
         await sent(office, "typed")
-        await passes(office, 5_000)
+        await office.passes(5_000)
         assert (clients.pushed, len(received(office))) == ([], 1)
         assert Step.INTENT_SUBMIT in steps(office, office.deliveries(ME)[0])
 
@@ -294,7 +270,7 @@ def test_pushes_count_against_the_limits_of_the_agent(tmp_path: Path) -> None:
             message = await sent(office, subject)
             office.core.mark_read(message)
             await office.reads()
-            await passes(office, 2 * LOOK_EVERY)
+            await office.passes(2 * LOOK_EVERY)
         await sent(office, "four")
         held = office.deliveries(ME)[-1]
         assert len(clients.pushed) == 2
@@ -327,15 +303,15 @@ def test_a_daemon_that_is_killed_loses_nothing_and_pushes_nothing_twice(tmp_path
         office.core.send(SENDER, ME, "once")
         await office.reads()
         if moment == "after it was noted":
-            await passes(office, 1)
+            await office.passes(1)
         else:
             with pytest.raises(Died):
-                await passes(office, 1)
+                await office.passes(1)
         adapter.deliver = true_deliver  # type: ignore[method-assign]
         clients.dies = False
         await office.restarts()
         office.ledger.look_at_once(None, office.clock.now())
-        await passes(office, office.current.settings.lease_ms + ACTS_WITHIN + 5 * LOOK_EVERY)
+        await office.passes(office.current.settings.lease_ms + ACTS_WITHIN + 5 * LOOK_EVERY)
 
         assert len(clients.pushed) == (moment != "after the intent")
         assert len(received(office)) == 1

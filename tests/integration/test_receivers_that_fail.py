@@ -21,7 +21,6 @@ from wake_bridge.domain.names import DAY, Identity
 from wake_bridge.domain.receivers import GIVEN_UP, WEBHOOK_TARGET
 from wake_bridge.engine.settings import TargetSettings
 from wake_bridge.ports.adapter import AdapterContext
-from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.office import Office
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
 
@@ -95,30 +94,8 @@ def played(directory: Path, receiver: WebhookReceiver, story: Story, *, pane: st
 async def sent(office: Office, subject: str) -> str:
     message = office.core.send(SENDER, CI, subject)
     await office.reads()
-    await passes(office, 1)
+    await office.passes(1)
     return message
-
-
-async def passes(office: Office, milliseconds: int) -> None:
-    """Let so much time pass, and what falls due meanwhile be done."""
-    end = office.clock.now() + milliseconds
-    while True:
-        office.ledger.gather(office.clock.now(), new_ulid)
-        for _ in range(20):
-            due = office.ledger.due(office.clock.now())
-            for delivery in due:
-                fresh = office.ledger.delivery(delivery.id)
-                if fresh is not None and not fresh.state.is_terminal:
-                    await office.gate.take(fresh, patient=True)
-            if not due:
-                break
-        else:
-            raise AssertionError(f"never done: {[(one.state, one.hold) for one in due]}")
-        deadline = office.ledger.next_deadline()
-        if deadline is None or deadline > end:
-            office.clock.turn(max(0, end - office.clock.now()))
-            return
-        office.clock.turn(deadline - office.clock.now())
 
 
 def told(post: dict[str, Any]) -> set[str]:
@@ -147,7 +124,7 @@ def test_whatever_a_receiver_answers_nothing_is_lost_and_nobody_types_a_command(
             start = len(receiver.received())
             receiver.says(str(answer), "204")
             message = await sent(office, f"answered with {answer}")
-            await passes(office, MINUTE)
+            await office.passes(MINUTE)
             posts = receiver.received()[start:]
             assert [one["answer"] for one in posts] == ([str(answer)] if answer in TAKEN else [str(answer), "204"])
             assert all(told(one) == {message} for one in posts), answer
@@ -166,12 +143,12 @@ def test_a_receiver_that_is_dead_for_ten_minutes_and_then_does_not_know_us_gets_
         messages = []
         for minute in range(10):
             messages.append(await sent(office, f"in minute {minute}"))
-            await passes(office, MINUTE)
+            await office.passes(MINUTE)
         assert set(causes(office)) == {Cause.RECEIVER_SUSPENDED}
         with WebhookReceiver(tmp_path / "receiver", ["404"], port=receiver.port) as again:
-            await passes(office, 30 * SECOND)
+            await office.passes(30 * SECOND)
             again.says("204")
-            await passes(office, 40 * MINUTE)
+            await office.passes(40 * MINUTE)
             taken = [one for one in again.received() if one["answer"] == "204"]
             assert [set(messages)] == [told(one) for one in taken]
         assert office.ledger.unsettled() == []
@@ -191,9 +168,9 @@ def test_what_one_emission_is_refused_for_keeps_no_other_back(tmp_path: Path, re
             receiver.says("204", "422")
             message = await sent(office, f"fine {number}")
             assert [told(one) for one in receiver.received() if one["answer"] == "204"][-1] == {message}
-            await passes(office, MINUTE)
+            await office.passes(MINUTE)
         assert open_one(office).outcome is None
-        await passes(office, 4 * DAY)
+        await office.passes(4 * DAY)
         assert office.ledger.unsettled() == []
         (failed,) = (one for one in office.deliveries(CI) if one.outcome is Outcome.FAILED)
         assert (refused in failed.digest, failed.state) == (True, DeliveryState.FAILED)
@@ -210,13 +187,13 @@ def test_what_may_have_arrived_and_was_left_to_the_pane_is_never_posted_again(
         agent = office.agent("pane")
         start = len(receiver.received())
         await sent(office, "may have arrived")
-        await passes(office, 30 * SECOND)
+        await office.passes(30 * SECOND)
         assert len(agent.received) == 1, "after a time-out no other route takes it before the receiver is suspended"
         posts = receiver.received()[start:]
         assert len({(one["headers"]["webhook-id"], one["body"]) for one in posts}) == 1
         receiver.says("204")
         await office.restarts()
-        await passes(office, 60 * MINUTE)
+        await office.passes(60 * MINUTE)
         assert len(receiver.received()[start:]) == len(posts)
         assert [one.adapter for one in office.deliveries(CI)] == ["memory"]
         assert (len(posts), len(agent.received)) == (4, 1)
@@ -237,13 +214,13 @@ def test_what_a_receiver_refused_is_left_to_the_pane_also_after_a_restart(
         assert len(receiver.received()) == start + 1
         await office.restarts()
         receiver.says("204")
-        await passes(office, 10 * MINUTE)
+        await office.passes(10 * MINUTE)
         assert len(receiver.received()) == start + 1
         later = await sent(office, "taken")
-        await passes(office, MINUTE)
+        await office.passes(MINUTE)
         assert told(receiver.received()[-1]) == {later}
         agent.state = agent.state.IDLE
-        await passes(office, 10 * MINUTE)
+        await office.passes(10 * MINUTE)
         assert len(agent.received) == 1
         assert len(receiver.received()) == start + 2
 
@@ -259,12 +236,12 @@ def test_what_waits_for_a_receiver_that_is_given_up_the_heartbeat_tells_the_agen
     async def story(office: Office, receiver: WebhookReceiver) -> None:
         await sent(office, "nobody takes it")
         if answer != "410":
-            await passes(office, GIVEN_UP + 2 * 60 * MINUTE)
+            await office.passes(GIVEN_UP + 2 * 60 * MINUTE)
         assert causes(office) == [Cause.RECEIVER_DEGRADED]
         count = len(receiver.received())
         office.agent("found")
         office.current.settings = replace(office.current.settings, fallback_pane="found")
-        await passes(office, 10 * MINUTE)
+        await office.passes(10 * MINUTE)
         assert len(office.agent("found").received) == 1
         assert [(one.adapter, one.outcome) for one in office.deliveries(CI)][-1] == ("heartbeat", Outcome.SUBMITTED)
         assert len(receiver.received()) == count
@@ -283,7 +260,7 @@ def test_what_matched_two_receivers_goes_to_the_second_where_the_first_is_suspen
             metadata = {"url": second.url, "signingKey": "whsec_a2V5", "coalesceWindow": 0}
             office.core.subscribe(CI, harnessTarget="a2a-webhook", harnessTargetMetadata=metadata)
             await sent(office, "for the second")
-            await passes(office, MINUTE)
+            await office.passes(MINUTE)
             await sent(office, "at once")
             subjects = [json.loads(one["body"])["payload"]["subject"] for one in second.received()]
             assert subjects == ["for the second", "at once"]

@@ -61,22 +61,27 @@ class PowerCut(Exception):
 
 @dataclass(slots=True)
 class NotedJournal:
-    """A journal in memory. `fails_at` makes one step raise, as a full disk would."""
+    """A journal in memory that notes, at each step, what the agent had by then: messages submitted, and anything sent at all.
+
+    `fails_at` makes one step raise, as a full disk would.
+    """
 
     stage: AdapterStage
     fails_at: Step | None = None
     has_failed: bool = False
     steps: list[Step] = field(default_factory=list)
     submitted_before: dict[Step, int] = field(default_factory=dict)
+    touched_before: dict[Step, bool] = field(default_factory=dict)
 
     async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
-        """Note the step, and how much had been submitted by then."""
+        """Note the step."""
         del evidence
         if step is self.fails_at:
             self.has_failed = True
             raise PowerCut(step)
         self.steps.append(step)
         self.submitted_before.setdefault(step, len(self.stage.submitted()))
+        self.touched_before.setdefault(step, self.stage.was_touched())
 
 
 async def an_address_leads_to_one_place_and_always_the_same(stage: AdapterStage) -> None:

@@ -12,17 +12,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, Protocol
 
 from wake_bridge.domain.delivery import Progress, Proof, Step, progress_of
 from wake_bridge.domain.presence import PresenceState, single_vote
-from wake_bridge.domain.routing import Address
-from wake_bridge.ports.adapter import Delivered, Failed, HarnessAdapter, Nowhere, Place, Refused, Unknown, Wake
+from wake_bridge.ports.adapter import Delivered, Failed, Nowhere, Place, Refused, Unknown, Wake
 from wake_bridge.testing.adapter_contract import (
     MARK,
     TEXT,
+    AdapterStage,
+    NotedJournal,
     PowerCut,
     a_survey_has_a_sign_of_life_for_a_place,
     an_address_leads_to_one_place_and_always_the_same,
@@ -37,58 +37,17 @@ ChannelScene = Literal["idle", "busy", "draft", "approval", "gone"]
 _AWAY: Final = (Refused, Failed)
 
 
-class ChannelStage(Protocol):
-    """One place with one agent, played or real.
+class ChannelStage(AdapterStage, Protocol):
+    """A stage on which the agent can also be gone and a person can have typed something.
 
-    `address` leads to it, `nowhere` to no place at all.
+    `was_touched` counts anything but questions.
     """
-
-    @property
-    def adapter(self) -> HarnessAdapter:
-        """The adapter that is examined."""
-
-    @property
-    def address(self) -> Address:
-        """Leads to the agent."""
-
-    @property
-    def nowhere(self) -> Address:
-        """Leads to no place."""
 
     def shows(self, scene: ChannelScene) -> None:
         """Bring the agent into that state and return when it is."""
 
-    def submitted(self) -> list[str]:
-        """Every text the agent was given, in order."""
-
-    def was_touched(self) -> bool:
-        """Whether anything but questions was sent to it since the last `shows`."""
-
     def composer(self) -> str:
         """What a person has typed and not sent; empty where the stage plays no composer."""
-
-
-@dataclass(slots=True)
-class WatchedJournal:
-    """A journal in memory that notes, at each step, whether anything had been sent by then.
-
-    `fails_at` makes one step raise, as a full disk would.
-    """
-
-    stage: ChannelStage
-    fails_at: Step | None = None
-    has_failed: bool = False
-    steps: list[Step] = field(default_factory=list)
-    touched_before: dict[Step, bool] = field(default_factory=dict)
-
-    async def __call__(self, step: Step, evidence: Mapping[str, str]) -> None:
-        """Note the step."""
-        del evidence
-        if step is self.fails_at:
-            self.has_failed = True
-            raise PowerCut(step)
-        self.steps.append(step)
-        self.touched_before.setdefault(step, self.stage.was_touched())
 
 
 async def only_an_agent_at_rest_looks_idle(stage: ChannelStage) -> None:
@@ -107,7 +66,7 @@ async def a_wake_is_given_once_and_proven(stage: ChannelStage) -> None:
     """Delivered means that the agent was seen to have it."""
     stage.shows("idle")
 
-    outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), WatchedJournal(stage))
+    outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), NotedJournal(stage))
 
     assert isinstance(outcome, Delivered), outcome
     assert outcome.proof >= Proof.SUBMITTED
@@ -119,7 +78,7 @@ async def a_draft_is_neither_in_the_way_nor_touched(stage: ChannelStage) -> None
     stage.shows("draft")
     draft = stage.composer()
 
-    outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), WatchedJournal(stage))
+    outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), NotedJournal(stage))
 
     assert isinstance(outcome, Delivered), outcome
     assert stage.composer() == draft
@@ -128,7 +87,7 @@ async def a_draft_is_neither_in_the_way_nor_touched(stage: ChannelStage) -> None
 async def nothing_goes_out_before_its_intent_is_on_disk(stage: ChannelStage) -> None:
     """The ledger before the first byte; and nothing is staged, for there is no composer."""
     stage.shows("idle")
-    journal = WatchedJournal(stage)
+    journal = NotedJournal(stage)
 
     await stage.adapter.deliver(await _place(stage), stage.address, _wake(), journal)
 
@@ -141,7 +100,7 @@ async def a_running_turn_and_a_dialog_are_refused_without_a_byte(stage: ChannelS
     """Hold until the turn ends; a dialog is a person's to answer."""
     for scene in ("busy", "approval"):
         stage.shows(scene)
-        journal = WatchedJournal(stage)
+        journal = NotedJournal(stage)
 
         outcome = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), journal)
 
@@ -154,7 +113,7 @@ async def a_running_turn_and_a_dialog_are_refused_without_a_byte(stage: ChannelS
 async def a_journal_that_cannot_write_stops_the_line(stage: ChannelStage) -> None:
     """The port: if the journal raises, nothing more is sent."""
     stage.shows("idle")
-    journal = WatchedJournal(stage, fails_at=Step.INTENT_SUBMIT)
+    journal = NotedJournal(stage, fails_at=Step.INTENT_SUBMIT)
     try:
         outcome: object = await stage.adapter.deliver(await _place(stage), stage.address, _wake(), journal)
     except PowerCut:
@@ -174,7 +133,7 @@ async def what_may_have_been_sent_is_only_looked_for(stage: ChannelStage) -> Non
     stage.shows("idle")
     place = await _place(stage)
     resumed = Wake("delivery", TEXT, MARK, Progress.MAYBE_SUBMITTED, place.fence)
-    journal = WatchedJournal(stage)
+    journal = NotedJournal(stage)
 
     outcome = await stage.adapter.deliver(place, stage.address, resumed, journal)
 
@@ -189,7 +148,7 @@ async def a_channel_that_is_gone_gives_the_wake_back(stage: ChannelStage) -> Non
     stage.shows("idle")
     place = await _place(stage)
     stage.shows("gone")
-    journal = WatchedJournal(stage)
+    journal = NotedJournal(stage)
 
     outcome = await stage.adapter.deliver(place, stage.address, _wake(), journal)
 
@@ -210,7 +169,7 @@ async def a_running_turn_is_added_to_by_its_id(stage: ChannelStage) -> None:
     assert seen.active_turn_id
     wake = Wake("delivery", TEXT, MARK, turn_id=seen.active_turn_id)
 
-    outcome = await stage.adapter.deliver(place, stage.address, wake, WatchedJournal(stage))
+    outcome = await stage.adapter.deliver(place, stage.address, wake, NotedJournal(stage))
 
     assert isinstance(outcome, Delivered), outcome
     assert len([text for text in stage.submitted() if MARK in text]) == 1

@@ -21,6 +21,11 @@ START: Final = Instant(1_700_000_000_000)
 FENCE: Final = Binding("/tmp/tmux-0/default", 100, "$1", "%7", 200, "10:00", 300, "10:01")  # noqa: S108 - a name, no file
 
 
+def later(milliseconds: int) -> Instant:
+    """So long after `START`."""
+    return Instant(START + milliseconds)
+
+
 def sample_event(
     log_id: int,
     identity: str = AGENT,

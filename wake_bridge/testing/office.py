@@ -200,12 +200,33 @@ class Office:
             self.clock.turn(SAMPLES_APART)
             await self._takes_due()
 
-    async def _takes_due(self) -> None:
+    async def _takes_due(self, *, patient: bool = False) -> None:
         for delivery in self.ledger.due(self.clock.now()):
             fresh = self.ledger.delivery(delivery.id)
             # one that was given back takes a younger one in
             if fresh is not None and not fresh.state.is_terminal:
-                await self.gate.take(fresh, patient=False)
+                await self.gate.take(fresh, patient=patient)
+
+    async def passes(self, milliseconds: int) -> None:
+        """Let so much time pass, and what falls due meanwhile be done; the panes are watched as ever."""
+        end = self.clock.now() + milliseconds
+        while True:
+            self.ledger.gather(self.clock.now(), new_ulid)
+            await self.watch.round()
+            await self._does_all_that_is_due()
+            deadline = self.ledger.next_deadline()
+            if deadline is None or deadline > end:
+                self.clock.turn(max(0, end - self.clock.now()))
+                return
+            self.clock.turn(max(1, deadline - self.clock.now()))
+
+    async def _does_all_that_is_due(self) -> None:
+        for _ in range(20):
+            due = self.ledger.due(self.clock.now())
+            if not due:
+                return
+            await self._takes_due(patient=True)
+        raise AssertionError(f"never done: {[(one.state, one.hold) for one in due]}")
 
     def deliveries(self, identity: str) -> list[Delivery]:
         """An identity's deliveries, oldest first."""

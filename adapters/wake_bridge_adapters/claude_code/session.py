@@ -26,6 +26,7 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.sessions import NOBODY, Session
 from wake_bridge.ports.adapter import Nowhere
+from wake_bridge_adapters.process_stat import START_TIME, STATE, stat_fields
 
 LONGEST: Final = 64 * 1024
 """Bytes; a real one has about 700."""
@@ -142,8 +143,6 @@ def _text(said: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-_STATE: Final = 0
-_STARTED: Final = 19
 _STOPPED: Final = frozenset({"T", "t"})
 _ENDED: Final = frozenset({"Z", "X", "x"})
 
@@ -187,10 +186,10 @@ def monitors_below(pid: int) -> int | None:
 
 
 def _from_proc(pid: int, started: str) -> Life:
-    fields = _stat_fields(pid)
-    if not fields or fields[_STATE] in _ENDED or fields[_STARTED] != started:
+    fields = stat_fields(pid)
+    if not fields or fields[STATE] in _ENDED or fields[START_TIME] != started:
         return Life.ENDED
-    return Life.SUSPENDED if fields[_STATE] in _STOPPED else Life.RUNS
+    return Life.SUSPENDED if fields[STATE] in _STOPPED else Life.RUNS
 
 
 def _from_psutil(pid: int, started: str) -> Life:
@@ -204,15 +203,6 @@ def _from_psutil(pid: int, started: str) -> Life:
     if status in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD} or abs(created - written) > CLOCKS_APART:
         return Life.ENDED
     return Life.SUSPENDED if status == psutil.STATUS_STOPPED else Life.RUNS
-
-
-def _stat_fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may itself hold blanks and brackets; [] if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
 
 
 HARNESS: Final = "claude"

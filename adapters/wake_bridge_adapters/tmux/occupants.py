@@ -16,19 +16,18 @@ import termios
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Final
 
 import psutil
 
 from wake_bridge.domain.programs import SHELLS, is_runner, is_shell_or_veto, reads_lines
 from wake_bridge.domain.routing import Binding
+from wake_bridge_adapters.process_stat import START_TIME, TERMINAL_GROUP, stat_fields
 from wake_bridge_adapters.screens.profile import Profile, recognise
 from wake_bridge_adapters.screens.version import installed_version
 
 _PS_TIMEOUT: Final = 3.0
-_STAT_TERMINAL_GROUP: Final = 5
-_STAT_START_TIME: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,8 @@ def process_now(pid: int) -> Process | None:
 def started_at(pid: int) -> str:
     """When a process started, as a text that stays the same while it lives; empty if it is gone."""
     if _has_proc():
-        fields = _stat_fields(pid)
-        return fields[_STAT_START_TIME] if fields else ""
+        fields = stat_fields(pid)
+        return fields[START_TIME] if fields else ""
     try:
         return repr(psutil.Process(pid).create_time())
     except psutil.Error:
@@ -96,8 +95,8 @@ def started_at(pid: int) -> str:
 def age_of(pid: int) -> float:
     """Seconds since a process was started, whatever became of the wall clock meanwhile; 0 if it is gone."""
     if _has_proc():
-        fields = _stat_fields(pid)
-        ticks = float(fields[_STAT_START_TIME]) if fields else None
+        fields = stat_fields(pid)
+        ticks = float(fields[START_TIME]) if fields else None
         return 0.0 if ticks is None else time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     try:
         return time.time() - psutil.Process(pid).create_time()
@@ -145,8 +144,8 @@ def _has_proc() -> bool:
 
 def _terminal_group(pid: int) -> int | None:
     if _has_proc():
-        fields = _stat_fields(pid)
-        return int(fields[_STAT_TERMINAL_GROUP]) if fields else None
+        fields = stat_fields(pid)
+        return int(fields[TERMINAL_GROUP]) if fields else None
     try:
         answer = subprocess.run(
             ["/bin/ps", "-o", "tpgid=", "-p", str(pid)],
@@ -158,15 +157,6 @@ def _terminal_group(pid: int) -> int | None:
         return int(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-
-
-def _stat_fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may itself hold blanks and brackets; [] if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
 
 
 def _is_in_group(pid: int, group: int) -> bool:

@@ -36,6 +36,13 @@ _HEAD: Final = struct.Struct("iIII")
 _BUFFER: Final = 65_536
 
 
+def _where_it_is_written(graph: Path) -> tuple[Path, frozenset[str]]:
+    """The directory, and the names in it that a commit writes to."""
+    # SQLite follows a link: the log lies beside the file itself
+    file = graph.resolve()
+    return file.parent, frozenset({file.name, f"{file.name}-wal", f"{file.name}-journal"})
+
+
 class InotifySignal:
     """Hints from inotify on the graph's directory.
 
@@ -45,10 +52,8 @@ class InotifySignal:
     """
 
     def __init__(self, graph: Path, report: Callable[[str], None]) -> None:
-        # SQLite follows a link: the log lies beside the file itself
-        file = graph.resolve()
-        self._directory = file.parent
-        self._names = frozenset(os.fsencode(file.name + ending) for ending in ("", "-wal", "-journal"))
+        self._directory, names = _where_it_is_written(graph)
+        self._names = frozenset(os.fsencode(name) for name in names)
         self._report = report
         self._is_reported = False
         self._hint = asyncio.Event()
@@ -179,10 +184,7 @@ class WatchfilesSignal:
     """
 
     def __init__(self, graph: Path, report: Callable[[str], None]) -> None:
-        # SQLite follows a link: the log lies beside the file itself
-        file = graph.resolve()
-        self._directory = file.parent
-        self._names = frozenset({file.name, f"{file.name}-wal", f"{file.name}-journal"})
+        self._directory, self._names = _where_it_is_written(graph)
         self._report = report
         self._hint = asyncio.Event()
         self._stop = asyncio.Event()

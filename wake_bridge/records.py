@@ -126,6 +126,9 @@ def delivery_record(delivery: Delivery, events: Iterable[WakeEvent]) -> dict[str
         "dueAt": time_or_none(delivery.due_at) if delivery.state is DeliveryState.PENDING else None,
         "createdAt": time_or_none(delivery.created_at),
         "settledAt": time_or_none(delivery.settled_at),
+        "ackBy": time_or_none(delivery.ack_by),
+        "lease": delivery.handed_lease or None,
+        "escalatedAt": time_or_none(delivery.escalated_at),
     }
 
 

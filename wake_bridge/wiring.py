@@ -28,6 +28,7 @@ from wake_bridge.engine.graph_queries import GraphPresence, GraphQueries
 from wake_bridge.engine.presence.remembered_panes import RememberedPanes
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.remind.episodes import Episodes
+from wake_bridge.engine.remind.escalations import Escalations
 from wake_bridge.engine.remind.heartbeat import Heartbeat
 from wake_bridge.engine.remind.notices import Notices
 from wake_bridge.engine.remind.reminders import Reminders
@@ -88,6 +89,7 @@ class Parts:
     human: ChannelSenders
     episodes: Episodes
     notices: Notices
+    escalations: Escalations
     reminders: Reminders
     sessions: SessionRegistry
     handover: HookHandover
@@ -247,6 +249,7 @@ def wire(
         changed=deliverer.look_at,
         watchers=tail,
     )
+    escalations = Escalations(ledger, queries, current, tail.known_identities)
     notices = Notices(
         ledger,
         human,
@@ -311,6 +314,7 @@ def wire(
         human=human,
         episodes=episodes,
         notices=notices,
+        escalations=escalations,
         reminders=Reminders(ledger, clock, new_ulid, poke=deliverer.poke),
         sessions=sessions,
         handover=handover,

@@ -102,6 +102,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "status",
         "activity",
         "resume --all",
+        f"escalate {delivery.id}",
         f"ack {delivery.id}",
         "wake @a x",
         f"task {message} working --as @a",

@@ -107,6 +107,8 @@ def _about(field: FieldInfo) -> str:
 
 def _values(field: FieldInfo) -> str:
     kind = next((one for one in _kinds(field.annotation) if one is not type(None)), str)
+    if get_origin(kind) is dict:
+        return "table"
     if get_origin(kind) is Literal:
         return ", ".join(f"`{one}`" for one in get_args(kind))
     if isinstance(kind, type) and issubclass(kind, str) and kind is not str:

@@ -360,6 +360,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[presence.relook]",
         "[human]",
         "[attention]",
+        "[escalation]",
         "[heartbeat]",
         "[channels.NAME]",
         "[http]",

@@ -38,6 +38,7 @@ ENDS_BY_ITSELF_OR_BY_WHO_BEGAN_IT = {
     HoldReason.BENCHED,
     HoldReason.DRY_RUN,
     HoldReason.LIMITED,
+    HoldReason.AWAITING_ACK,
 }
 DELIVERY = Delivery("01X", Identity("@agent"), DeliveryState.DISPATCHED, 1, NOW, NOW)
 KNOWN = {Identity("@agent")}

@@ -252,6 +252,7 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.NOT_ACTIVE: "test_one_truth.py::test_what_is_told_of_one_that_nothing_wakes_helps_when_it_is_taken_literally",
     Cause.OWN_SERVER: "test_one_truth.py::test_what_the_graphs_own_server_serves_is_taken_over_by_the_key_that_is_named",
     Cause.ONLY_SEEN: "test_one_truth.py::test_who_is_only_seen_is_woken_in_its_pane_after_what_is_advised",
+    Cause.AWAITING_ACK: "test_answered_in_time.py::test_an_agent_that_stays_silent_past_the_deadline_has_its_person_told_once",
     Cause.LOOP: "test_limits.py::test_resume_lets_one_of_them_go_on",
     Cause.GRAPH_AWAY: "test_bad_input.py::test_a_locked_graph_is_waited_for",
     Cause.DRY_RUN: "test_daemon_life.py::test_a_dry_run_types_nothing_and_leaves_ledger_and_cursor_byte_identical",

@@ -59,7 +59,8 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "deliveries retry": (f"deliveries retry {_ID}", f"deliveries retry {_ID} --i-looked"),
     "pause": ("pause @reviewer --for 2h", "pause --all"),
     "resume": ("resume @reviewer", "resume --all"),
-    "ack": (f"ack {_ID}", f"ack {_ID} --json"),
+    "ack": (f"ack {_ID}", f"ack {_ID} --lease 1"),
+    "escalate": (f"escalate {_ID}", f"escalate {_ID} --lease 1"),
     "bind": ("bind @reviewer", "bind @reviewer --pane work:api.0"),
     "unbind": ("unbind @reviewer", "unbind @reviewer --json"),
     "resync": (f"resync {_ID} --since 0", f"resync {_ID} --since 1200"),
@@ -166,6 +167,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
     },
     "Channels and reminders": {
         "channels": CommandPlace("channels", "channels", "List and test the ways to you; send a text by one of them."),
+        "escalate": CommandPlace("wakes", "escalate", "Pass a delivery to a person now."),
         "remind": CommandPlace("remind", "remind", "Remind an agent, or you, of something at a time."),
         "reminders": CommandPlace("remind", "reminders", "List and cancel reminders."),
     },

@@ -18,9 +18,11 @@ from wake_bridge.cli.context import (
     limit_option,
     pass_run,
 )
+from wake_bridge.cli.wakes import DURATION
 from wake_bridge.domain.errors import UsageMistake
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.facts import PERMISSIONS
+from wake_bridge.domain.messages import LONGEST_ACK
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.offline import mail
@@ -46,13 +48,38 @@ OPERATOR: Final = "@operator"
 @click.option("--reply-to", metavar="ID", help="The message that this one answers.")
 @click.option("--task", "is_task", is_flag=True, help="Send a task.")
 @click.option("--policy", type=WordType(WakePolicy), help="When to wake: never, at the next turn, or at once.")
+@click.option(
+    "--ack-within",
+    type=DURATION,
+    help="Wake at once; if nobody has answered after this long, such as 5m, tell a person.",
+)
 @click.option("--suppress-wake", is_flag=True, help="Wake nobody: the message waits in the inbox.")
 @foreign_option
 @pass_run
-def send(run: CommandContext, /, body: str, foreign: bool, **fields: Any) -> None:
+def send(run: CommandContext, /, body: str, foreign: bool, ack_within: int | None, **fields: Any) -> None:
     """Send a message or a task to an identity, or to every agent with AGENT:*."""
+    if ack_within is not None:
+        fields |= {"ack_within": _seconds_to_answer(ack_within), "policy": _at_once(fields)}
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if body == "-" else body
     _send(run, Draft(body=text, **fields), foreign=foreign)
+
+
+def _seconds_to_answer(milliseconds: int) -> int:
+    seconds = milliseconds // 1000
+    if not 1 <= seconds <= LONGEST_ACK:
+        raise UsageMistake("that is no time to answer in", "--ack-within", hint="give 1s to 7d, such as 5m")
+    return seconds
+
+
+def _at_once(fields: Mapping[str, Any]) -> WakePolicy:
+    """What has to be answered wakes at once."""
+    if fields["suppress_wake"] or fields["policy"] not in {None, WakePolicy.IMMEDIATE}:
+        raise UsageMistake(
+            "what has to be answered wakes its agent at once",
+            "--ack-within",
+            hint="leave out --suppress-wake and any other --policy",
+        )
+    return WakePolicy.IMMEDIATE
 
 
 @click.command()

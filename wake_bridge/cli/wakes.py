@@ -127,18 +127,32 @@ def _resumed(who: str, paused: Collection[str], held: Collection[HoldReason]) ->
 
 @click.command()
 @click.argument("delivery_id", metavar="DELIVERY")
+@click.option("--lease", type=click.IntRange(min=1), metavar="N", help="The lease that the wake names.")
 @pass_run
-def ack(run: CommandContext, delivery_id: str) -> None:
+def ack(run: CommandContext, delivery_id: str, lease: int | None) -> None:
     """Acknowledge a delivery: its wake was seen and understood.
 
-    A delivery that still waits ends without being sent.
+    A delivery that still waits ends without being sent. If the wake names a lease, an agent must give it with --lease. A
+    lease that is no longer in force ends with exit code 7 and changes nothing.
     """
     from wake_bridge.offline.mail import acknowledge
 
-    done = acknowledge(run, delivery_id)
+    done = acknowledge(run, delivery_id, lease)
     after = done.delivery
     ended = f": it was not delivered yet, and {after.identity} is not woken for it any more" if done.waited else ""
     run.console.object(done.record, f"{after.id} is acknowledged{ended}")
+
+
+@click.command()
+@click.argument("delivery_id", metavar="DELIVERY")
+@click.option("--lease", type=click.IntRange(min=1), metavar="N", help="The lease that the wake names.")
+@pass_run
+def escalate(run: CommandContext, delivery_id: str, lease: int | None) -> None:
+    """Pass a delivery to a person now, by the channels of [escalation]. Its agent is not woken for it any more."""
+    from wake_bridge.offline.mail import call_person
+
+    done = call_person(run, delivery_id, lease)
+    run.console.object(done.record, f"{done.delivery.id} passes to a person within 10 s, if the daemon runs")
 
 
 @click.command()

@@ -25,6 +25,7 @@ from pydantic import (
 from wake_bridge.config.secrets import ConfiguredSecret, SecretArguments
 from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.channels import HUMAN, ChannelKind
+from wake_bridge.domain.escalation import MOST_REPEATS
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
 from wake_bridge.domain.signed_wakes import ListenAddress
@@ -267,6 +268,30 @@ class AttentionTable(Table):
     )
 
 
+class EscalationStepTable(Table):
+    """One step of `escalation.steps`."""
+
+    channel: str = Field(min_length=1)
+    after: Seconds = Field(0.0, ge=0, le=86_400)
+
+
+class EscalationTable(Table):
+    """`[escalation]`: mail that an agent has to answer, and that passes to you where it does not; off until asked for."""
+
+    ack_within: Seconds = Field(
+        0.0, ge=0, le=604_800, description="in which agents have to answer mail; 0: only where sender or target says so"
+    )
+    sources: dict[IdentityName, Annotated[float, SECONDS, Field(ge=0, le=604_800)]] = Field(
+        {},
+        description='the same for mail from single senders, such as { "@lead" = 300.0 }',
+    )
+    steps: Annotated[tuple[EscalationStepTable, ...], Field(strict=False)] = Field(
+        (),
+        description='the channels that are told, each `after` seconds after the one before: [{ channel = "phone" }, { channel = "ops", after = 300.0 }]; empty: the default one',
+    )
+    repeats: int = Field(0, ge=0, le=MOST_REPEATS, description="times that all steps come again, until you acknowledge")
+
+
 class ScreensTable(Table):
     """`[screens]`: profiles that override or add to the bundled ones."""
 
@@ -306,6 +331,9 @@ class TargetTable(Table):
         "doorbell", description="doorbell | full (with message bodies, from allow_from only)"
     )
     allow_from: Identities = Field((), description="whose bodies `full` may show")
+    ack_within: Seconds | None = Field(
+        None, ge=0, le=604_800, examples=[300.0], description="in which it has to answer mail; 0: need not"
+    )
     attention: AttentionKinds | None = Field(
         None,
         examples=[["approval", "gone"]],
@@ -462,6 +490,7 @@ class Configuration(Table):
     presence: PresenceTable = PresenceTable()
     human: HumanTable = HumanTable()
     attention: AttentionTable = AttentionTable()
+    escalation: EscalationTable = EscalationTable()
     heartbeat: HeartbeatTable = HeartbeatTable()
     channels: dict[ChannelName, ChannelTable] = Field(default_factory=dict)
     http: HttpTable = HttpTable()
@@ -476,3 +505,10 @@ class Configuration(Table):
         if len(defaults) > 1:
             raise ValueError(f"{' and '.join(defaults)} are both the default: one can be")
         return channels
+
+    @model_validator(mode="after")
+    def _escalates_to_channels(self) -> Configuration:
+        unknown = [one.channel for one in self.escalation.steps if one.channel not in {HUMAN, *self.channels}]
+        if unknown:
+            raise ValueError(f"escalation.steps names {unknown[0]!r}, and there is no [channels.{unknown[0]}]")
+        return self

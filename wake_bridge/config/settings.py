@@ -33,6 +33,7 @@ from wake_bridge.config.sources import (
 from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.escalation import EscalationRules, EscalationStep
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.matching import MatchingRules, TargetRule
 from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, WakePolicy
@@ -270,7 +271,12 @@ def matching_rules(settings: Settings, known_adapters: Collection[str] | None = 
     default = config.policy.default
     return MatchingRules(
         targets={
-            Identity(name): TargetRule(window=table.window, policy=table.policy, adapter=table.adapter)
+            Identity(name): TargetRule(
+                window=table.window,
+                policy=table.policy,
+                adapter=table.adapter,
+                ack_within=None if table.ack_within is None else _milliseconds(table.ack_within),
+            )
             for name, table in config.targets.items()
         },
         default_policy=None if default == "auto" else WakePolicy(default),
@@ -280,6 +286,8 @@ def matching_rules(settings: Settings, known_adapters: Collection[str] | None = 
         unusable=unusable_adapters(settings),
         serve=frozenset(config.graph.serve),
         signed=signed_subscriptions(settings),
+        ack_within=_milliseconds(config.escalation.ack_within),
+        ack_within_of={name: _milliseconds(within) for name, within in config.escalation.sources.items()},
         known_adapters=None if known_adapters is None else frozenset(known_adapters),
     )
 
@@ -350,6 +358,10 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
             },
         ),
         channels=channels_of(config),
+        escalation=EscalationRules(
+            tuple(EscalationStep(one.channel, _milliseconds(one.after)) for one in config.escalation.steps),
+            config.escalation.repeats,
+        ),
         human=human_channel(config.human),
         sent_per_minute={
             name: int(table["per_minute"]) for name, table in config.adapters.items() if "per_minute" in table

@@ -42,6 +42,9 @@ NOTICES_EVERY: Final = 5.0
 REMINDERS_EVERY: Final = 1.0
 """Seconds between two looks for reminders that are due."""
 
+ESCALATED_EVERY: Final = 10.0
+"""Seconds between two looks for wakes whose time to be answered is over."""
+
 SHOWN_AGAIN: Final = 60_000
 """Milliseconds after which a status line is told again how many agents wait."""
 
@@ -201,6 +204,7 @@ class Chores:
         if self._instance_lock is not None:
             self._housekeeping.every(PLACE_LOOKED_AT_EVERY, partial(self._keep_place, control), "state directory")
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
+            self._housekeeping.every(ESCALATED_EVERY, self._escalate, "escalation")
             self._housekeeping.every(REMINDERS_EVERY, self._parts.reminders.tick, "reminders")
         if HEARTBEAT in self._parts.loaded.adapters and self._settings.has_graph and self._instance_lock is not None:
             self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
@@ -242,6 +246,12 @@ class Chores:
             await self._parts.failed_turns.look(now)
         self._parts.notices.tick(now)
         await self._show_count(sum(map(needs_a_person, self._parts.ledger.open_episodes())), now)
+
+    async def _escalate(self) -> None:
+        if self._parts.tail.begun.is_set() and not self._parts.ledger.trouble:
+            now = self._parts.clock.now()
+            await self._parts.escalations.tick(now)
+            self._parts.notices.outbox.tick(now)
 
     async def _show_count(self, count: int, now: Instant) -> None:
         """Let status lines say how many agents wait: when that changes, and again for a server that began anew."""

@@ -67,6 +67,7 @@ class HoldReason(StrEnum):
     GRAPH_AWAY = "graph_away", "the graph could not be read{detail}"
     DRY_RUN = "dry_run", "a dry run decided and typed nothing", Tell.NEVER
     LIMITED = "limited", "the model does not answer the agent in {where}{detail}", Tell.NEVER  # its episode is told
+    AWAITING_ACK = "awaiting_ack", "{identity} has the wake and has to answer{detail}", Tell.NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,6 +467,12 @@ class Cause(StrEnum):
         HoldReason.LIMITED,
         "nothing to do: the turn that the last wake began failed at once in {where}; wake-bridge announces its unread mail again"
         " ({detail})",
+    )
+
+    AWAITING_ACK = Remedy(
+        "awaiting_ack",
+        HoldReason.AWAITING_ACK,
+        "nothing to do: if {identity} does not answer in time ({detail}), wake-bridge tells you, and it is yours then",
     )
 
 

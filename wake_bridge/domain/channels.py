@@ -205,6 +205,12 @@ def near_message(notice: Notice, channels: Sequence[Channel], now: Instant) -> S
     return messages_of(notice, [one for one in channels if not one.is_off_host], now, far_at=now)[0]
 
 
+def message_of(notice: Notice, channel: Channel, now: Instant, *, next_try_at: Instant) -> Send:
+    """A notice for one channel, to go out from `next_try_at` on; off this host only as much as the channel is to tell."""
+    is_brief = channel.is_off_host and not channel.has_full_detail
+    return _message(_brief(notice) if is_brief else notice, channel.name, now, next_try_at=next_try_at)
+
+
 def text_message(text: str, channel: str, sender: str, subject: str, now: Instant) -> Send:
     """A text that somebody wrote, for a channel; `NONE_YET` keeps it until there is one."""
     title = f"wake-bridge: {sender} says" if sender else "wake-bridge"

@@ -60,6 +60,7 @@ class Outcome(StrEnum):
     EMPTY = "empty"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    ESCALATED = "escalated"
 
 
 class Proof(IntEnum):
@@ -75,7 +76,8 @@ class Step(StrEnum):
     """What the append-only journal records.
 
     Those up to `absent` are the attempt; the rest mark the delivery's own moves. A channel without a composer
-    writes `absent` when its agent's own record proves that a wake which may have been sent never came in.
+    writes `absent` when its agent's own record proves that a wake which may have been sent never came in. `called` says that a
+    person was asked for, and `stale` that an answer came too late, under a lease that had passed on: it was dropped.
     """
 
     PROBED = "probed"
@@ -93,6 +95,9 @@ class Step(StrEnum):
     DISPATCHED = "dispatched"
     LOCKED = "locked"
     RELEASED = "released"
+    ESCALATED = "escalated"
+    CALLED = "called"
+    STALE = "stale"
 
 
 class Progress(StrEnum):
@@ -190,7 +195,12 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One digest for one target. `due_at` only ever moves to an earlier instant."""
+    """One digest for one target. `due_at` only ever moves to an earlier instant.
+
+    `ack_within` are the milliseconds in which its agent has to answer, 0 where nobody has to; `ack_by` is the deadline. It counts
+    from the creation, and anew from the hand-over. `handed_lease` is the lease that the agent was told, and that its answer
+    must name. `escalated_at` is when the responsibility passed to a person.
+    """
 
     id: str
     identity: Identity
@@ -208,6 +218,16 @@ class Delivery:
     proof: Proof = Proof.NONE
     settled_at: Instant | None = None
     lease_until: Instant | None = None
+    ack_within: int = 0
+    ack_by: Instant | None = None
+    handed_lease: int = 0
+    escalated_at: Instant | None = None
+
+    @property
+    def awaits_ack(self) -> bool:
+        """Whether its agent has the wake and has not answered: it keeps no place, and nobody goes on with it."""
+        is_held_so = self.hold is not None and self.hold.reason is HoldReason.AWAITING_ACK
+        return self.state is DeliveryState.LOCKED and is_held_so
 
     @property
     def seen_in(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import (
     MessageDetail,
     PermissionDetail,
@@ -17,7 +18,7 @@ from wake_bridge.domain.events import (
     TaskDetail,
     WakeEvent,
 )
-from wake_bridge.domain.names import DAY, HOUR, AttentionKind, EventKind, Identity, Instant, Priority
+from wake_bridge.domain.names import DAY, HOUR, MINUTE, AttentionKind, EventKind, Identity, Instant, Priority
 from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.domain.text import SUBJECT_LIMIT, harmless, name
 
@@ -226,6 +227,20 @@ def action_about(action: str, events: Iterable[WakeEvent]) -> str:
     return FOREIGN_ACTION if action == EMBEDDED_ACTION and any(map(is_signed, events)) else action
 
 
+def answer_line(delivery: Delivery) -> str:
+    """How a wake that is about to be locked has to be answered, under the lease that it gets then; empty where it need not be."""
+    if not delivery.ack_within:
+        return ""
+    return f"Answer within {lasting(delivery.ack_within)}: wake-bridge ack {delivery.id} --lease {delivery.owner_lease + 1}"
+
+
+def lasting(milliseconds: int) -> str:
+    """How long something lasts, in one unit."""
+    if milliseconds < MINUTE:
+        return f"{max(0, milliseconds) // 1000} s"
+    return f"{milliseconds // MINUTE} min" if milliseconds < 2 * HOUR else f"{milliseconds // HOUR} h"
+
+
 def action_line(action: str, identity: Identity, known: Container[Identity]) -> str:
     """What the agent is asked to do, of an action template; empty for none."""
     # the place-holder goes through: made harmless as a whole, a known name would lose its @
@@ -243,6 +258,7 @@ def compose(
     style: DigestStyle | None = None,
     paper_lines: int = 10,
     paper_characters: int = 1024,
+    answer: str = "",
     bodies: Mapping[str, str] | None = None,
     allow_from: Container[str] = frozenset(),
 ) -> str:
@@ -257,6 +273,7 @@ def compose(
         style: what the configuration says; None for its defaults.
         paper_lines: lines that the target takes well; where they do not suffice the compact form is written.
         paper_characters: characters that it takes well.
+        answer: how it has to be answered; empty where it need not be.
         bodies: message bodies by message id, for a target with `digest = "full"`.
         allow_from: the senders whose bodies may be shown.
 
@@ -269,7 +286,7 @@ def compose(
     """
     if not events:
         raise ValueError("a digest announces at least one event")
-    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines)
+    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines, answer)
     above, below = sheet.fitting(paper_characters)
     lines = [*above, *quoted(events, bodies or {}, allow_from, known), *below]
     return sheet.joint.join(lines)
@@ -296,7 +313,9 @@ class _Sheet:
         known: Container[Identity],
         style: DigestStyle,
         paper_lines: int,
+        answer: str = "",
     ) -> None:
+        self._answer = answer
         self._groups = grouped(events)
         self._style = style
         self._action_template = action_about(style.action, events)
@@ -310,7 +329,7 @@ class _Sheet:
 
     def fitting(self, characters: int) -> tuple[list[str], list[str]]:
         """The largest size that fits: what stands above bodies, and what stands below them."""
-        above, below = [self._header()], [self._trailer]
+        above, below = [self._header()], [one for one in (self._answer, self._trailer) if one]
         for room in self._rooms():
             above, below = self._written(room)
             text = self.joint.join([*above, *below])
@@ -328,7 +347,7 @@ class _Sheet:
 
     def _written(self, room: _Room) -> tuple[list[str], list[str]]:
         action = action_line(self._action_template, self._identity, self._known) if room.action else ""
-        below = [action, self._trailer] if action else [self._trailer]
+        below = [one for one in (action, self._answer, self._trailer) if one]
         allowed = min(room.kinds, self._style.max_lines - 1 - len(below))
         if allowed > 0 and 1 + allowed + len(below) <= self._paper_lines:
             return [f"{self._header()}:", *(f"- {one}" for one in self._phrases(room.subject, allowed))], below

@@ -132,3 +132,9 @@ class IllegalTransition(LedgerError):
 
 class StaleLease(LedgerError):
     """The lease has risen: somebody else owns the delivery now."""
+
+
+class LateAnswer(StaleLease):
+    """An answer came under a lease that is no longer in force: it was dropped."""
+
+    exit_code = 7

@@ -29,7 +29,10 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A MESSAGE node, read once and checked. `wake_window` are the seconds it may wait, where its sender said so."""
+    """A MESSAGE node, read once and checked.
+
+    `wake_window` are the seconds it may wait, and `ack_within` those in which it has to be answered, where its sender said so.
+    """
 
     id: str
     sender: str
@@ -46,6 +49,7 @@ class Message:
     wake_suppressed: bool = False
     wake_policy: WakePolicy | None = None
     wake_window: int | None = None
+    ack_within: int | None = None
     task: TaskSnapshot | None = None
     user_id: str | None = None
     visible_to_all: bool = True
@@ -163,7 +167,8 @@ class WakeEvent:
     its identity another driver than the heartbeat. `again_of`: the delivery of unknown outcome after which it is announced
     once more; empty where there is none. `passed_by`: the subscription whose receiver has left it to the next route, and is
     not sent it again; empty where none has. `failed_turns`: how often it was announced in a turn that failed at once, the
-    last time in the delivery `failed_in`.
+    last time in the delivery `failed_in`. `ack_within`: the milliseconds in which it has to be answered, 0 where it need not be;
+    it is told in a wake of its own.
     """
 
     id: str
@@ -189,6 +194,7 @@ class WakeEvent:
     passed_by: str = ""
     failed_turns: int = 0
     failed_in: str = ""
+    ack_within: int = 0
 
     @property
     def due_at(self) -> Instant:

@@ -81,6 +81,7 @@ def compose_block(
     style: DigestStyle,
     bodies: Mapping[str, str] | None = None,
     allow_from: Container[str] = frozenset(),
+    answer: str = "",
 ) -> str:
     """Write the block.
 
@@ -94,6 +95,7 @@ def compose_block(
         style: what the configuration says of digests: the action line.
         bodies: message bodies by message id, for a target with `digest = "full"`.
         allow_from: the senders whose bodies may be shown.
+        answer: how it has to be answered; empty where it need not be.
 
     Raises:
         ValueError: nothing is shown.
@@ -111,6 +113,7 @@ def compose_block(
         lines.append(f"{total - len(shown)} more wait and follow at the next occasion.")
     action = action_line(action_about(style.action, events), identity, known).removeprefix(NOTICE).strip()
     lines += [action.translate(_LOOK_ALIKES)] if action else []
+    lines += [answer] if answer else []
     return "\n".join([*lines, f"</{TAG}>"])
 
 

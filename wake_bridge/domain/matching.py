@@ -43,11 +43,12 @@ AUDIENCE_GRACE: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class TargetRule:
-    """What a `[targets]` entry says about matching. `window` is in seconds."""
+    """What a `[targets]` entry says about matching. `window` is in seconds, `ack_within` in milliseconds."""
 
     window: int | None = None
     policy: WakePolicy | None = None
     adapter: str = DEFAULT_ADAPTER
+    ack_within: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class MatchingRules:
 
     `default_policy` None is `auto`, `default_window` is in seconds, `catch_up` and `look_back` (how old mail
     may be when seen with a live cursor, and when its row is newer than itself) in milliseconds. `known_adapters` None
-    means that nobody knows. `signed` stand for the senders whose signed wakes are taken in.
+    means that nobody knows. `signed` stand for the senders whose signed wakes are taken in. `ack_within` are the milliseconds in
+    which mail has to be answered, 0 where it need not be; `ack_within_of` says it of single senders.
     """
 
     targets: Mapping[Identity, TargetRule] = field(default_factory=dict)
@@ -69,6 +71,8 @@ class MatchingRules:
     known_adapters: frozenset[str] | None = None
     unusable: Mapping[str, str] = field(default_factory=dict)
     signed: tuple[Subscription, ...] = ()
+    ack_within: int = 0
+    ack_within_of: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +273,23 @@ def _event(fact: Fact, identity: Identity, verdicts: Sequence[_SubscriptionVerdi
         refused_by=first.refusal or "",
         refusals=tuple((verdict.subscription.id, verdict.refusal) for verdict in verdicts if verdict.refusal),
         by_heartbeat=any(verdict.by_heartbeat for verdict in wanted) and first.policy is WakePolicy.NEXT_TURN,
+        ack_within=_ack_within(fact, identity, moment.rules) if first.policy is WakePolicy.IMMEDIATE else 0,
     )
+
+
+def _ack_within(fact: Fact, identity: Identity, rules: MatchingRules) -> int:
+    """Milliseconds in which it has to be answered: the message's own, else the target's, else its sender's, else the default.
+
+    Only mail is answered; 0 where it need not be.
+    """
+    if fact.kind is not EventKind.MESSAGE or fact.message is None:
+        return 0
+    if fact.message.ack_within is not None:
+        return fact.message.ack_within * 1000
+    target = rules.targets.get(identity)
+    if target is not None and target.ack_within is not None:
+        return target.ack_within
+    return rules.ack_within_of.get(fact.message.sender, rules.ack_within)
 
 
 def _with_sender_kind(detail: Detail, actor: str | None, humans: Collection[str]) -> Detail:

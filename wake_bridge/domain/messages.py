@@ -15,6 +15,9 @@ MESSAGE_LABEL: Final = "MESSAGE"
 LONGEST_WINDOW: Final = 300
 """Seconds that anything may be made to wait for company."""
 
+LONGEST_ACK: Final = 7 * 86_400
+"""Seconds in which a message may have to be answered."""
+
 Choice = TypeVar("Choice", Priority, WakePolicy)
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -49,6 +52,7 @@ def message_from(node_id: str, properties: Mapping[str, Any]) -> Message | Unusa
         wake_suppressed=properties.get("wakeSuppressed") is True,
         wake_policy=_choice(WakePolicy, properties.get("wakePolicy")),
         wake_window=window_from(properties.get("wakeWindow")),
+        ack_within=seconds_from(properties.get("ackWithin"), LONGEST_ACK),
         task=_task(properties.get("task")),
         user_id=owner or None,
         visible_to_all=not owner
@@ -70,10 +74,15 @@ def read_mark(properties: Mapping[str, Any]) -> Instant | None:
 
 def window_from(value: object) -> int | None:
     """A window in whole seconds from 0 to `LONGEST_WINDOW`; None for anything else."""
+    return seconds_from(value, LONGEST_WINDOW)
+
+
+def seconds_from(value: object, longest: int) -> int | None:
+    """Whole seconds from 0 to `longest`; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # JSON has one kind of number: 30.0 is 30
-    return int(value) if 0 <= value <= LONGEST_WINDOW and value == int(value) else None
+    return int(value) if 0 <= value <= longest and value == int(value) else None
 
 
 def text_of(value: object) -> str:

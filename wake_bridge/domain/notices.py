@@ -12,9 +12,9 @@ from typing import Final
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.causes import HoldReason, Tell
 from wake_bridge.domain.delivery import Delivery, Hold, Outcome
-from wake_bridge.domain.digest import grouped, phrase
+from wake_bridge.domain.digest import grouped, lasting, phrase
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.names import HOUR, MINUTE, AttentionKind, Identity, Instant
+from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.text import harmless, name
 
@@ -26,6 +26,9 @@ STATE: Final = "state_directory"
 
 WHO_LIVES_WHERE: Final = "who_lives_where"
 """The subject of the one notice for all whose pane nobody can tell since the server began anew."""
+
+ESCALATED: Final = "escalated"
+"""The reason of the message that passes to a person what an agent did not answer."""
 
 _NAMED: Final = 4
 """Identities that a notice names before it says how many more there are."""
@@ -74,7 +77,7 @@ def about_hold(
         reason=hold.reason,
         title=f"wake-bridge: {who} cannot be woken ({hold.reason})",
         body=f"To do: {harmless(hold.remedy(delivery.identity), _REMEDY)}. "
-        f"Waiting {_lasting(now - since)}: {_told(events, now, known)}",
+        f"Waiting {lasting(now - since)}: {_told(events, now, known)}",
         since=since,
         identity=delivery.identity,
         where=harmless(hold.where or delivery.where),
@@ -98,6 +101,28 @@ def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, kno
         since=delivery.settled_at or now,
         identity=delivery.identity,
         where=harmless(delivery.where),
+    )
+
+
+def about_escalation(
+    delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]
+) -> Notice:
+    """The notice that an agent did not answer in time, or could not be woken: what it was to be told is the person's now."""
+    who, within = name(delivery.identity, known=True), lasting(delivery.ack_within)
+    if not delivery.awaits_ack:
+        what = f"could not be woken within {within}{f' ({delivery.hold.reason})' if delivery.hold else ''}"
+    elif delivery.hold is not None and delivery.hold.detail:
+        what = f"did not answer ({harmless(delivery.hold.detail, _REMEDY)})"
+    else:
+        what = f"did not answer within {within}"
+    return Notice(
+        subject=delivery.id,
+        reason=ESCALATED,
+        title=f"wake-bridge: {who} {what}",
+        body=f"To do: it is yours now; `wake-bridge ack {delivery.id}` says that you have it. {_told(events, now, known)}",
+        since=delivery.created_at,
+        identity=delivery.identity,
+        where=harmless(delivery.seen_in),
     )
 
 
@@ -153,7 +178,7 @@ def about_attention(episodes: Sequence[Episode], now: Instant, resets: str = "")
         reason=first.kind,
         title=f"wake-bridge: {title}",
         body=f"To do: {remedy.format(where=where)}.{f' It resets at {resets}.' if resets else ''}"
-        f" For {_lasting(now - first.began_at)}{whose and f': {whose}'}",
+        f" For {lasting(now - first.began_at)}{whose and f': {whose}'}",
         since=first.began_at,
         identity=first.identity if len(episodes) == 1 else "",
         where=harmless(first.where) if len(episodes) == 1 else "",
@@ -210,7 +235,7 @@ def about_moved(waiting: Sequence[Delivery], hold: Hold, since: Instant, now: In
         subject=WHO_LIVES_WHERE,
         reason=HoldReason.MOVED,
         title=f"wake-bridge: {len(who)} {'agent' if len(who) == 1 else 'agents'} cannot be woken ({HoldReason.MOVED})",
-        body=f"To do: {hold.remedy(waiting[0].identity)}. Waiting {_lasting(now - since)}: mail for {', '.join(who[:_NAMED])}{more}",
+        body=f"To do: {hold.remedy(waiting[0].identity)}. Waiting {lasting(now - since)}: mail for {', '.join(who[:_NAMED])}{more}",
         since=since,
     )
 
@@ -219,9 +244,3 @@ def _told(events: Sequence[WakeEvent], now: Instant, known: Container[Identity])
     if events and all(is_our_pulse(one) for one in events):
         return "unread mail, which the heartbeat tells"
     return "; ".join(phrase(group, _SUBJECT, now, known) for group in grouped(events)[:2]) or "nothing any more"
-
-
-def _lasting(milliseconds: int) -> str:
-    if milliseconds < MINUTE:
-        return f"{max(0, milliseconds) // 1000} s"
-    return f"{milliseconds // MINUTE} min" if milliseconds < 2 * HOUR else f"{milliseconds // HOUR} h"

@@ -69,6 +69,7 @@ RULES: Final[Mapping[str, OwnershipRule]] = {
     "read": OwnershipRule("marks mail read", instead=f"{READ_INBOX} allows `read --keep`; "),
     "read --keep": OwnershipRule("shows the mail", READ_INBOX),
     "ack": OwnershipRule("acknowledges a wake"),
+    "escalate": OwnershipRule("passes on a wake"),
     "send": OwnershipRule("sends in the name"),
     "wake": OwnershipRule("sends in the name", instead="name yourself with --from; "),
     "task": OwnershipRule("moves a task in the name"),

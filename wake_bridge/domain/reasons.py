@@ -118,6 +118,7 @@ ENDED: Final[dict[Outcome, str]] = {
     Outcome.ACKNOWLEDGED: "it was acknowledged before it was delivered",
     Outcome.READ: "it was read before it had to be announced",
     Outcome.EMPTY: "nothing was left to announce when it was due",
+    Outcome.ESCALATED: "it passed to a person",
     Outcome.FAILED: "FAILED",
     Outcome.UNKNOWN: "nobody can tell whether it was submitted",
 }

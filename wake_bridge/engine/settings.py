@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.channels import HUMAN, LATER, Channel, ChannelKind
 from wake_bridge.domain.digest import DigestStyle
+from wake_bridge.domain.escalation import EscalationRules
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.subscriptions import DEFAULT_ADAPTER
@@ -86,6 +87,7 @@ class EngineSettings:
     channels: Sequence[Channel] = ()
     human: Channel = field(default_factory=lambda: Channel(HUMAN, ChannelKind.COMMAND))
     later_ms: int = set_by("attention.after_off_host", LATER)
+    escalation: EscalationRules = field(default_factory=EscalationRules)
 
 
 class Current:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, NotFound, OperationFailed
+from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, NotFound, OperationFailed, RefusedForSafety
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, WakePolicy
-from wake_bridge.offline.owner import may_touch, speaker
+from wake_bridge.offline.owner import invoker, may_touch, speaker
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import mailbox
 from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter, Node
@@ -225,31 +225,54 @@ class Acknowledged:
     waited: bool
 
 
-def acknowledge(work: Workplace, delivery_id: str) -> Acknowledged:
+def acknowledge(work: Workplace, delivery_id: str, lease: int | None = None) -> Acknowledged:
     """Say that a wake was seen and understood; one that still waits ends without being sent.
 
     Args:
         work: the act.
         delivery_id: the id that the wake names, or the beginning of it.
+        lease: the lease that the wake names; an agent must say it of one that has to be answered.
 
     Raises:
         NotFound: there is no such delivery.
-        RefusedForSafety: it is another's.
+        RefusedForSafety: it is another's, or an agent names no lease.
+        LateAnswer: the lease is no longer in force; nothing was changed.
         LedgerError: the ledger cannot be written.
     """
-    from wake_bridge.domain.delivery import DeliveryState, Outcome, Proof
+    return _under_lease(work, "ack", delivery_id, lease, LedgerStore.answer)
+
+
+def call_person(work: Workplace, delivery_id: str, lease: int | None = None) -> Acknowledged:
+    """Pass a wake to a person before its time is over; arguments and errors are those of `acknowledge`.
+
+    Raises:
+        IllegalTransition: it has ended, or is a person's already.
+    """
+    return _under_lease(work, "escalate", delivery_id, lease, LedgerStore.call_person)
+
+
+def _under_lease(
+    work: Workplace,
+    command: str,
+    delivery_id: str,
+    lease: int | None,
+    act: Callable[[LedgerStore, str, int | None, str, Instant], Delivery],
+) -> Acknowledged:
+    from wake_bridge.domain.delivery import DeliveryState
     from wake_bridge.records import delivery_record
     from wake_bridge.system.clock import SteadyClock
 
     with closing(LedgerStore.open(work.places.state_dir)) as ledger:
         delivery = find_delivery(ledger, delivery_id)
-        may_touch(work, "ack", delivery.identity)
-        by, now = {"by": "ack"}, SteadyClock().now()
+        is_own = may_touch(work, command, delivery.identity)
+        if is_own and lease is None and delivery.ack_within and not invoker(work).is_person:
+            raise RefusedForSafety(
+                "it has to be answered under its lease, and none is given",
+                delivery.id,
+                hint=f"the wake names it: `wake-bridge {command} {delivery.id} --lease N`",
+            )
         waited = delivery.state in {DeliveryState.PENDING, DeliveryState.DISPATCHED}
-        if waited:
-            after = ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, by, now)
-        else:
-            after = ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, by, now)
+        after = act(ledger, delivery.id, lease, command, SteadyClock().now())
         record = delivery_record(after, ledger.events_of(after.id))
     work.poke_daemon()
     return Acknowledged(after, record, waited)

@@ -37,7 +37,7 @@ from wake_bridge.ports.ledger_records import (
     Tally,
     TaskState,
 )
-from wake_bridge.ports.sends import ReminderStore, SendStore
+from wake_bridge.ports.sends import EscalationStore, ReminderStore, SendStore
 
 
 class CursorStore(Protocol):
@@ -181,6 +181,8 @@ class DeliveryStore(Protocol):
         self, delivery: Delivery, outcome: Outcome, proof: Proof, detail: Mapping[str, str], now: Instant
     ) -> Delivery:
         """→ DELIVERED (submitted, acknowledged, read, empty) or FAILED (failed, unknown), through LOCKED if needed.
+
+        One that has to be answered stays LOCKED, as `awaiting_ack`, where nobody has answered: submitted, unknown or failed.
 
         Its open events become `announced` for submitted, acknowledged and unknown. They stay open otherwise: with a
         failed delivery they wait for `retry`; one that is read or empty they leave, to be gathered anew.
@@ -484,6 +486,7 @@ class Ledger(
     EpisodeStore,
     ActivityStore,
     SendStore,
+    EscalationStore,
     ReminderStore,
     ReceiverStore,
     SignedWakeStore,

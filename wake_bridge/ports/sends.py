@@ -1,4 +1,4 @@
-"""What the ledger keeps of messages to people, and of reminders; the contract is that of `wake_bridge.ports.ledger`."""
+"""What the ledger keeps of messages to people, of answers and of reminders; the contract is that of `wake_bridge.ports.ledger`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wake_bridge.domain.channels import Send, SendLine, SendOutcome
+from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.domain.notices import Notice
@@ -44,6 +45,41 @@ class SendStore(Protocol):
 
     def journal_of_send(self, send_id: str) -> list[SendLine]:
         """Oldest first."""
+
+
+class EscalationStore(Protocol):
+    """Wakes that have to be answered, and pass to a person where nobody does."""
+
+    def overdue(self, now: Instant) -> list[Delivery]:
+        """Deliveries whose time to be answered is over, and that are still the agent's; not those in an attempt that runs."""
+
+    def escalated(self) -> list[Delivery]:
+        """Deliveries that have passed to a person, of whose messages none has arrived yet."""
+
+    def escalate(self, delivery: Delivery, notice: Notice, sends: Sequence[Send], now: Instant) -> Delivery:
+        """→ ESCALATED, through LOCKED, with its messages on their way, in one transaction. The lease rises.
+
+        Raises `StaleLease` where it moved on meanwhile, and `IllegalTransition` where it has ended.
+        """
+
+    def settle_escalation(self, delivery: Delivery, why_not: str, now: Instant) -> Delivery:
+        """ESCALATED → DELIVERED: a person was told. With `why_not` → FAILED: no channel took it. Raises `StaleLease`."""
+
+    def answer(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
+        """A delivery is acknowledged: one that waits ends, of one that has ended the proof rises.
+
+        `lease` is the one that its agent was told, None where a person says it. Raises `NotFound`, or `LateAnswer` where the
+        lease is not in force: then only the journal says so, and nothing else is changed.
+        """
+
+    def call_person(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
+        """A person is asked for: its time to be answered is over now. The lease, and what is raised, are those of `answer`.
+
+        Raises `IllegalTransition` where a person asks and it has ended, or is theirs already.
+        """
+
+    def sends_about(self, subject: str) -> list[Send]:
+        """The messages about a delivery or an episode, oldest first."""
 
 
 class ReminderStore(Protocol):

@@ -85,6 +85,8 @@ EVENTS: Final = frozenset(
         "delivery_staged",
         "delivery_settled",
         "delivery_acknowledged",
+        "delivery_awaits_ack",
+        "delivery_escalated",
         "delivery_seen_late",
         "delivery_told_again",
         "attempt_refused",

@@ -9,8 +9,8 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Proof
-from wake_bridge.domain.errors import SourceError
+from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof
+from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.domain.signed_wakes import is_signed
@@ -97,6 +97,8 @@ class Acknowledge:
         for delivery in self._ledger.unsettled():
             if delivery.state is DeliveryState.DISPATCHED and delivery.hold is not None:
                 await self._look_at_held(delivery, await events_of(self._ledger, delivery.id))
+            elif delivery.awaits_ack:
+                await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
 
     async def _follow(self, after: LogId, upto: LogId) -> None:
         """Look at what those rows name."""
@@ -104,7 +106,7 @@ class Acknowledge:
             until = LogId(min(after + ROWS_AT_ONCE, upto))
             touched = await self._queries.touched(after, until)
             for delivery, events in self._ledger.concerned(touched, self._recent()):
-                if delivery.state.is_terminal:
+                if delivery.state.is_terminal or delivery.awaits_ack:
                     await self._look_at_ended(delivery, events)
                 else:
                     await self._look_at_held(delivery, events)
@@ -117,7 +119,8 @@ class Acknowledge:
     async def _look_at_new_ends(self) -> None:
         """Look at what was settled since the last time: its mail may have been read while it was being submitted."""
         now = self._clock.now()
-        for delivery in self._ledger.unacknowledged(max(self._settled_before, self._recent())):
+        ended = self._ledger.unacknowledged(max(self._settled_before, self._recent()))
+        for delivery in (*ended, *(one for one in self._ledger.unsettled() if one.awaits_ack)):
             await self._look_at_ended(delivery, await events_of(self._ledger, delivery.id))
         self._settled_before = now
 
@@ -128,7 +131,11 @@ class Acknowledge:
         states = await self._queries.mail_states([(message, delivery.identity) for message in messages])
         if any(state.is_read for state in states.values()):
             now = self._clock.now()
-            self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
+            if delivery.awaits_ack:
+                with contextlib.suppress(StaleLease, IllegalTransition):
+                    self._ledger.settle(delivery, Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
+            else:
+                self._ledger.raise_proof(delivery.id, Proof.ACKNOWLEDGED, {"by": "mail read"}, now)
             self._log.info("delivery_acknowledged", delivery=delivery.id, agent=delivery.identity, by="mail read")
 
     async def _look_at_held(self, delivery: Delivery, events: Sequence[WakeEvent]) -> None:

@@ -144,7 +144,7 @@ class AttemptRunner:
         settled = self._ledger.settle(delivery, outcome, proof, evidence, self._clock.now())
         report = self._log.info if outcome is Outcome.SUBMITTED else self._log.warning
         report(
-            "delivery_settled",
+            "delivery_awaits_ack" if settled.awaits_ack else "delivery_settled",
             delivery=delivery.id,
             agent=delivery.identity,
             pane=delivery.where,

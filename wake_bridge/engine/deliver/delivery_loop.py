@@ -81,13 +81,13 @@ class Deliverer:
 
     def waiting(self) -> set[Identity]:
         """Identities with a delivery that is not settled."""
-        return {one.identity for one in self._ledger.unsettled()}
+        return {one.identity for one in self._ledger.unsettled() if not one.awaits_ack}
 
     def take_over_locked(self) -> None:
         """At the start, alone with the ledger: what a daemon that is gone has left locked is looked at at once."""
         now = self._clock.now()
         for delivery in self._ledger.unsettled():
-            if delivery.state is DeliveryState.LOCKED:
+            if delivery.state is DeliveryState.LOCKED and not delivery.awaits_ack:
                 self._ledger.renew(delivery, now, delivery.hold, now)
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class Deliverer:
             self._ledger.gather(self._clock.now(), self._new_id)
             lanes: dict[Identity, list[Delivery]] = {}
             for one in self._ledger.unsettled():
-                if one.id not in looked:
+                if one.id not in looked and not (one.awaits_ack or one.state is DeliveryState.ESCALATED):
                     lanes.setdefault(one.identity, []).append(one)
             if not lanes:
                 return
@@ -128,7 +128,7 @@ class Deliverer:
         for delivery in sorted(deliveries, key=lambda one: one.due_at):
             await self._sleep_through(delivery.due_at)
             fresh = self._ledger.delivery(delivery.id)
-            if fresh is None or fresh.state.is_terminal:
+            if fresh is None or fresh.state.is_terminal or fresh.awaits_ack:
                 continue
             async with self._permits:
                 after = await self._gate.take(fresh, patient=True)

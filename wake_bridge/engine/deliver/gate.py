@@ -17,7 +17,7 @@ from wake_bridge.domain.delivery import (
     Outcome,
     Proof,
 )
-from wake_bridge.domain.digest import compose
+from wake_bridge.domain.digest import answer_line, compose
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import (
@@ -136,6 +136,8 @@ class Gate:
         with structlog.contextvars.bound_contextvars(delivery=delivery.id):
             if delivery.state is DeliveryState.PENDING:
                 delivery = self._ledger.dispatch(delivery, self._clock.now())
+            if delivery.awaits_ack:
+                return delivery
             if delivery.state is DeliveryState.LOCKED:
                 return self._leave_alone(delivery) if self._dry_run else await self._go_on(delivery)
             try:
@@ -406,6 +408,7 @@ class Gate:
             style=style,
             paper_lines=place.paper.max_lines,
             paper_characters=place.paper.max_characters,
+            answer=answer_line(delivery),
             bodies=await bodies_of(self._queries, events, allowed),
             allow_from=allowed,
         )

@@ -120,7 +120,7 @@ class Pushes:
         now = self._clock.now()
         settled = self._ledger.settle(delivery, Outcome.SUBMITTED, proof, {"by": by}, now)
         self._log.info(
-            "delivery_settled",
+            "delivery_awaits_ack" if settled.awaits_ack else "delivery_settled",
             agent=delivery.identity,
             pane=delivery.where,
             outcome=Outcome.SUBMITTED,

@@ -184,7 +184,9 @@ async def news_of(queries: GraphQueries, ledger: Ledger, delivery_id: str, ident
     waiting = [one for one in members if one.status is EventStatus.OPEN]
     if waiting and all(is_our_pulse(one) for one in waiting):
         return await _nudge(queries, ledger, identity, members)
-    judged = await judge_events(queries, ledger, identity, [*members, *ledger.next_turn_events(identity)])
+    # what has to be answered is told alone
+    riders = [] if any(one.ack_within for one in waiting) else ledger.next_turn_events(identity)
+    judged = await judge_events(queries, ledger, identity, [*members, *riders])
     own = {one.id for one in members}
     is_alive = any(one.id in own for one in judged.surviving)
     return News(judged, judged.surviving if is_alive else ())

@@ -187,7 +187,8 @@ class Notices:
 
     def _about_deliveries(self, now: Instant) -> Iterator[Notice]:
         told, known = self._ledger.noticed(), self._known()
-        held = [one for one in self._ledger.unsettled() if one.hold is not None]
+        # of what has to be answered a person hears once: when it passes to them
+        held = [one for one in self._ledger.unsettled() if one.hold is not None and not one.ack_within]
         yield from self._about_moved([one for one in held if one.hold and is_one_question(one.hold)], now, told)
         for delivery in held:
             if delivery.hold is None or delivery.id in told or is_one_question(delivery.hold):

@@ -19,10 +19,10 @@ from wake_bridge.domain.channels import (
     near_message,
     next_try,
 )
-from wake_bridge.domain.delivery import DeliveryState
+from wake_bridge.domain.delivery import DeliveryState, Proof
 from wake_bridge.domain.errors import LedgerError, StaleLease
 from wake_bridge.domain.names import MINUTE, AttentionKind, Instant
-from wake_bridge.domain.notices import about_channel
+from wake_bridge.domain.notices import ESCALATED, about_channel
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human, Told
@@ -125,6 +125,9 @@ class Outbox:
             return "" if stands else "what it tells is over"
         if send.reason == TEXT:
             return ""
+        if send.reason == ESCALATED:
+            told = self._ledger.delivery(send.subject)
+            return "it was acknowledged" if told is not None and told.proof >= Proof.ACKNOWLEDGED else ""
         if send.reason == AttentionKind.FAILED:
             # its wake has arrived, and its turn failed for the last time
             return ""

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progress, Proof, Step, progress_of
+from wake_bridge.domain.digest import answer_line
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import Go, WakeCandidate, before_lock, switched_off
@@ -190,11 +191,11 @@ class HookHandover:
         evidence = {"proof": "the hook has printed it"}
         try:
             self._ledger.append(delivery, Step.SUBMITTED, evidence, now)
-            self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.ACCEPTED, evidence, now)
+            after = self._ledger.settle(delivery, Outcome.SUBMITTED, Proof.ACCEPTED, evidence, now)
         except (StaleLease, IllegalTransition):
             return False
         self._log.info(
-            "delivery_settled",
+            "delivery_awaits_ack" if after.awaits_ack else "delivery_settled",
             delivery=delivery.id,
             agent=delivery.identity,
             pane=delivery.where,
@@ -233,6 +234,7 @@ class HookHandover:
             style=self._current.settings.digest,
             bodies=await bodies_of(self._queries, told, allowed),
             allow_from=allowed,
+            answer=answer_line(vehicle) if vehicle is not None else "",
         )
         now = self._clock.now()
         where = f"{harmless(caller.harness, 20)} ({moment})"
@@ -257,8 +259,13 @@ class HookHandover:
         return Offer(locked.id, locked.owner_lease, block, len(shown), len(items))
 
     def _unfrozen(self, identity: Identity) -> Delivery | None:
-        open_ones = (one for one in self._ledger.unsettled() if one.identity == identity and not one.state.is_frozen)
-        return next(open_ones, None)
+        open_ones = [one for one in self._ledger.unsettled() if one.identity == identity and not one.state.is_frozen]
+        # what has to be answered is told alone, and first
+        now = self._clock.now()
+        pressing = (
+            one for one in open_ones if one.ack_within and one.due_at <= now and one.state is not DeliveryState.PENDING
+        )
+        return next(pressing, next((one for one in open_ones if not one.ack_within), None))
 
     def _waiting(self, identity: Identity, vehicle: Delivery | None) -> list[WakeEvent]:
         """What may be handed over: the held delivery's, once its window has closed, and what waits for the next turn.
@@ -269,7 +276,8 @@ class HookHandover:
         members: list[WakeEvent] = []
         if vehicle is not None and vehicle.state is DeliveryState.DISPATCHED:
             members = self._ledger.events_of(vehicle.id) if vehicle.due_at <= self._clock.now() else []
-        waiting = [*members, *self._ledger.next_turn_events(identity)]
+        riders = [] if vehicle is not None and vehicle.ack_within else self._ledger.next_turn_events(identity)
+        waiting = [*members, *riders]
         return [one for one in waiting if one.status is EventStatus.OPEN and not (is_our_pulse(one) or one.again_of)]
 
     def _let_through(
@@ -314,7 +322,8 @@ class HookHandover:
             if self._progress(delivery) is Progress.UNTOUCHED:
                 continue
             self._registry.hear([mark])
-            if delivery.proof < Proof.ACKNOWLEDGED:
+            # that the prompt was submitted is no answer
+            if delivery.proof < Proof.ACKNOWLEDGED and not delivery.ack_within:
                 by = f"prompt hook of {harmless(harness, 20)}"
                 self._ledger.raise_proof(mark, Proof.ACKNOWLEDGED, {"by": by}, self._clock.now())
                 self._log.info("delivery_acknowledged", delivery=mark, agent=delivery.identity, by=by)

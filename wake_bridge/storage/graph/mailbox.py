@@ -42,7 +42,11 @@ _UNREAD: Final = f"""{LETTERS}
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message to be sent. `window` are the seconds it may wait for company, None where the subscription decides."""
+    """A message to be sent.
+
+    `window` are the seconds it may wait for company, and `ack_within` those in which it has to be answered; None where the
+    subscription and the configuration decide.
+    """
 
     sender: str
     recipient: str
@@ -55,6 +59,7 @@ class Draft:
     policy: WakePolicy | None = None
     window: int | None = None
     suppress_wake: bool = False
+    ack_within: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +258,8 @@ def _message(graph: GraphFile, draft: Draft, thread: str | None, tags: tuple[str
         properties["wakePolicy"] = draft.policy.value
     if draft.window is not None:
         properties["wakeWindow"] = draft.window
+    if draft.ack_within is not None:
+        properties["ackWithin"] = draft.ack_within
     if draft.is_task:
         direct = draft.recipient != BROADCAST
         properties["task"] = {"state": "Submitted", **({"assignee": draft.recipient} if direct else {})}

@@ -121,12 +121,13 @@ class SecondChances(Membership):
 
     def _successor_for(self, failed: Delivery, why: Mapping[str, str], new_id: NewId, now: Instant) -> str:
         """The identity's unfrozen delivery, or a new one, due at once; `why` goes into its journal."""
-        unfrozen = self._unfrozen_of(failed.identity)
+        unfrozen = None if failed.ack_within else self._unfrozen_of(failed.identity)
         successor = new_id() if unfrozen is None else unfrozen.id
         if unfrozen is None:
+            by = now + failed.ack_within if failed.ack_within else None
             self._db.change(
-                "INSERT INTO delivery (id, identity, created_at, due_at) VALUES (?, ?, ?, ?)",
-                (successor, failed.identity, now, now),
+                "INSERT INTO delivery (id, identity, created_at, due_at, ack_within, ack_by) VALUES (?, ?, ?, ?, ?, ?)",
+                (successor, failed.identity, now, now, failed.ack_within, by),
             )
         self._db.change(
             "UPDATE delivery SET due_at = MIN(due_at, :now), next_look_at = MIN(next_look_at, :now) WHERE id = :id",
@@ -148,29 +149,47 @@ class SecondChances(Membership):
 
 
 class Coalescing(LedgerPart):
-    """At most one unfrozen delivery per identity; events join it, and joining never postpones."""
+    """At most one unfrozen delivery per identity, besides those that have to be answered; events join it, and joining never postpones.
+
+    Nobody goes on with a wake that its agent has and has not answered (`awaiting_ack`): the answer ends it, or its deadline.
+    """
 
     def gather(self, now: Instant, new_id: NewId) -> list[Delivery]:
         """See `Ledger.gather`."""
         loose = (
             "SELECT identity, MIN(due_at) AS due_at, COUNT(*) AS events FROM wake_event"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL GROUP BY identity"
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within = 0 GROUP BY identity"
         )
-        if not self._db.rows(loose):
+        to_answer = (
+            "SELECT id, identity, due_at, ack_within FROM wake_event"
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within > 0 ORDER BY seq"
+        )
+        if not self._db.rows(loose) and not self._db.rows(to_answer):
             return []
         with self._db.transaction():
             return [
-                self._gather_for(row["identity"], row["due_at"], row["events"], now, new_id)
-                for row in self._db.rows(loose)
+                *(
+                    self._gather_for(row["identity"], row["due_at"], row["events"], now, new_id)
+                    for row in self._db.rows(loose)
+                ),
+                *(
+                    self._open_alone(row["id"], row["identity"], row["due_at"], row["ack_within"], now, new_id)
+                    for row in self._db.rows(to_answer)
+                ),
             ]
 
     def due(self, now: Instant) -> list[Delivery]:
         """See `Ledger.due`."""
-        return self._deliveries("SELECT * FROM delivery WHERE act_at <= ? ORDER BY created_at, seq", (now,))
+        return self._deliveries(
+            "SELECT * FROM delivery WHERE act_at <= ? AND hold_reason IS NOT 'awaiting_ack' ORDER BY created_at, seq",
+            (now,),
+        )
 
     def next_deadline(self) -> Instant | None:
         """See `Ledger.next_deadline`; `due` is not empty from that instant on, and empty before."""
-        earliest = self._db.value("SELECT MIN(act_at) FROM delivery WHERE act_at IS NOT NULL")
+        earliest = self._db.value(
+            "SELECT MIN(act_at) FROM delivery WHERE act_at IS NOT NULL AND hold_reason IS NOT 'awaiting_ack'"
+        )
         return None if earliest is None else Instant(earliest)
 
     def look_at_once(self, identity: Identity | None, now: Instant) -> None:
@@ -178,13 +197,14 @@ class Coalescing(LedgerPart):
         with self._db.transaction():
             self._db.change(
                 "UPDATE delivery SET next_look_at = :now WHERE act_at > :now AND next_look_at > :now"
-                " AND (:identity IS NULL OR identity = :identity)",
+                " AND (:identity IS NULL OR identity = :identity) AND hold_reason IS NOT 'awaiting_ack'",
                 {"now": now, "identity": identity},
             )
 
     def _gather_for(self, identity: Identity, due_at: Instant, events: int, now: Instant, new_id: NewId) -> Delivery:
         unfrozen = self._db.value(
-            "SELECT id FROM delivery WHERE identity = ? AND state IN ('PENDING', 'DISPATCHED')", (identity,)
+            "SELECT id FROM delivery WHERE identity = ? AND state IN ('PENDING', 'DISPATCHED') AND ack_within = 0",
+            (identity,),
         )
         if unfrozen is None:
             unfrozen = self._open(identity, due_at, now, new_id)
@@ -198,6 +218,21 @@ class Coalescing(LedgerPart):
         self._take_in_loose(unfrozen, identity)
         return self._read(unfrozen)
 
+    def _open_alone(
+        self, event_id: str, identity: Identity, due_at: Instant, ack_within: int, now: Instant, new_id: NewId
+    ) -> Delivery:
+        """What has to be answered has a delivery of its own: one answer is about one thing."""
+        delivery_id = new_id()
+        self._db.change(
+            "INSERT INTO delivery (id, identity, created_at, due_at, ack_within, ack_by) VALUES (?, ?, ?, ?, ?, ?)",
+            (delivery_id, identity, now, due_at, ack_within, now + ack_within),
+        )
+        line = {"events": "1", "ack_within": str(ack_within)}
+        self._write_line(delivery_id, Step.OPENED, line, now)
+        self._db.change("INSERT INTO delivery_event (delivery_id, event_id) VALUES (?, ?)", (delivery_id, event_id))
+        self._db.change("UPDATE wake_event SET delivery_id = ? WHERE id = ?", (delivery_id, event_id))
+        return self._read(delivery_id)
+
     def _open(self, identity: Identity, due_at: Instant, now: Instant, new_id: NewId) -> str:
         delivery_id = new_id()
         self._db.change(
@@ -209,12 +244,12 @@ class Coalescing(LedgerPart):
     def _take_in_loose(self, delivery_id: str, identity: Identity) -> None:
         self._db.change(
             "INSERT INTO delivery_event (delivery_id, event_id) SELECT ?, id FROM wake_event"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND identity = ?"
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within = 0 AND identity = ?"
             " ON CONFLICT DO NOTHING",
             (delivery_id, identity),
         )
         self._db.change(
             "UPDATE wake_event SET delivery_id = ?"
-            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND identity = ?",
+            " WHERE status = 'open' AND policy = 'immediate' AND delivery_id IS NULL AND ack_within = 0 AND identity = ?",
             (delivery_id, identity),
         )

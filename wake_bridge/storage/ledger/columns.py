@@ -57,6 +57,7 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
         "reason": event.refused_by,
         "refusals": to_json(event.refusals),
         "by_heartbeat": event.by_heartbeat,
+        "ack_within": event.ack_within,
     }
 
 
@@ -88,6 +89,7 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         passed_by=row["passed_by"],
         failed_turns=row["failed_turns"],
         failed_in=row["failed_in"],
+        ack_within=row["ack_within"],
     )
 
 
@@ -106,11 +108,23 @@ def delivery_of(row: sqlite3.Row) -> Delivery:
         where=row["place"],
         pane_key=row["pane_key"],
         attempts=row["attempts"],
-        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        outcome=_outcome_of(row),
         proof=Proof(row["proof"]),
         settled_at=row["settled_at"],
         lease_until=row["lease_until"],
+        ack_within=row["ack_within"],
+        ack_by=row["ack_by"],
+        handed_lease=row["handed_lease"],
+        escalated_at=row["escalated_at"],
     )
+
+
+def _outcome_of(row: sqlite3.Row) -> Outcome | None:
+    if row["outcome"] is None:
+        return None
+    # the column knows no fifth way to be delivered; for the agent an escalated one has ended empty
+    is_escalated = row["escalated_at"] is not None and row["outcome"] == Outcome.EMPTY
+    return Outcome.ESCALATED if is_escalated else Outcome(row["outcome"])
 
 
 def columns_of_hold(hold: Hold | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import IllegalTransition, StaleLease
 from wake_bridge.domain.names import Identity, Instant
@@ -21,7 +22,8 @@ class Membership(LedgerPart):
 
     def _unfrozen_of(self, identity: Identity) -> Delivery | None:
         found = self._deliveries(
-            "SELECT * FROM delivery WHERE identity = ? AND state IN ('PENDING', 'DISPATCHED')", (identity,)
+            "SELECT * FROM delivery WHERE identity = ? AND state IN ('PENDING', 'DISPATCHED') AND ack_within = 0",
+            (identity,),
         )
         return found[0] if found else None
 
@@ -107,6 +109,9 @@ class Membership(LedgerPart):
         )
 
 
+_LEAVES_UNANSWERED: Final = {Outcome.SUBMITTED, Outcome.UNKNOWN, Outcome.FAILED}
+"""Outcomes after which nobody has answered yet: what has to be answered waits for that, or for its deadline."""
+
 _NEEDS_AN_ATTEMPT: Final = {Outcome.SUBMITTED, Outcome.UNKNOWN}
 _END_OF: Final = {
     Outcome.SUBMITTED: DeliveryState.DELIVERED,
@@ -189,7 +194,7 @@ class DeliveryMoves(Membership):
                     "UPDATE wake_event SET passed_by = ? WHERE delivery_id = ? AND status = 'open'",
                     (passed_by, delivery.id),
                 )
-            younger = self._unfrozen_of(delivery.identity)
+            younger = None if delivery.ack_within else self._unfrozen_of(delivery.identity)
             due_at = delivery.due_at if younger is None else min(delivery.due_at, younger.due_at)
             if younger is not None:
                 self._merge(younger, delivery, now)
@@ -218,7 +223,10 @@ class DeliveryMoves(Membership):
             frozen = (
                 delivery if delivery.state.is_frozen else self._walk_to_locked(delivery, f"to settle as {outcome}", now)
             )
-            self._settle_frozen(frozen, outcome, proof, detail, now)
+            if frozen.ack_within and outcome in _LEAVES_UNANSWERED and frozen.proof < Proof.ACKNOWLEDGED:
+                self._await_answer(frozen, outcome, proof, detail, now)
+            else:
+                self._settle_frozen(frozen, outcome, proof, detail, now)
             return self._read(delivery.id)
 
     def append(self, delivery: Delivery, step: Step, detail: Mapping[str, str], now: Instant) -> None:
@@ -256,6 +264,7 @@ class DeliveryMoves(Membership):
         self._swap(
             "UPDATE delivery SET state = 'LOCKED', owner_lease = owner_lease + 1, lease_until = :until,"
             " digest = :digest, adapter = :adapter, place = :where, pane_key = :pane_key, fence = :fence,"
+            " handed_lease = owner_lease + 1,"
             " hold_reason = NULL, hold_cause = '', hold_detail = '', hold_where = '', next_look_at = NULL"
             " WHERE id = :id AND state = :state AND owner_lease = :lease",
             delivery,
@@ -312,6 +321,26 @@ class DeliveryMoves(Membership):
             },
         )
         self._write_line(delivery.id, Step.SETTLED, {**detail, "outcome": outcome, "proof": str(int(proof))}, now)
+
+    def _await_answer(
+        self, delivery: Delivery, outcome: Outcome, proof: Proof, detail: Mapping[str, str], now: Instant
+    ) -> None:
+        """Stay LOCKED until the agent answers or the time is over; a wake that failed for good is overdue at once."""
+        by = now if outcome is Outcome.FAILED else Instant(now + delivery.ack_within)
+        why = "" if outcome is Outcome.SUBMITTED else detail.get("why", detail.get("reason", ""))
+        # that the wake is seen in the agent's hands is no answer yet
+        seen = min(proof, Proof.SUBMITTED)
+        hold = Hold(HoldReason.AWAITING_ACK, why, delivery.where, by, Cause.AWAITING_ACK)
+        self._swap(
+            "UPDATE delivery SET owner_lease = owner_lease + (lease_until <= :now), proof = MAX(proof, :proof),"
+            " attempts = attempts + :attempt, ack_by = :by, lease_until = :by, hold_reason = :hold_reason,"
+            " hold_cause = :hold_cause, hold_detail = :hold_detail, hold_where = :hold_where, next_look_at = :next_look_at"
+            " WHERE id = :id AND state = :state AND owner_lease = :lease",
+            delivery,
+            {"now": now, "proof": seen, "attempt": outcome is Outcome.FAILED, "by": by, **columns_of_hold(hold)},
+        )
+        line = {"reason": hold.reason, "cause": hold.cause, "outcome": outcome, "proof": str(int(seen))}
+        self._write_line(delivery.id, Step.HELD, {**detail, **line}, now)
 
     def _merge(self, younger: Delivery, older: Delivery, now: Instant) -> None:
         """Move the events of a younger unfrozen delivery into an older one that is about to thaw, and end it empty."""

@@ -22,7 +22,7 @@ _CONCERNED = """
     JOIN wake_event ON subject_key = entity.value OR subject_key >= entity.value || ':' AND subject_key < entity.value || ';'
     JOIN delivery_event ON event_id = wake_event.id
     JOIN delivery ON delivery.id = delivery_event.delivery_id
-    WHERE delivery.state = 'DISPATCHED' AND delivery.hold_reason IS NOT NULL
+    WHERE delivery.state = 'DISPATCHED' AND delivery.hold_reason IS NOT NULL OR delivery.hold_reason = 'awaiting_ack'
         OR delivery.settled_at >= :since AND delivery.outcome IN ('submitted', 'unknown') AND delivery.proof < 3
     ORDER BY delivery.seq, wake_event.seq
 """
@@ -163,7 +163,8 @@ class Memory(LedgerPart):
     def outcomes_since(self, since: Instant) -> Mapping[Outcome, int]:
         """See `Archive.outcomes_since`."""
         rows = self._db.rows(
-            "SELECT CASE WHEN is_seen_late THEN 'submitted' ELSE outcome END AS ended, COUNT(*) AS deliveries"
+            "SELECT CASE WHEN is_seen_late THEN 'submitted'"
+            " WHEN escalated_at IS NOT NULL AND outcome = 'empty' THEN 'escalated' ELSE outcome END AS ended, COUNT(*) AS deliveries"
             " FROM delivery WHERE settled_at >= ? GROUP BY ended",
             (since,),
         )

@@ -82,6 +82,7 @@ class NoticeRecord(LedgerPart):
         """See `Ledger.failed_untold`."""
         return self._deliveries(
             "SELECT * FROM delivery WHERE state = 'FAILED' AND settled_at >= ? AND proof < 3 AND NOT is_seen_late"
+            " AND escalated_at IS NULL"
             " AND NOT EXISTS (SELECT 1 FROM notice WHERE subject = delivery.id)"
             " AND EXISTS (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id"
             " AND (status = 'open' OR (delivery.outcome = 'unknown' AND status = 'announced'))) ORDER BY settled_at",
@@ -290,7 +291,11 @@ class Upkeep(LedgerPart):
             self._db.change("UPDATE delivery SET due_at = :now WHERE state = 'DISPATCHED' AND due_at > :now", moment)
             self._db.change(
                 "UPDATE delivery SET next_look_at = MIN(next_look_at, :farthest), lease_until = MIN(lease_until, :farthest)"
-                " WHERE state IN ('DISPATCHED', 'LOCKED')",
+                " WHERE state IN ('DISPATCHED', 'LOCKED') AND hold_reason IS NOT 'awaiting_ack'",
+                moment,
+            )
+            self._db.change(
+                "UPDATE delivery SET ack_by = MIN(ack_by, :now + ack_within) WHERE ack_by IS NOT NULL AND settled_at IS NULL",
                 moment,
             )
             self._db.change("UPDATE paused SET since = :now, until = until - (since - :now) WHERE since > :now", moment)

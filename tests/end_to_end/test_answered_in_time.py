@@ -1,0 +1,116 @@
+"""Mail that has to be answered, from `send` to the pane: answered in time nobody hears of it, else a person does, once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.testing import set_clock
+from wake_bridge.testing.playground import Playground
+
+RECORD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+ANSWER = """#!/bin/sh
+# answers as the wake says, the first time without the lease that it names
+{environment}
+mark="${{WAKE_BRIDGE_TEST_FAKE_TEXT##* }}"
+lease=$(printf '%s' "$WAKE_BRIDGE_TEST_FAKE_TEXT" | sed -n 's/.*--lease \\([0-9]*\\).*/\\1/p')
+{program} ack "$mark" > {answers} 2>&1; echo "exit $?" >> {answers}
+{program} ack "$mark" --lease "$lease" >> {answers} 2>&1; echo "exit $?" >> {answers}
+"""
+
+
+class Desk:
+    """A world whose daemon lives by a clock that is turned, with one channel that writes down what it is told."""
+
+    def __init__(self, directory: Path) -> None:
+        self.world = Playground(directory, (sys.executable, *set_clock.COMMAND))
+        self.sandbox = self.world.sandbox
+        self._slept, self._record = directory / "slept", directory / "told"
+        self._slept.write_text("0", encoding="ascii")
+        self.sandbox.environment[set_clock.SLEPT] = str(self._slept)
+        self.sandbox.run("init")
+        self.configure("")
+
+    def configure(self, text: str) -> None:
+        """One channel that writes down what it is told, and what a test says besides."""
+        command = json.dumps([sys.executable, "-c", RECORD, str(self._record)])
+        self.sandbox.configure(f'{QUICK}channels.desk = {{kind = "command", command = {command}}}\n{text}')
+
+    def later(self, seconds: int) -> None:
+        """So much time passes, for all programs of this world."""
+        self._slept.write_text(str(int(self._slept.read_text(encoding="ascii")) + seconds), encoding="ascii")
+
+    def told(self) -> list[dict[str, Any]]:
+        """What a person heard."""
+        lines = self._record.read_text(encoding="utf-8").splitlines() if self._record.exists() else []
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    with desk.world:
+        yield desk
+
+
+def test_an_agent_that_stays_silent_past_the_deadline_has_its_person_told_once(desk: Desk) -> None:
+    """LOCKED until the deadline, then the person's: by a real channel, once; a late answer is dropped with exit 7."""
+    sandbox = desk.sandbox
+    api = desk.world.enlisted("api")
+    sandbox.daemon()
+    sandbox.send("@api", "Which port?", "--ack-within", "5m")
+    waiting = sandbox.waits_for_delivery(hold_reason="awaiting_ack")
+    assert (waiting["state"], waiting["proof"], waiting["lease"]) == ("LOCKED", 2, 1)
+    assert f"wake-bridge ack {waiting['id']} --lease 1" in " ".join(api.screen().split())
+    desk.later(200)
+    sandbox.send("@api", "and another thing")
+    sandbox.waits_for_delivery(state="DELIVERED", outcome="submitted")
+    assert desk.told() == []
+
+    desk.later(101)
+    ended = sandbox.waits_for_delivery(outcome="escalated")
+    assert (ended["id"], ended["state"]) == (waiting["id"], "DELIVERED")
+    (told,) = desk.told()
+    assert (told["reason"], told["subject"], told["identity"]) == ("escalated", waiting["id"], "@api")
+    assert told["title"] == "wake-bridge: @api did not answer within 5 min"
+
+    late = sandbox.run("ack", waiting["id"], "--lease", "1", expect=7)
+    assert "no longer in force" in late.stderr
+    shown = sandbox.ask("deliveries", "show", waiting["id"])
+    assert [one["step"] for one in shown["journal"]][-2:] == ["settled", "stale"]
+    assert len(api.fake.submits()) == 2
+    sandbox.run("ack", waiting["id"])
+    assert sandbox.ask("deliveries", "show", waiting["id"])["proof"] == 3
+    desk.later(3600)
+    assert len(desk.told()) == 1
+
+
+def test_an_agent_that_answers_in_time_under_its_lease_is_never_told_on(desk: Desk) -> None:
+    """The agent's own command, from its pane, under the lease that the wake named; without a lease it is refused."""
+    sandbox = desk.sandbox
+    answers = desk.world.directory / "answers"
+    environment = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in sandbox.environment.items())
+    # a process of its own, below the agent's
+    program = shlex.join(sandbox.command)
+    script = desk.world.directory / "answer"
+    script.write_text(ANSWER.format(environment=environment, program=program, answers=answers), encoding="utf-8")
+    script.chmod(0o755)
+    desk.world.enlisted("api", "--on-submit", str(script))
+    sandbox.daemon()
+    sandbox.send("@api", "Which port?", "--ack-within", "5m")
+    ended = sandbox.waits_for_delivery(outcome="acknowledged")
+    assert (ended["state"], ended["proof"]) == ("DELIVERED", 3)
+    said = sandbox.waits_for(lambda: answers.read_text().count("exit") == 2 and answers.read_text())
+    assert "has to be answered under its lease" in str(said)
+    assert [line for line in str(said).splitlines() if line.startswith("exit")] == ["exit 7", "exit 0"]
+    desk.later(3600)
+    sandbox.send("@api", "a later one")
+    sandbox.waits_for_delivery(outcome="submitted")
+    assert desk.told() == []

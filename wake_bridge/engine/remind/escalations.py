@@ -1,0 +1,112 @@
+"""The watchdog of wakes that have to be answered: past the deadline each passes to a person, by the configured channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Final
+
+import structlog
+
+from wake_bridge.domain.channels import SendOutcome, by_default, told_of
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof
+from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
+from wake_bridge.domain.escalation import escalation_messages
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import MINUTE, Identity, Instant
+from wake_bridge.domain.notices import ESCALATED, about_escalation
+from wake_bridge.engine.deliver.relevance import JudgedEvents, judge_events
+from wake_bridge.engine.graph_queries import GraphQueries
+from wake_bridge.engine.settings import Current
+from wake_bridge.ports.ledger import Ledger
+
+WAITS_FOR_GRAPH: Final = MINUTE
+"""Milliseconds past the deadline for which the graph is waited for: whether the mail was read, it alone knows."""
+
+
+class Escalations:
+    """Looks for wakes whose time to be answered is over, and for what has become of those that passed to a person.
+
+    Contract: `tick` may be called at any time and any number of times, by several processes: each move is a compare-and-swap.
+    The messages are written down in the transaction that takes the wake from its agent, so that no crash loses them; nothing is
+    sent here.
+
+    Args:
+        known: the identities of the graph.
+    """
+
+    def __init__(
+        self, ledger: Ledger, queries: GraphQueries, current: Current, known: Callable[[], Container[Identity]]
+    ) -> None:
+        self._ledger = ledger
+        self._queries = queries
+        self._current = current
+        self._known = known
+        self._log = structlog.get_logger("notices")
+
+    async def tick(self, now: Instant) -> None:
+        """Take from their agents what is overdue, and settle what a person was told of. Raises `LedgerError`."""
+        for delivery in self._ledger.overdue(now):
+            try:
+                await self._look(delivery, now)
+            except (StaleLease, IllegalTransition):
+                self._log.info("stale_lease", delivery=delivery.id)
+        for delivery in self._ledger.escalated():
+            self._conclude(delivery, now)
+
+    async def _look(self, delivery: Delivery, now: Instant) -> None:
+        events = self._ledger.events_of(delivery.id)
+        try:
+            judged = await judge_events(self._queries, self._ledger, delivery.identity, events)
+        except SourceError:
+            if now < (delivery.ack_by or now) + WAITS_FOR_GRAPH:
+                return
+            judged = JudgedEvents(tuple(events))
+        if judged.surviving:
+            self._escalate(delivery, judged.surviving, now)
+        elif delivery.awaits_ack or not delivery.state.is_frozen:
+            self._settle(delivery, judged, now)
+
+    def _settle(self, delivery: Delivery, judged: JudgedEvents, now: Instant) -> None:
+        """The mail was read, or is gone: nobody need be told."""
+        for event, status, why in judged.closed:
+            self._ledger.mark([event.id], status, why, now)
+        if delivery.awaits_ack and judged.any_read:
+            outcome, proof = Outcome.ACKNOWLEDGED, Proof.ACKNOWLEDGED
+        else:
+            outcome, proof = Outcome.READ if judged.any_read else Outcome.EMPTY, Proof.NONE
+        self._ledger.settle(delivery, outcome, proof, {"by": "mail read"} if judged.any_read else {}, now)
+        self._log.info("delivery_settled", delivery=delivery.id, agent=delivery.identity, outcome=outcome)
+
+    def _escalate(self, delivery: Delivery, events: Sequence[WakeEvent], now: Instant) -> None:
+        settings = self._current.settings
+        notice = about_escalation(delivery, events, now, self._known())
+        default = by_default(settings.channels) or settings.human
+        sends = escalation_messages(notice, settings.escalation, settings.channels, default, now)
+        after = self._ledger.escalate(delivery, notice, sends, now)
+        self._log.warning(
+            "delivery_escalated",
+            delivery=delivery.id,
+            agent=delivery.identity,
+            reason=delivery.hold.reason if delivery.hold else None,
+            channel=sends[0].channel,
+            lease=after.owner_lease,
+        )
+
+    def _conclude(self, delivery: Delivery, now: Instant) -> None:
+        sends = [one for one in self._ledger.sends_about(delivery.id) if one.reason == ESCALATED]
+        is_told = any(one.outcome is SendOutcome.SENT for one in sends)
+        if not is_told and any(one.outcome is None for one in sends):
+            return
+        why_not = "" if is_told else "; ".join(dict.fromkeys(f"{one.channel}: {told_of(one)}" for one in sends))
+        try:
+            after = self._ledger.settle_escalation(delivery, why_not or ("" if is_told else "no channel"), now)
+        except StaleLease:
+            return
+        report = self._log.error if after.state is DeliveryState.FAILED else self._log.info
+        report(
+            "delivery_settled",
+            delivery=delivery.id,
+            agent=delivery.identity,
+            outcome=after.outcome,
+            reason=why_not or None,
+        )

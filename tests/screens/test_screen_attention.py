@@ -23,6 +23,9 @@ MAIN = ("claude", "codex", "gemini", "opencode", "aider")
 NAMED = {
     "error-400": AttentionKind.FAILED,
     "error-given-up": AttentionKind.FAILED,
+    "error-429-given-up": AttentionKind.FAILED,
+    "error-529": AttentionKind.FAILED,
+    "limit-": AttentionKind.LIMITED,
     "question.": AttentionKind.QUESTION,
     "approval": AttentionKind.APPROVAL,
     "scrolled-approval": AttentionKind.APPROVAL,
@@ -69,6 +72,30 @@ ERRORS = {
 
 NOW = Instant(int(datetime(2026, 11, 29, 1, tzinfo=UTC).timestamp() * 1000))
 MARK = "01K9Z3NDEKTSV4RRFFQ69G5FAV"
+
+
+AT_LIMIT = int(datetime(2026, 11, 29, 15, 45, tzinfo=UTC).timestamp() * 1000)
+RESETS = {
+    "claude/limit-time": "2026-11-29T17:55",
+    "claude/limit-no-time": None,
+    "codex/limit-time": "2026-11-29T17:59",
+    "codex/limit-date": "2026-12-04T15:59",
+    "codex/limit-no-time": None,
+    "codex/limit-question": "2026-11-29T17:43",
+}
+"""When the limit on each captured screen resets, in UTC: what the server had told the program."""
+
+
+def test_the_captured_limits_say_when_they_reset() -> None:
+    """A time, a date and neither, as the programs print what a server at its limit answers."""
+    captures = [one for one in corpus() if one.file.name.startswith("limit-")]
+    assert {one.name.partition(".")[0] for one in captures} == set(RESETS)
+    for one in captures:
+        said = _standing(one.capture.harness, one.capture.screen)
+        assert said.sign is not None, one.name
+        reset = reset_in(said.sign.text, Instant(AT_LIMIT), UTC)
+        shown = datetime.fromtimestamp(reset.at / 1000, UTC).isoformat(timespec="minutes") if reset else None
+        assert shown == (f"{told}+00:00" if (told := RESETS[one.name.partition(".")[0]]) else None), one.name
 
 
 def _changed(harness: str, directory: Path, change: Callable[[str], str]) -> Standing:

@@ -77,8 +77,8 @@ class GraphTable(Table):
     """`[graph]`: the source."""
 
     path: str = Field("", description="the source graph; empty: <data dir>/wake-bridge/graph.sqlite, the embedded one")
-    poll_interval: Seconds = Field(1.0, ge=0.05, le=5, description="between looks that need no hint")
-    watch: bool = Field(default=True, description="take file events as a hint")
+    poll_interval: Seconds = Field(1.0, ge=0.05, le=5, description="between two looks at the log without a hint")
+    watch: bool = Field(default=True, description="use file events as hints")
     user_scope: bool = Field(default=False, description="match private rows only for their owner")
     serve: Texts = Field((), description="extra harnessTargets to serve on a foreign graph")
 
@@ -105,7 +105,7 @@ class PolicyTable(Table):
     default: Literal["auto", "silent", "next_turn", "immediate"] = Field(
         "auto", description="auto (wake where the identity can be reached) | silent | next_turn | immediate"
     )
-    catch_up: WholeSeconds = Field(604_800, ge=0, description="that mail may be old when it is first seen")
+    catch_up: WholeSeconds = Field(604_800, ge=0, description="that mail may be old when wake-bridge first sees it")
     quiet_hours: str = Field(
         "", description='"22:00-07:00", the daemon\'s local time, may cross midnight; holds every priority'
     )
@@ -128,9 +128,9 @@ class LimitsTable(Table):
     """`[limits]`: how often a pane, an agent and a thread may be woken."""
 
     storm: int = Field(8, ge=1, description="wakes per storm_period and pane")
-    storm_period: WholeSeconds = Field(60, ge=1, description="in which they are counted")
-    wakes_per_hour: int = Field(20, ge=1, description="per pane, and per agent on all its routes")
-    wakes_per_day: int = Field(150, ge=1, description="per pane, and per agent on all its routes")
+    storm_period: WholeSeconds = Field(60, ge=1, description="in which storm counts wakes")
+    wakes_per_hour: int = Field(20, ge=1, description="for a pane, and for an agent on all its routes")
+    wakes_per_day: int = Field(150, ge=1, description="for a pane, and for an agent on all its routes")
     thread_wakes: int = Field(
         12, ge=1, description="agent-to-agent wakes per thread and hour without a person's message"
     )
@@ -201,7 +201,7 @@ class PresenceTable(Table):
 
     fresh_for: Seconds = Field(5.0, ge=0.5, le=60, description="a look counts as evidence")
     typing_quiet: Seconds = Field(
-        10.0, ge=2, le=3600, description="without a key press before a pane counts as left alone"
+        10.0, ge=2, le=3600, description="without a key press before nobody counts as typing in a pane"
     )
     relook: RelookTable = RelookTable()
 
@@ -237,7 +237,7 @@ class HumanTable(Table):
         (),
         description='program and arguments, such as ["notify-send", "{title}", "{body}"], JSON on stdin; empty: tmux',
     )
-    notice_after: Seconds = Field(900.0, ge=1, le=86_400, description="a hold lasts before you are told, once")
+    notice_after: Seconds = Field(900.0, ge=1, le=86_400, description="a hold lasts before its one notice to you")
 
     @field_validator("command")
     @classmethod
@@ -251,10 +251,13 @@ class AttentionTable(Table):
 
     tell: AttentionKinds = Field(
         tuple(kind for kind in AttentionKind if kind in TOLD_BY_DEFAULT),
-        description="what you are told of, once each: approval, question, finished (idle after mail or a task's end), stopped (idle after work), failed, limited, gone",
+        description="the kinds that cause a notice, once each: approval, question, finished (idle after mail or a task's end), stopped (idle after work), failed, limited, gone",
     )
     after: Seconds = Field(
-        60.0, ge=0, le=86_400, description="an approval or a question stands before you are told; the others at once"
+        60.0,
+        ge=0,
+        le=86_400,
+        description="an approval or a question lasts before its notice; the other kinds cause theirs at once",
     )
     on_limit_reset: Literal["nothing", "continue"] = Field(
         "nothing",
@@ -264,7 +267,7 @@ class AttentionTable(Table):
         300.0,
         ge=0,
         le=86_400,
-        description="it stands before a channel off this host is told (webhook, apprise), and no client is active",
+        description="it lasts before a channel off this host (webhook, apprise) gets a notice, while no client is active",
     )
 
 
@@ -304,14 +307,14 @@ class ScreensTable(Table):
 class TargetTable(Table):
     """`[targets."@id"]`: where one identity lives; wins over its subscriptions' metadata."""
 
-    adapter: str = Field("tmux", min_length=1, description="which adapter reaches it")
+    adapter: str = Field("tmux", min_length=1, description="the adapter that reaches it")
     pane: str = Field(
         "", examples=["agents:1.0"], description="%id, session, session:window or session:window.pane; always exact"
     )
     socket: str = Field("", description="another tmux server")
     harness: str = Field("", description='names the program (such as "codex") instead of recognising it')
     agent: str = Field(
-        "", description="the pane counts only while this program is recognised there; names can come to mean others"
+        "", description="the pane counts only while this program runs there; names can come to mean other panes"
     )
     directory: str = Field("", description="and only while it runs in this directory")
     steer: bool = Field(
@@ -330,14 +333,14 @@ class TargetTable(Table):
     digest: Literal["doorbell", "full"] = Field(
         "doorbell", description="doorbell | full (with message bodies, from allow_from only)"
     )
-    allow_from: Identities = Field((), description="whose bodies `full` may show")
+    allow_from: Identities = Field((), description="the senders whose bodies `full` may show")
     ack_within: Seconds | None = Field(
         None, ge=0, le=604_800, examples=[300.0], description="in which it has to answer mail; 0: need not"
     )
     attention: AttentionKinds | None = Field(
         None,
         examples=[["approval", "gone"]],
-        description="what you are told of for this one, instead of attention.tell",
+        description="the kinds that cause a notice for this identity, instead of attention.tell",
     )
 
 
@@ -354,14 +357,18 @@ class SenderTable(Table):
     """`[http.senders.NAME]`: who may post signed wakes, and whom they wake; one for each key."""
 
     key: ConfiguredSecret | None = Field(
-        None, examples=["whsec_…"], description="that signs; then nobody else may read this file (or use key_file)"
+        None,
+        examples=["whsec_…"],
+        description="the key of its signatures; only you may be able to read this file then (or use key_file)",
     )
     key_file: str = Field(
-        "", description="a file of yours alone with the key instead, one a line: the new one beside the old; read anew"
+        "",
+        description="instead: a file that only you can read, with one key a line, the new one beside the old; a changed file counts at once",
     )
-    identities: Identities = Field((), examples=[("@neo-gpt",)], description="whom they may wake")
+    identities: Identities = Field((), examples=[("@neo-gpt",)], description="the identities that it may wake")
     legacy: bool = Field(
-        default=False, description="true: also with X-Neo-Wake-Signature alone, which has no timestamp (upstream's)"
+        default=False,
+        description="true: X-Neo-Wake-Signature alone is enough, which has no timestamp (upstream sends it)",
     )
 
     @model_validator(mode="after")
@@ -389,25 +396,27 @@ class ChannelTable(Table):
         examples=["apprise"],
         description="tmux | desktop | command | webhook | file | apprise (ntfy, Telegram, Slack, Pushover and many more)",
     )
-    label: str = Field("", max_length=80, examples=["my phone"], description="what agents are told that it is")
+    label: str = Field("", max_length=80, examples=["my phone"], description="what agents are told about the channel")
     recipient: ConfiguredSecret | None = Field(
         None,
         examples=["ntfys://ntfy.sh/TOPIC"],
         description="the URL of webhook and apprise, the path of file; nobody is shown it",
     )
-    recipient_file: str = Field("", description="a file of yours alone with the URL instead")
+    recipient_file: str = Field("", description="instead: a file that only you can read, with the URL")
     command: SecretArguments | None = Field(
         None,
         examples=[["my-pager", "{title}"]],
         description="program and arguments of command, as in [human]; nobody is shown them",
     )
     key: ConfiguredSecret | None = Field(
-        None, examples=["whsec_…"], description="signs what is posted to webhook (Standard Webhooks)"
+        None, examples=["whsec_…"], description="of webhook: the key that signs its posts (Standard Webhooks)"
     )
-    default: bool = Field(default=False, description="true: the one for what names no channel; else the first is")
-    quiet_hours: str = Field("", description='"22:00-07:00": what comes meanwhile waits for the end of them')
+    default: bool = Field(
+        default=False, description="true: messages that name no channel take this one; without a default, the first"
+    )
+    quiet_hours: str = Field("", description='"22:00-07:00": messages wait until it ends')
     detail: Literal["short", "full"] = Field(
-        "short", description="of notices, on webhook and apprise: short (agent and reason only) | full (with subjects)"
+        "short", description="notices by webhook and apprise: short (agent and reason only) | full (with subjects)"
     )
 
     @field_validator("quiet_hours")
@@ -450,9 +459,9 @@ class HttpTable(Table):
         description="ADDRESS:PORT or unix:/path; empty: `serve` takes 127.0.0.1:8787, the daemon does not listen",
     )
     hosts: Texts = Field((), description="names by which senders call this host, besides the address and localhost")
-    tls_certificate_file: str = Field("", description="PEM, with the chain; needed where others can connect")
-    tls_key_file: str = Field("", description="PEM, of yours alone")
-    behind_proxy: bool = Field(default=False, description="true: a proxy before it does TLS")
+    tls_certificate_file: str = Field("", description="PEM, with the chain; needed if other hosts can connect")
+    tls_key_file: str = Field("", description="PEM, which only you can read")
+    behind_proxy: bool = Field(default=False, description="true: a proxy in front of it does TLS")
     senders: dict[SenderName, SenderTable] = Field(default_factory=dict)
 
     @field_validator("listen")

@@ -61,7 +61,9 @@ class ClaudeCodeConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    enabled: bool = Field(default=True, description="see Claude Code by its own record, wake it without its screen")
+    enabled: bool = Field(
+        default=True, description="observe Claude Code by its own record, and wake it without its screen"
+    )
 
 
 class ClaudeCodeAdapter:

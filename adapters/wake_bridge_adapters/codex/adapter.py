@@ -75,11 +75,11 @@ class CodexConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     enabled: bool = Field(
-        default=True, description="wake Codex through its app-server where one answers, without its screen"
+        default=True, description="wake Codex through its app-server if one answers, without its screen"
     )
     home: str = Field("", description="its directory; empty: $CODEX_HOME, else ~/.codex")
     versions: tuple[Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field(
-        ("0.171",), description="app-servers that are spoken to, by the first two numbers of their version"
+        ("0.171",), description="the app-server versions that wake-bridge uses, by their first two numbers"
     )
 
 

@@ -94,8 +94,8 @@ class TmuxConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     enabled: bool = Field(default=True, description="wake agents in tmux panes")
-    socket_name: str = Field("", description="another tmux server by name (tmux -L), or")
-    socket_path: str = Field("", description="by path (tmux -S)")
+    socket_name: str = Field("", description="another tmux server, by name (tmux -L)")
+    socket_path: str = Field("", description="another tmux server, by path (tmux -S)")
 
     @model_validator(mode="after")
     def _one_socket(self) -> Self:

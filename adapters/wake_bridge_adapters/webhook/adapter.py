@@ -49,7 +49,7 @@ class WebhookConfig(BaseModel):
 
     enabled: bool = Field(default=True, description="post wakes to the receivers that subscriptions name")
     allow: tuple[str, ...] = Field(
-        (), description="networks and hosts that are not public and may be posted to, a host also without TLS"
+        (), description="networks and hosts that are not public and may get posts; a host also without TLS"
     )
     per_minute: Annotated[int, Field(ge=0, le=100_000)] = Field(
         60, description="wakes for one receiver within a minute; 0: no limit"

@@ -34,7 +34,7 @@ def test_doctor_says_whether_installed_hooks_call_in(sandbox: Sandbox) -> None:
     assert "does not answer" in found(sandbox, "hooks of codex")["detail"]
     sandbox.daemon()
     silent = found(sandbox, "hooks of codex")
-    assert (silent["ok"], silent["hint"]) == (None, "start Codex again; it asks once whether it trusts them (`/hooks`)")
+    assert (silent["ok"], silent["hint"]) == (None, "restart Codex; it asks once whether to trust them (`/hooks`)")
     HookCaller(sandbox, "codex", claims="").prints("UserPromptSubmit")
     assert "for no identity" in found(sandbox, "hooks of codex")["detail"]
     HookCaller(sandbox, "codex", session_id="other").prints("UserPromptSubmit")

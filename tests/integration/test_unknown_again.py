@@ -429,7 +429,7 @@ def test_a_look_that_proves_nothing_holds_the_second_one_and_nothing_else(tmp_pa
         held = room.office.deliveries(AGENT)[-1]
         assert held.hold is not None
         assert held.hold.reason is HoldReason.UNKNOWN
-        assert held.hold.detail == "it may have been sent, and is looked for (the scrollback cannot be read)"
+        assert held.hold.detail == "it may have been sent; wake-bridge looks for it (the scrollback cannot be read)"
         assert room.sent == [first.digest]
 
         await room.sends("two")

@@ -109,7 +109,7 @@ def test_a_notice_about_a_nudge_speaks_of_mail() -> None:
     hold = Hold(HoldReason.WAITING_ON_APPROVAL, "allow?", "agents:1.0")
     pulse = pulse_for(Identity("@agent"), "01P", Epoch(1), NOW)
     said = about_hold(DELIVERY, hold, Instant(NOW - AFTER), [pulse], NOW, KNOWN)
-    assert said.body.endswith("Waiting 15 min: unread mail, which the heartbeat tells")
+    assert said.body.endswith("Waiting 15 min: unread mail, which the heartbeat announces")
 
 
 def test_a_hostile_text_makes_no_notice_begin_or_break_as_it_likes() -> None:

@@ -95,7 +95,7 @@ def test_a_window_is_whole_seconds_up_to_300(window: object, read: int | None) -
     [
         ({"trigger": "SENT_TO_YOU"}, "trigger 'SENT_TO_YOU' is unknown"),
         ({"trigger": None}, "trigger is missing"),
-        ({"agentIdentity": "neo-gpt"}, "agentIdentity 'neo-gpt'is not an identity"),
+        ({"agentIdentity": "neo-gpt"}, "agentIdentity 'neo-gpt' is not an identity"),
         ({"agentIdentity": None}, "agentIdentity is missing"),
         ({"harnessTarget": "bridge-demon"}, "harnessTarget 'bridge-demon' is unknown"),
         ({"status": "asleep"}, "status 'asleep' is unknown"),

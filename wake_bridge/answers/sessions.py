@@ -91,7 +91,7 @@ class SessionAnswers:
     async def _monitor(self, request: Mapping[str, Any]) -> Answer:
         caller = caller_of(request)
         if caller is None:
-            return {"error": "no conversation is named", "hint": "session_id is what the harness calls it"}
+            return {"error": "no conversation is named", "hint": "give the session_id that the harness uses"}
         is_somebodys = self._parts.handover.meet(caller) is not None
         patience = LONGEST_WAIT if is_somebodys else NOBODYS_WAIT
         ring = await self._parts.sessions.monitor_lines.wait(caller.session_id, patience)
@@ -107,7 +107,7 @@ class SessionAnswers:
     async def _push(self, request: Mapping[str, Any]) -> Answer:
         identity = _word(request, "identity")
         if not is_identity(identity):
-            return {"error": "no identity is named", "hint": "identity is whose wakes the client takes"}
+            return {"error": "no identity is named", "hint": "name the identity whose wakes the client takes"}
         client = PushClient(
             connection=_word(request, "connection"),
             pid=_number(request, "pid"),

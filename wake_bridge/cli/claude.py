@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wake_bridge.integrations.agent_files import FileChange
 
-_TAKES_EFFECT = "Claude Code that runs already takes it up when it is started again, or by `/reload-plugins`."
+_TAKES_EFFECT = "Claude Code loads it when you restart it, or after `/reload-plugins`."
 
 
 def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:

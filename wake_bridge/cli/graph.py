@@ -298,7 +298,7 @@ def _with_key(answer: dict[str, Any], words: str, signing_key: str) -> tuple[dic
     """What is answered, with a key that was just made: it is said this once."""
     if not signing_key:
         return answer, words
-    return {**answer, "signingKey": signing_key}, f"{words}\nsigning key, which nobody shows again: {signing_key}"
+    return {**answer, "signingKey": signing_key}, f"{words}\nsigning key, shown only this once: {signing_key}"
 
 
 def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> AdoptedCursor | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wake_bridge.integrations.agent_files import FileChange
 
 _TAKES_EFFECT: Final = {
-    "codex": "Codex asks once whether it trusts them (`/hooks`), and takes them up when it is started again.",
+    "codex": "Codex loads them when you restart it, and asks once whether to trust them (`/hooks`).",
 }
 
 
@@ -143,5 +143,5 @@ def _written(change: FileChange, harness: str, *, dry_run: bool) -> str:
         return f"the hooks are there already: {change.path}"
     if dry_run:
         return f"would {_change_of(change)} {change.path}"
-    again = _TAKES_EFFECT.get(harness, f"{harness} takes them up when it is started again.")
+    again = _TAKES_EFFECT.get(harness, f"{harness} loads them when you restart it.")
     return f"done: {_change_of(change)} {change.path}\n{again}"

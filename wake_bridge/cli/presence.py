@@ -329,4 +329,4 @@ def _reload_daemon(run: CommandContext) -> tuple[bool, str]:
         return False, "the daemon reads it when it starts"
     except OperationFailed as refused:
         return False, f"but the daemon did not take it over: {refused}"
-    return True, "the daemon goes by it from now on"
+    return True, "the daemon uses it from now on"

@@ -210,7 +210,7 @@ def _bind_tmux_keys(run: CommandContext, *, yes: bool, dry_run: bool) -> None:
     does = change.changes and not dry_run and (yes or _asks(run, "Write this into the file?", default=False))
     if does:
         agent_files.apply([change], run.settings.state_dir)
-    said = f"written; `tmux source-file {change.path}` takes it over" if does else "nothing was written"
+    said = f"written; `tmux source-file {change.path}` loads it" if does else "nothing was written"
     said = said if change.changes else "nothing to do: the keys are bound already"
     run.console.object(
         {"written": does, "file": str(change.path)}, f"{said}; prefix N goes to the next agent, prefix B back"

@@ -376,7 +376,7 @@ class SenderTable(Table):
         if bool(self.key and self.key.reveal()) == bool(self.key_file):
             raise ValueError("needs either key or key_file")
         if not self.identities:
-            raise ValueError("needs identities: whom the sender may wake")
+            raise ValueError("needs identities: those that the sender may wake")
         return self
 
 

@@ -94,7 +94,7 @@ def _key_mistakes(sender: ConfiguredSender, files: Sequence[Path], whose: dict[s
         yield str(wrong)
     else:
         others = {whose.setdefault(one, sender.name) for one in keys} - {sender.name}
-        yield from (f"is the key of {one} as well: a key tells who sends" for one in sorted(others))
+        yield from (f"is the key of {one} as well: a key identifies its sender" for one in sorted(others))
 
 
 def _why_unreadable(path: Path, *, is_secret: bool) -> str:

@@ -157,7 +157,7 @@ def require_listening(settings: Settings) -> None:
         raise ConfigurationInvalid(
             "no sender is configured for signed wakes",
             str(settings.config_file),
-            hint="name a sender, its key and whom it may wake: [http.senders.NAME] (docs/serve.md)",
+            hint="name a sender, its key and the identities that it may wake: [http.senders.NAME] (docs/serve.md)",
         )
     missing = [one for one in HTTP_NEEDS if find_spec(one) is None]
     if missing:

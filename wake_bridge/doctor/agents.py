@@ -31,7 +31,7 @@ from wake_bridge.storage.ledger import LedgerStore
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
-_WHAT_FIRST: Final = {"codex": "start Codex again; it asks once whether it trusts them (`/hooks`)"}
+_WHAT_FIRST: Final = {"codex": "restart Codex; it asks once whether to trust them (`/hooks`)"}
 
 
 def hooks(settings: Settings) -> list[Finding]:

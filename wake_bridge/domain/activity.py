@@ -196,7 +196,7 @@ class Activity:
         words = {
             Outcome.SUBMITTED: f"woken{where}",
             Outcome.ACKNOWLEDGED: "acknowledged",
-            Outcome.READ: "read before it had to be told",
+            Outcome.READ: "read before it had to be announced",
             Outcome.EMPTY: "nothing was left to tell",
         }
         return words.get(self.outcome, self.outcome)  # type: ignore[call-overload, no-any-return]

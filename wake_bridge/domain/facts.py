@@ -171,7 +171,7 @@ def _mail_facts(entry: EntryLike, edge: EdgeLike, past: Past) -> tuple[Fact, ...
 def _permission_facts(entry: EntryLike, edge: EdgeLike, past: Past) -> tuple[Fact, ...] | Unusable:
     """Edges run grantee → granter: the grantee is told."""
     if not is_identity(edge.source):
-        return Unusable("the permission's granteeis not an identity")
+        return Unusable("the permission's grantee is not an identity")
     granted_at = _granted_at(edge)
     return (
         Fact(

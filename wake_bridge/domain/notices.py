@@ -212,7 +212,7 @@ def about_channel(channel: str, label: str, why: str, since: Instant, *, given_u
     """The notice that a channel takes nothing, or that the message `given_up` has failed for good."""
     who = harmless(label) or channel
     what = f"a message to {who} failed" if given_up else f"the channel {who} takes nothing"
-    then = "nothing is tried any more for this one" if given_up else "messages are tried again for 24 h"
+    then = "wake-bridge no longer tries this one" if given_up else "messages are tried again for 24 h"
     return Notice(
         subject=given_up or f"channel:{channel}",
         reason="channel_failed" if given_up else "channel_away",
@@ -242,5 +242,5 @@ def about_moved(waiting: Sequence[Delivery], hold: Hold, since: Instant, now: In
 
 def _told(events: Sequence[WakeEvent], now: Instant, known: Container[Identity]) -> str:
     if events and all(is_our_pulse(one) for one in events):
-        return "unread mail, which the heartbeat tells"
+        return "unread mail, which the heartbeat announces"
     return "; ".join(phrase(group, _SUBJECT, now, known) for group in grouped(events)[:2]) or "nothing any more"

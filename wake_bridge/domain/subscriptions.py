@@ -267,7 +267,7 @@ def _identity(properties: Mapping[str, Any], problems: list[str]) -> Identity:
     identity = text_of(properties.get("agentIdentity"))
     if not is_identity(identity):
         problems.append(
-            f"agentIdentity {_shown(identity)}is not an identity" if identity else "agentIdentity is missing"
+            f"agentIdentity {_shown(identity)} is not an identity" if identity else "agentIdentity is missing"
         )
         return Identity("")
     return Identity(identity)

@@ -137,7 +137,7 @@ class _Guarded:
         if request.headers.getlist("origin"):
             why = "requests of web pages are refused: it has an Origin"
         elif [_bare(one) in self._hosts for one in request.headers.getlist("host")] != [True]:
-            why = "this host is not called so: add the name to [http] hosts"
+            why = "this host does not have that name: add it to [http] hosts"
         answer: ASGIApp = JSONResponse({"error": why}, 403) if why else self._inner
         await answer(scope, receive, send)
 

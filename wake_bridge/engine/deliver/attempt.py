@@ -55,7 +55,7 @@ def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
     seen = f"{why.reason}: {why.detail}" if why.detail else why.reason
     if any(entry.step is Step.INTENT_STAGE for entry in journal):
         return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at, LEFT_THERE.get(why.cause, Cause.STAGED))
-    seen = f"it may have been sent, and is looked for ({seen})"
+    seen = f"it may have been sent; wake-bridge looks for it ({seen})"
     return Hold(HoldReason.UNKNOWN, seen, why.where, why.next_look_at, Cause.MAYBE_SENT)
 
 
@@ -246,7 +246,7 @@ class LeaseRecovery:
             return self._ledger.settle(delivery, Outcome.SUBMITTED, proof, seen, now)
         if delivery.adapter == HOOK:
             # it ends within seconds, and nobody can look at what it printed
-            silent = {"why": "the hook that took it never said that it had printed it"}
+            silent = {"why": "the hook that took it did not confirm that it printed it"}
             self._log.warning(
                 "delivery_settled", agent=delivery.identity, outcome=Outcome.UNKNOWN, detail=silent["why"]
             )
@@ -289,9 +289,7 @@ class LeaseRecovery:
         if trace.proof >= Proof.SUBMITTED:
             return Delivered(trace.proof, {"proof": trace.told})
         if trace.is_absent:
-            why = (
-                f"{delivery.identity} lives elsewhere by now, and where it was typed, in {delivery.where}, {trace.told}"
-            )
+            why = f"{delivery.identity} has moved; in {delivery.where}, where the text was typed, {trace.told}"
             return Unknown({"why": why})
         return Refused(HoldReason.UNKNOWN, trace.told, delivery.where)
 

@@ -304,7 +304,7 @@ class Gate:
         """All that it would tell was told before, and may have arrived, or is seen to have."""
         if doubt is None:
             return self._settle_quietly(delivery, Outcome.EMPTY)
-        why = f"it may have been sent, and is looked for ({doubt.told})"
+        why = f"it may have been sent; wake-bridge looks for it ({doubt.told})"
         return Hold(HoldReason.UNKNOWN, why, doubt.where, self._relook(delivery), Cause.MAYBE_SENT)
 
     def _stopped(self, delivery: Delivery, guarded: Hold | Nothing) -> Delivery | Hold:

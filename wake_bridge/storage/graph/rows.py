@@ -139,7 +139,7 @@ def _code(error: BaseException | None) -> int:
 def stall_told(seconds: float) -> tuple[str, str]:
     """What is told of a statement that was ended, and what to do."""
     what = f"a question to the graph was not answered in {seconds:.0f} s of processor time"
-    return what, "see whether a table, trigger or view of it never ends: `sqlite3 FILE .schema`; it is asked again"
+    return what, "see whether a table, trigger or view of it never ends: `sqlite3 FILE .schema`; wake-bridge asks again"
 
 
 NOTHING: Final[Json] = {}

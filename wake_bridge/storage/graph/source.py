@@ -96,12 +96,12 @@ _READ_ONLY_DIRECTORY: Final = (
     "let this user write the directory, or keep the program that writes the graph running"
 )
 _HINTS: Final = {
-    sqlite3.SQLITE_BUSY: "another program holds it locked; it is looked at again",
-    sqlite3.SQLITE_LOCKED: "another program holds it locked; it is looked at again",
+    sqlite3.SQLITE_BUSY: "another program holds it locked; wake-bridge tries again",
+    sqlite3.SQLITE_LOCKED: "another program holds it locked; wake-bridge tries again",
     sqlite3.SQLITE_READONLY: _READ_ONLY_DIRECTORY,
     sqlite3.SQLITE_CANTOPEN: _READ_ONLY_DIRECTORY,
     sqlite3.SQLITE_PERM: "let this user read the file and its directory",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged, or is being replaced right now; it is looked at again",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged, or is being replaced right now; wake-bridge tries again",
 }
 
 

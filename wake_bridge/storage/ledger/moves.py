@@ -58,7 +58,7 @@ class Membership(LedgerPart):
             raise StaleLease(
                 f"event {min(lost)} is no longer open for this delivery",
                 delivery_id,
-                hint="it was read or told elsewhere meanwhile: compose the digest again",
+                hint="it was read or announced elsewhere meanwhile: compose the digest again",
             )
 
     def _move_events(self, origin: str, destination: str) -> int:

@@ -7,7 +7,7 @@ from wake_bridge_adapters.screens.profile import load_profiles
 
 from tests.end_to_end.test_remedies_in_a_room import PAUSES, ROWS
 from tests.integration.test_remedies_by_waiting import WAITED
-from wake_bridge.domain.causes import LEFT_THERE, Cause, HoldReason, cause_of, cause_written
+from wake_bridge.domain.causes import Cause, HoldReason, cause_of, cause_written
 from wake_bridge.domain.delivery import Hold, JournalEntry, Step
 from wake_bridge.domain.names import EPOCH_START, Identity
 from wake_bridge.domain.presence import Evidence, PresenceState
@@ -131,11 +131,7 @@ def test_every_cause_is_emitted(cause: Cause) -> None:
     is_general = cause_of(cause.reason) is cause
     names = [f"Cause.{cause.name}", *(f'"{sign}"' for sign in cause.signs)]
 
-    assert (
-        any(name in SOURCES for name in names)
-        or (is_general and f"HoldReason.{cause.reason.name}" in SOURCES)
-        or cause in LEFT_THERE.values()
-    )
+    assert any(name in SOURCES for name in names) or (is_general and f"HoldReason.{cause.reason.name}" in SOURCES)
 
 
 @pytest.mark.parametrize("sign", [sign for cause in Cause for sign in cause.signs[1:]])

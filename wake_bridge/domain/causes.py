@@ -476,16 +476,6 @@ class Cause(StrEnum):
     )
 
 
-LEFT_THERE: Final[Mapping[Cause, Cause]] = {
-    Cause.NO_SUCH_PANE: Cause.LEFT_IN_NO_PANE,
-    Cause.MOVED: Cause.LEFT_BY_MOVE,
-    Cause.SERVER_BEGAN_ANEW: Cause.LEFT_BY_MOVE,
-    Cause.TARGET_MOVED: Cause.LEFT_BY_TARGET,
-    Cause.NOT_YET_SHOWN: Cause.NOT_YET_SHOWN,
-    Cause.BEGUN_BY_ANOTHER: Cause.LEFT_BY_ADAPTER,
-}
-"""The cause while our text stands in the composer meanwhile; for all others `staged` says enough."""
-
 _GENERAL: Final[Mapping[HoldReason, Cause]] = {cause.reason: cause for cause in reversed(Cause)}
 _BY_SIGN: Final[Mapping[str, Cause]] = {sign: cause for cause in Cause for sign in cause.signs}
 

@@ -1,4 +1,4 @@
-"""WAKE_SUBSCRIPTION nodes: parsed once, filtered the same way for every trigger, found by identity and trigger."""
+"""WAKE_SUBSCRIPTION nodes: parsed once, filtered the same way for every trigger."""
 
 from __future__ import annotations
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 import structlog
 
-from wake_bridge.domain.causes import LEFT_THERE, Cause, HoldReason
+from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold, JournalEntry, Outcome, Progress, Proof, Step, progress_of
 from wake_bridge.domain.errors import LedgerUnwritable, StaleLease
 from wake_bridge.domain.names import Instant
@@ -50,11 +51,22 @@ class LeasedJournal:
         self._ledger.append(self._delivery, step, evidence, self._clock.now())
 
 
+_LEFT_THERE: Final[Mapping[Cause, Cause]] = {
+    Cause.NO_SUCH_PANE: Cause.LEFT_IN_NO_PANE,
+    Cause.MOVED: Cause.LEFT_BY_MOVE,
+    Cause.SERVER_BEGAN_ANEW: Cause.LEFT_BY_MOVE,
+    Cause.TARGET_MOVED: Cause.LEFT_BY_TARGET,
+    Cause.NOT_YET_SHOWN: Cause.NOT_YET_SHOWN,
+    Cause.BEGUN_BY_ANOTHER: Cause.LEFT_BY_ADAPTER,
+}
+"""The cause while our text stands in the composer meanwhile; for all others `staged` says enough."""
+
+
 def still_out(journal: Iterable[JournalEntry], why: Hold) -> Hold:
     """The hold of a delivery whose text stands staged; where nothing was staged, it may have been sent."""
     seen = f"{why.reason}: {why.detail}" if why.detail else why.reason
     if any(entry.step is Step.INTENT_STAGE for entry in journal):
-        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at, LEFT_THERE.get(why.cause, Cause.STAGED))
+        return Hold(HoldReason.STAGED, seen, why.where, why.next_look_at, _LEFT_THERE.get(why.cause, Cause.STAGED))
     seen = f"it may have been sent; wake-bridge looks for it ({seen})"
     return Hold(HoldReason.UNKNOWN, seen, why.where, why.next_look_at, Cause.MAYBE_SENT)
 

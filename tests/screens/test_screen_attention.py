@@ -82,6 +82,7 @@ RESETS = {
     "codex/limit-date": "2026-12-04T15:59",
     "codex/limit-no-time": None,
     "codex/limit-question": "2026-11-29T17:43",
+    "gemini/limit-question": None,
 }
 """When the limit on each captured screen resets, in UTC: what the server had told the program."""
 

@@ -21,6 +21,7 @@ from wake_bridge.domain.receivers import PUSH
 from wake_bridge.domain.routing import Route, hold_because_of
 from wake_bridge.integrations.agent_files import has_mcp_server, read_files_record
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
+from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.offline.history import holds_of
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import fragile_names, steps, whose
@@ -184,6 +185,20 @@ def word_to_the_human(view: Inspection, settings: Settings) -> Finding:
         return well(check, found)
     hint = "give its whole path in [human] command: a service has another PATH than your shell"
     return ill(check, f"there is no {command[0]}", hint)
+
+
+async def channels(view: Inspection, settings: Settings) -> list[Finding]:
+    """One finding for each configured channel, without sending anything; none says where a channel leads."""
+    config = settings.config
+    timeout, adapters_loaded = config.delivery.adapter_timeout, view.loaded.adapters.values()
+    senders = ChannelSenders(config, settings.config_file, timeout, adapters_loaded)
+    findings = []
+    for name, table in config.channels.items():
+        trouble = await senders.trouble_of(name)
+        hint = f"mend [channels.{name}], then try it: `wake-bridge channels test {name}`"
+        kind = table.kind.value
+        findings.append(ill(f"channel {name}", trouble, hint) if trouble else well(f"channel {name}", kind))
+    return findings
 
 
 def _set_aside(view: Inspection, identity: Identity) -> list[Finding]:

@@ -7,6 +7,7 @@ import os
 from wake_bridge.control.settings_in_force import last_good_settings
 from wake_bridge.doctor.agents import (
     adapters,
+    channels,
     heartbeat,
     hooks,
     mcp_server,
@@ -105,4 +106,5 @@ async def examine(config_option: str | None) -> list[Finding]:
         await names(view, settings),
         heartbeat(view),
         word_to_the_human(view, settings),
+        *await channels(view, settings),
     ]

@@ -17,6 +17,7 @@ from wake_bridge.config.fields import ChannelTable, Configuration
 from wake_bridge.config.recipients import recipient_of
 from wake_bridge.domain.channels import HUMAN, ChannelKind, Send
 from wake_bridge.domain.receivers import Receiver, Secret
+from wake_bridge.integrations.apprise_program import UNKNOWN_SERVICE
 from wake_bridge.integrations.human import Ended, WordToTheHuman, as_json, filled, run
 from wake_bridge.ports.adapter import MessagePoster, Notifier
 from wake_bridge.ports.human import Told
@@ -94,6 +95,30 @@ class ChannelSenders:
             case ChannelKind.APPRISE:
                 return await self._by_apprise(send, recipient)
 
+    async def trouble_of(self, name: str) -> str:
+        """What keeps a configured channel from sending, as far as that can be told without sending; empty if nothing does."""
+        table = self._channels[name]
+        try:
+            recipient = recipient_of(table, self._config_file)
+        except OSError as refusal:
+            return f"its recipient_file cannot be read ({refusal.strerror})"
+        except ValueError as wrong:
+            return f"its recipient_file is of no use: {wrong}"
+        match table.kind:
+            case ChannelKind.TMUX:
+                return "" if self._human.shows_lines else "no tmux is in use here: its adapter is switched off"
+            case ChannelKind.DESKTOP:
+                return NO_NOTIFY_SEND if sys.platform != "darwin" and shutil.which("notify-send") is None else ""
+            case ChannelKind.COMMAND:
+                program = table.command.reveal()[0] if table.command else ""
+                return "" if shutil.which(program) else "its program is not found, or may not be executed"
+            case ChannelKind.FILE:
+                return _trouble_at(self._config_file.parent / expanded(recipient))
+            case ChannelKind.WEBHOOK:
+                return self._trouble_of_posting()
+            case ChannelKind.APPRISE:
+                return await self._trouble_of_apprise(recipient)
+
     async def _on_the_desktop(self, send: Send) -> Told:
         if sys.platform == "darwin":
             return _told(send, await run([*_ON_MACOS, send.title, send.body], b"", self._timeout))
@@ -111,12 +136,25 @@ class ChannelSenders:
         return Told(send.channel)
 
     async def _posted(self, send: Send, table: ChannelTable, url: str) -> Told:
-        if self._poster is None or not (find_spec("httpx2") and find_spec("standardwebhooks")):
+        if self._poster is None or self._trouble_of_posting():
             return Told(send.channel, NO_WEBHOOKS)
         key = table.key.reveal() if table.key else ""
         receiver = Receiver(f"channel:{send.channel}", Secret(url), Secret(key))
         posted = await self._poster.post_message(receiver, _envelope(send))
         return Told(send.channel, posted.trouble, is_unknown=posted.is_unknown, wish=posted.wish)
+
+    def _trouble_of_posting(self) -> str:
+        is_there = self._poster is not None and find_spec("httpx2") and find_spec("standardwebhooks")
+        return "" if is_there else NO_WEBHOOKS
+
+    async def _trouble_of_apprise(self, url: str) -> str:
+        if find_spec("apprise") is None:
+            return NO_APPRISE
+        text = json.dumps({"url": url}).encode()
+        ended = await run(_APPRISE, text, self._timeout, _plain_environment(os.environ))
+        if ended.status == UNKNOWN_SERVICE:
+            return "Apprise knows no service of such a URL"
+        return "Apprise cannot be asked about its URL" if ended.trouble else ""
 
     async def _by_apprise(self, send: Send, url: str) -> Told:
         if find_spec("apprise") is None:
@@ -155,6 +193,14 @@ def _envelope(send: Send) -> str:
         "agentIdentity": send.identity or send.sender or None,
     }
     return json.dumps(record, ensure_ascii=False)
+
+
+def _trouble_at(path: Path) -> str:
+    """Why a line cannot be written to the end of that file."""
+    if path.exists():
+        return "" if path.is_file() and os.access(path, os.W_OK) else "its file cannot be written"
+    there = next(one for one in path.parents if one.exists())
+    return "" if there.is_dir() and os.access(there, os.W_OK) else "its file cannot be made"
 
 
 def _append(path: Path, message_id: str, line: bytes) -> None:

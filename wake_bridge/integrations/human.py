@@ -35,6 +35,11 @@ class WordToTheHuman:
         self._timeout = timeout
         self._notifiers = tuple(notifiers)
 
+    @property
+    def shows_lines(self) -> bool:
+        """Whether there is a terminal program that could show a line."""
+        return bool(self._notifiers)
+
     async def tell(self, notice: Notice, /) -> Told:
         """See `Human.tell`."""
         if self.command:

@@ -322,6 +322,38 @@ def a_word_that_nobody_says(setup: Setup) -> None:
     setup.configure('human.command = ["nowhere-to-be-found", "{title}"]')
 
 
+def channels_that_cannot_send(setup: Setup) -> None:
+    (setup.directory / "taken").write_text("")
+    setup.configure(
+        """
+        [channels.pager]
+        kind = "command"
+        command = ["nowhere-to-be-found", "{title}"]
+        [channels.desk]
+        kind = "desktop"
+        [channels.phone]
+        kind = "apprise"
+        recipient = "nosuchservice://token-that-nobody-sees"
+        [channels.ops]
+        kind = "webhook"
+        recipient = "https://hooks.example.org/token-that-nobody-sees"
+        [adapters.webhook]
+        enabled = false
+        [channels.log]
+        kind = "file"
+        recipient = "%s/taken/messages.jsonl"
+        """
+        % setup.directory
+    )
+    (setup.directory / "config.toml").chmod(0o600)
+    programs = setup.directory / "without-notify-send"
+    programs.mkdir()
+    for one in ("tmux", "systemctl", "loginctl", "ps"):
+        if found := shutil.which(one):
+            (programs / one).symlink_to(found)
+    setup.monkeypatch.setenv("PATH", str(programs))
+
+
 def an_adapter_whose_file_is_another_packages(setup: Setup) -> None:
     info = setup.directory / "stray-1.0.dist-info"
     info.mkdir()
@@ -455,11 +487,17 @@ TABLE: Sequence[Broken] = (
     Broken("names", a_pane_named_by_indexes, "@a by 'a:0.0' (its window is named after", "rename-window -t @", ok=None),
     Broken("heartbeat", no_heartbeat, "switched off", "[adapters.heartbeat]", ok=None),
     Broken("word to the human", a_word_that_nobody_says, "there is no nowhere-to-be-found", "whole path"),
+    Broken("channel pager", channels_that_cannot_send, "its program is not found", "channels test pager"),
+    Broken("channel desk", channels_that_cannot_send, "there is no notify-send here", "channels test desk"),
+    Broken("channel phone", channels_that_cannot_send, "knows no service of such a URL", "channels test phone"),
+    Broken("channel ops", channels_that_cannot_send, "webhooks need an extra", "channels test ops"),
+    Broken("channel log", channels_that_cannot_send, "its file cannot be made", "channels test log"),
     Broken("budget @a", a_budget_that_is_spent, "spent: 1 wakes within an hour", "wake-bridge resume @a"),
 )
 
-ONLY_WHEN_BROKEN = {"adapters", "adapter stray"}
-"""Checks that say nothing where nothing is wrong."""
+CHANNELS = {f"channel {name}" for name in ("pager", "desk", "phone", "ops", "log")}
+ONLY_WHEN_BROKEN = {"adapters", "adapter stray", *CHANNELS}
+"""Checks that say nothing where nothing is wrong, or nothing is configured."""
 
 OF_ADAPTERS = {
     f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "tmux", "webhook")

@@ -232,3 +232,27 @@ def test_a_word_that_led_to_a_finish_leads_to_no_second_one_after_a_crash(tmp_pa
         assert desk.office.ledger.own_words() == set()
 
     played(tmp_path, story, agents=(LEAD, WORKER))
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_turn_between_two_rounds_of_notices_counts_as_work(tmp_path: Path, *, says: bool) -> None:
+    """Panes are looked at more often than notices are: a worker that answers within two seconds has finished, too."""
+
+    async def story(desk: Desk) -> None:
+        await watches(desk, LEAD, WORKER, "finished", "stopped")
+        worker = desk.office.agent("worker")
+        await desk.lets_pass(20)
+        for turn in range(1, 3):
+            worker.state = ACTIVE
+            await desk.office.watch.round()
+            if says:
+                desk.office.core.send(WORKER, OTHER, "done", sentAt=desk.office.now_text())
+                await desk.office.reads()
+            desk.office.clock.turn(2000)
+            worker.state = IDLE
+            await desk.office.watch.round()
+            await desk.lets_pass(60)
+            assert len(texts(desk, LEAD)) == turn
+            assert f"@worker has {'finished' if says else 'stopped'}" in texts(desk, LEAD)[-1]
+
+    played(tmp_path, story, agents=(LEAD, WORKER))

@@ -59,9 +59,10 @@ LOOKS_AT_ONCE: Final = 8
 class TrackedPlace:
     """A place and what was seen there.
 
-    `since` is when it began to show what it shows now; `turns` counts how often it was seen to begin a turn. `rests` counts
-    how often it was seen to stand at nothing, and `is_at_rest` says that it does now: at a turn, or otherwise for as long as
-    idle needs to be proven. A screen that is just drawn anew can miss what its agent stands at.
+    `since` is when it began to show what it shows now; `turns` counts how often it was seen to begin a turn, the last one
+    at `turn_began`. `rests` counts how often it was seen to stand at nothing, and `is_at_rest` says that it does now: at a
+    turn, or otherwise for as long as idle needs to be proven. A screen that is just drawn anew can miss what its agent
+    stands at.
     """
 
     route: Route
@@ -69,6 +70,7 @@ class TrackedPlace:
     pulse: str = ""
     since: Instant = EPOCH_START
     turns: int = 0
+    turn_began: Instant = EPOCH_START
     rests: int = 0
     is_at_rest: bool = False
     nothing_since: Instant | None = None
@@ -84,7 +86,9 @@ class TrackedPlace:
         """Remember a look."""
         if not self.samples or vote_of(self.samples[-1]) != vote_of(latest):
             self.since = latest.at
-            self.turns += vote_of(latest)[0] is PresenceState.ACTIVE
+            if vote_of(latest)[0] is PresenceState.ACTIVE:
+                self.turns += 1
+                self.turn_began = latest.at
         recent = [*self.samples][-2:]
         if len(recent) > 1 and all(_agree(one, latest) for one in recent):
             # of looks that agree the first and the last say all; many in a row must not push the first out

@@ -71,6 +71,7 @@ class _Seen:
     place_key: str = ""
     shows: AttentionKind | None = None
     adopted: TrackedPlace | None = None
+    turn_began: Instant = EPOCH_START
     ends: tuple[int, int] = (0, 0)
     lost_at: Instant | None = None
     left_by_person: bool = False
@@ -307,14 +308,17 @@ class Episodes:
         return replace(begun, told_at=before.told_at, tries=before.tries + 1)
 
     def _note_work(self, seen: _Seen, track: TrackedPlace, *, is_at_work: bool) -> None:
-        if not is_at_work:
+        # a turn may be over between two looks
+        is_over = not is_at_work and track.turn_began > seen.turn_began
+        seen.turn_began = track.turn_began
+        if not is_at_work and not is_over:
             return
-        if not seen.has_worked or seen.idle_since:
+        if not seen.has_worked or seen.idle_since or is_over:
             seen.has_kept_word = seen.has_kept_word and seen.idle_since is None
-            seen.work_began, seen.idle_since = track.since, None
+            seen.work_began, seen.idle_since = track.turn_began, None
         seen.has_worked = True
         # the turn that a limit ends at once was none
-        seen.was_at_work = self._clock.now() - track.since >= AT_WORK_FOR
+        seen.was_at_work = is_at_work and self._clock.now() - track.since >= AT_WORK_FOR
 
     def _standing(self, identity: Identity, seen: _Seen, now: Instant) -> tuple[TrackedPlace | None, Standing]:
         """What the agent stands at by the latest looks, and the place that shows it."""

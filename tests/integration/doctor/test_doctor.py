@@ -341,9 +341,8 @@ def channels_that_cannot_send(setup: Setup) -> None:
         enabled = false
         [channels.log]
         kind = "file"
-        recipient = "%s/taken/messages.jsonl"
+        recipient = "taken/messages.jsonl"
         """
-        % setup.directory
     )
     (setup.directory / "config.toml").chmod(0o600)
     programs = setup.directory / "without-notify-send"

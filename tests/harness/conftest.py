@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.installed import executable
 from tests.harness.programs import PROGRAMS
-from tests.harness.table import ROWS, SKIP, Results, table, version_of
+from tests.harness.table import IN_STATES, OF_ATTENTION, SKIP, Results, version_of
 from tests.harness.tenancy import Tenancy
 
 
@@ -20,10 +20,19 @@ def as_a_person_starts_it(executed_daemons: None) -> None:
 
 @pytest.fixture(scope="session")
 def results() -> Iterator[Results]:
-    """The table: printed at the end; the columns that are whole go into the page."""
-    results = Results()
+    """The table of states: printed at the end; the columns that are whole go into the page."""
+    yield from _kept_at_the_end(Results(IN_STATES))
+
+
+@pytest.fixture(scope="session")
+def told() -> Iterator[Results]:
+    """The table of what agents stand at."""
+    yield from _kept_at_the_end(Results(OF_ATTENTION))
+
+
+def _kept_at_the_end(results: Results) -> Iterator[Results]:
     yield results
-    print(f"\n\n{table(results.columns())}")
+    print(f"\n\n{results.shown()}")
     results.keep()
 
 
@@ -39,7 +48,7 @@ def tenancy(
     wanted = PROGRAMS[request.param]
     directory = tmp_path_factory.mktemp(wanted.name)
     if executable(wanted) is None:
-        for row in ROWS:
+        for row in IN_STATES.rows:
             results.put(wanted.name, row, SKIP)
         pytest.fail(f"{wanted.name} is not installed: `make harnesses` installs it", pytrace=False)
     results.versions[wanted.name] = version_of(wanted, directory)

@@ -53,6 +53,8 @@ class House:
         command: what starts wake-bridge.
     """
 
+    has_plan = False
+
     def __init__(self, program: Program, directory: Path, command: Sequence[str]) -> None:
         self.program = program
         self.manners = MANNERS[program.name]
@@ -68,7 +70,7 @@ class House:
 
     def __enter__(self) -> Self:
         self.model.start()
-        setting = Setting(self.model.url, self.work)
+        setting = Setting(self.model.url, self.work, self.has_plan)
         for name, text in self.program.files(setting).items():
             file = self.home / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +151,7 @@ class House:
     def opens_another(self, work: Path) -> str:
         """The same program of the same person in another pane and directory; answers the pane."""
         work.mkdir(exist_ok=True)
-        start = f"exec {shlex.join(self._shell(Setting(self.model.url, work)))}"
+        start = f"exec {shlex.join(self._shell(Setting(self.model.url, work, self.has_plan)))}"
         pane = self.tmux.run("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", str(work), start).strip()
         socket = self.tmux.run("display-message", "-p", "-t", pane, "#{socket_path},#{pid},0").strip()
         state = f"WAKE_BRIDGE_DAEMON_STATE_DIR={shlex.quote(str(self.bridge.state_dir))}"

@@ -32,6 +32,10 @@ class Manners:
         reads_on: keys that go back to the end.
         scrolled_is: what holds a wake meanwhile, and by which rule that is known.
         adds: what the program itself puts behind a message before it goes to the model.
+        approval_is: the kind of attention that an approval is.
+        has_limits: shows a usage limit as one.
+        leave_limit: leaves what it asks at a limit.
+        shows_reset: its limit says when it resets.
     """
 
     approval: re.Pattern[str]
@@ -53,6 +57,10 @@ class Manners:
     scrolled_is: tuple[str, str] = ("copy_mode", "copy-mode")
     adds: re.Pattern[str] = re.compile("")
     suspends_by_key: bool = True
+    approval_is: str = "approval"
+    has_limits: bool = False
+    leave_limit: tuple[str, ...] = ()
+    shows_reset: bool = True
 
 
 _COLOUR: Final = re.compile(r"Which colour")
@@ -72,6 +80,8 @@ MANNERS: Final = {
         reads_back=("PPage",),
         reads_on=("C-End",),
         scrolled_is=("unknown", "scrolled"),
+        has_limits=True,
+        leave_limit=("Escape",),
     ),
     "codex": Manners(
         approval=re.compile(r"Would you like to run"),
@@ -89,6 +99,8 @@ MANNERS: Final = {
         reads_back=("PPage",),
         reads_on=("Escape",),
         scrolled_is=("unknown", "scrolled"),
+        has_limits=True,
+        leave_limit=("Escape",),
     ),
     "gemini": Manners(
         approval=re.compile(r"Allow execution"),
@@ -102,6 +114,9 @@ MANNERS: Final = {
         busy=frozenset({"title-working", "spinner-row"}),
         suspends_by_key=False,
         asks=frozenset({"title-action-required"}),
+        has_limits=True,
+        leave_limit=("2",),
+        shows_reset=False,
     ),
     "opencode": Manners(
         approval=re.compile(r"Permission required"),
@@ -130,6 +145,7 @@ MANNERS: Final = {
         quit="/exit",
         busy=frozenset({"answering", "spinner", "running-command"}),
         asks=frozenset({"question"}),
+        approval_is="question",
         after_tool=re.compile(r"Add command output to the chat\? \(Y\)es"),
         menu_is=("userTyping", "draft"),
         adds=re.compile(r"(?:\n\n# \*SEARCH/REPLACE block\* Rules:.*)?", re.DOTALL),

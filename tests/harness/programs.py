@@ -16,10 +16,14 @@ KEY: Final = "sk-test-dummy"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a program is started: the model's address, the directory it works in."""
+    """Where a program is started: the model's address, the directory it works in; `has_plan`: its person pays by the month.
+
+    Only such accounts have usage limits.
+    """
 
     url: str
     work: Path
+    has_plan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Program:
             case "claude":
                 return {
                     "ANTHROPIC_BASE_URL": setting.url,
-                    "ANTHROPIC_AUTH_TOKEN": KEY,
+                    "CLAUDE_CODE_OAUTH_TOKEN" if setting.has_plan else "ANTHROPIC_AUTH_TOKEN": KEY,
                     "DISABLE_AUTOUPDATER": "1",
                     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 }

@@ -1,6 +1,7 @@
-"""The table state × program: what came of each cell, printed, and kept for docs/harnesses.md.
+"""The tables of docs/harnesses.md: what came of each cell, printed, and kept.
 
-A program that was run through all its states has its column renewed, in the page and in the data beside it;
+One table has a row for each state in which a wake may meet a program, the other one for each thing that an agent can stand at.
+A program that was run through all rows has its column renewed, in the page and in the data beside it;
 `python -m tests.harness.table` writes the page from the data.
 """
 
@@ -17,15 +18,38 @@ from typing import Any, Final
 from tests.harness.installed import executable, search_path
 from tests.harness.programs import PROGRAMS, Program
 from tests.harness.states import STATES
+from wake_bridge.domain.names import AttentionKind
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGE: Final = DOCS / "harnesses.md"
-DATA: Final = DOCS / "harnesses.json"
-BEGIN: Final = "<!-- programs: begin -->\n"
-END: Final = "<!-- programs: end -->\n"
 
 TEN: Final = "10 wakes in idle"
-ROWS: Final = (*(state.name for state in STATES), TEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One of the tables: what its rows are, how the page marks it, and the file with its data."""
+
+    title: str
+    rows: tuple[str, ...]
+    mark: str
+    data: Path
+
+    @property
+    def begin(self) -> str:
+        """What stands on the page before it."""
+        return f"<!-- {self.mark}: begin -->\n"
+
+    @property
+    def end(self) -> str:
+        """What stands behind it."""
+        return f"<!-- {self.mark}: end -->\n"
+
+
+IN_STATES: Final = Sheet("state", (*(state.name for state in STATES), TEN), "programs", DOCS / "harnesses.json")
+OF_ATTENTION: Final = Sheet(
+    "stands at", tuple(kind.value for kind in AttentionKind), "attention", DOCS / "harnesses-attention.json"
+)
 
 FAIL: Final = "fail"
 SKIP: Final = "skip"
@@ -39,6 +63,7 @@ Column = Mapping[str, Any]
 class Results:
     """What came of the cells of one run so far."""
 
+    sheet: Sheet = IN_STATES
     cells: dict[str, dict[str, str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     _seconds: dict[str, float] = field(default_factory=dict)
@@ -63,24 +88,30 @@ class Results:
         }
 
     def keep(self) -> None:
-        """Renew the columns of the programs that were run through all their states."""
-        whole = {name: one for name, one in self.columns().items() if _is_whole(one)}
+        """Renew the columns of the programs that were run through all rows."""
+        whole = {name: one for name, one in self.columns().items() if _is_whole(one, self.sheet)}
         if whole:
-            DATA.write_text(json.dumps(kept() | whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            write_page()
+            renewed = json.dumps(kept(self.sheet) | whole, indent=2, ensure_ascii=False)
+            self.sheet.data.write_text(f"{renewed}\n", encoding="utf-8")
+            write_page(self.sheet)
+
+    def shown(self) -> str:
+        """The table of this run."""
+        return table(self.columns(), self.sheet)
 
 
-def kept() -> dict[str, Column]:
+def kept(sheet: Sheet) -> dict[str, Column]:
     """The columns of the page."""
-    found: dict[str, Column] = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
+    found: dict[str, Column] = json.loads(sheet.data.read_text(encoding="utf-8")) if sheet.data.exists() else {}
     return found
 
 
-def table(columns: Mapping[str, Column], names: Sequence[str] = tuple(PROGRAMS)) -> str:
-    """One row a state, one column a program, and below what each was."""
+def table(columns: Mapping[str, Column], sheet: Sheet) -> str:
+    """One row each, one column a program, and below what each was."""
+    names = tuple(PROGRAMS)
     ran = [columns.get(name, {}) for name in names]
-    rows = [["state", *(f"{name} {one.get('version', '')}".strip() for name, one in zip(names, ran, strict=True))]]
-    rows += [[row, *(one.get("cells", {}).get(row, _NOT_RUN) for one in ran)] for row in ROWS]
+    rows = [[sheet.title, *(f"{name} {one.get('version', '')}".strip() for name, one in zip(names, ran, strict=True))]]
+    rows += [[row, *(one.get("cells", {}).get(row, _NOT_RUN) for one in ran)] for row in sheet.rows]
     rows += [["run on", *(_shown(one, "date") for one in ran)], ["minutes", *(_shown(one, "minutes") for one in ran)]]
     widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
     head, *body = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
@@ -88,11 +119,11 @@ def table(columns: Mapping[str, Column], names: Sequence[str] = tuple(PROGRAMS))
     return "\n".join([head, rule, *body, "", _summary(ran)]) + "\n"
 
 
-def write_page() -> None:
+def write_page(sheet: Sheet) -> None:
     """Put the table into the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}{table(kept())}{END}{after}", encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(sheet.begin)
+    _, _, after = rest.partition(sheet.end)
+    PAGE.write_text(f"{before}{sheet.begin}{table(kept(sheet), sheet)}{sheet.end}{after}", encoding="utf-8")
 
 
 def version_of(program: Program, home: Path) -> str:
@@ -107,8 +138,8 @@ def version_of(program: Program, home: Path) -> str:
     return next((word.strip("()") for word in words if word[:1].isdigit()), "?")
 
 
-def _is_whole(column: Column) -> bool:
-    return all(column["cells"].get(row, SKIP) != SKIP for row in ROWS)
+def _is_whole(column: Column, sheet: Sheet) -> bool:
+    return all(column["cells"].get(row, SKIP) != SKIP for row in sheet.rows)
 
 
 def _shown(column: Column, key: str) -> str:
@@ -123,4 +154,5 @@ def _summary(columns: Sequence[Column]) -> str:
 
 
 if __name__ == "__main__":
-    write_page()
+    write_page(IN_STATES)
+    write_page(OF_ATTENTION)

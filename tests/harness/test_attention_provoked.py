@@ -1,87 +1,216 @@
-"""What an agent stands at, provoked in Claude Code itself: told once in its time, withdrawn when it is over."""
+"""What an agent stands at, provoked in the real programs: told once in its time, withdrawn when it is over (`make test-harness`)."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
 
+import psutil
 import pytest
 
-from tests.harness.house import MANY_WAKES, PATIENCE, House
+from tests.harness.house import MANY_WAKES, PATIENCE, STARTS_WITHIN, House
 from tests.harness.installed import executable
-from tests.harness.model.refusals import BAD_REQUEST
+from tests.harness.model.refusals import BAD_REQUEST, usage_limit
 from tests.harness.model.scenes import PLAY
 from tests.harness.programs import PROGRAMS
+from tests.harness.states import STATES, Visit
+from tests.harness.table import FAIL, OF_ATTENTION, SKIP, Results, version_of
+from tests.harness.tenancy import ONLY
 from wake_bridge.demo.sandbox import QUICK
 
-pytestmark = [pytest.mark.harness, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.harness, pytest.mark.timeout(900)]
 
 RECORD = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+KINDS = json.dumps(OF_ATTENTION.rows)
+STATE: Final = {state.name: state for state in STATES}
+
+GIVES_UP_WITHIN: Final = 300.0
+"""Seconds for a program to give up that tries again by itself."""
+
+HOURS: Final = 2 * 3600
 
 
 class ToldHouse(House):
-    """A house whose person writes down what they are told, after a second."""
+    """A house whose person writes down what they are told, of everything, after a second."""
+
+    has_plan = True
 
     def furnish(self) -> None:
         """Have notices written to a file."""
         self.record = self.home / "told"
         command = json.dumps([sys.executable, "-c", RECORD, str(self.record)])
-        self.bridge.configure(f"{QUICK}{MANY_WAKES}attention.after = 1\nhuman.command = {command}\n")
+        told = f"attention.after = 1\nattention.tell = {KINDS}\nhuman.command = {command}\n"
+        self.bridge.configure(f"{QUICK}{MANY_WAKES}{told}")
 
-    def told(self) -> list[str]:
-        """The reasons of all notices."""
+    def told(self, kind: str) -> int:
+        """How many notices there were of that kind."""
         lines = self.record.read_text().splitlines() if self.record.exists() else []
-        return [json.loads(line)["reason"] for line in lines]
+        return [json.loads(line)["reason"] for line in lines].count(kind)
 
-    def standing(self) -> list[str]:
-        """What `status` says that the agent stands at."""
-        return [one["kind"] for one in self.bridge.ask("status")["attention"]]
+    def episodes(self) -> list[dict[str, Any]]:
+        """The latest, the newest first."""
+        return list(self.bridge.ask("why", self.identity)["attention"])
+
+    def waits_for_episode(self, kind: str, ending: str | None, patience: float = PATIENCE) -> dict[str, Any]:
+        """The newest episode of that kind, once it was told and has ended so; None: while it lasts."""
+
+        def found() -> dict[str, Any] | None:
+            newest = next((one for one in self.episodes() if one["kind"] == kind), None)
+            return newest if newest is not None and newest["toldAt"] and newest["ending"] == ending else None
+
+        return self.bridge.waits_for(found, patience, f"an episode {kind} that ended {ending}; {self.episodes()}")
+
+    def ends_the_program(self) -> None:
+        """Kill it, as a crash would."""
+        for child in psutil.Process(int(self.look().flags["pane_pid"])).children():
+            os.kill(child.pid, signal.SIGKILL)
+        self.waits_until(lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
 
 
-@pytest.fixture(params=["claude"])
+class Case:
+    """How a person's program comes to stand at something, and how that ends."""
+
+    def __init__(self, kind: str, put: Callable[[ToldHouse], None], lift: Callable[[ToldHouse], None], ending: str):
+        self.kind, self.put, self.lift, self.ending = kind, put, lift, ending
+
+
+def _state(name: str) -> tuple[Callable[[ToldHouse], None], Callable[[ToldHouse], None]]:
+    state = STATE[name]
+
+    def lift(house: ToldHouse) -> None:
+        state.lift(Visit(house))
+        state.tidy(Visit(house))
+
+    return lambda house: state.put(Visit(house)), lift
+
+
+def _works_and_ends(house: ToldHouse, *, with_word: bool) -> None:
+    house.model.stage.holds()
+    house.says(PLAY.format("streaming"))
+    house.waits_for_presence("active")
+    if with_word:
+        house.bridge.send("@me", "done", sender=house.identity)
+    house.model.stage.goes_on()
+
+
+def _takes_a_turn(house: ToldHouse) -> None:
+    house.model.refuses = None
+    house.says("hello again")
+
+
+def _is_refused(house: ToldHouse) -> None:
+    house.model.refuses = BAD_REQUEST
+    house.says("hello once more")
+
+
+def _reaches_its_limit(house: ToldHouse) -> None:
+    house.model.refuses = usage_limit(time.time() + HOURS)
+    house.says("hello at the limit")
+
+
+def _leaves_the_limit(house: ToldHouse) -> None:
+    if house.manners.leave_limit:
+        house.presses(*house.manners.leave_limit)
+    house.waits_for_presence("idle")
+    _takes_a_turn(house)
+
+
+def _starts_again(house: ToldHouse) -> None:
+    house.starts()
+    house.waits_for_presence("idle", STARTS_WITHIN)
+
+
+CASES: Final = {
+    one.kind: one
+    for one in (
+        Case("approval", *_state("approval"), "answered"),
+        Case("question", *_state("question"), "answered"),
+        Case("finished", lambda house: _works_and_ends(house, with_word=True), _takes_a_turn, "went on"),
+        Case("stopped", lambda house: _works_and_ends(house, with_word=False), _takes_a_turn, "went on"),
+        Case("failed", _is_refused, _takes_a_turn, "went on"),
+        Case("limited", _reaches_its_limit, _leaves_the_limit, "went on"),
+        Case("gone", ToldHouse.ends_the_program, _starts_again, "back"),
+    )
+}
+
+
+@pytest.fixture(scope="module", params=ONLY)
 def house(
     request: pytest.FixtureRequest,
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
     program: tuple[str, ...],
     tmux_program: str,  # noqa: ARG001 - asked for what it demands
+    told: Results,
 ) -> Iterator[ToldHouse]:
     wanted = PROGRAMS[request.param]
     if executable(wanted) is None:
+        for row in OF_ATTENTION.rows:
+            told.put(wanted.name, row, SKIP)
         pytest.fail(f"{wanted.name} is not installed: `make harnesses` installs it", pytrace=False)
-    with ToldHouse(wanted, tmp_path, program) as house:
+    directory = tmp_path_factory.mktemp(wanted.name)
+    told.versions[wanted.name] = version_of(wanted, directory)
+    with suppress(TimeoutError), ToldHouse(wanted, directory / "house", program) as house:
+        house.bridge.run("agent", "add", "@me")
         yield house
 
 
-def test_an_approval_and_a_failed_turn_are_told_once_and_withdrawn(house: ToldHouse) -> None:
-    """The dialog of a command, answered; a turn that the model's API refuses, and the next one that it answers."""
-    house.says(PLAY.format("tool"))
-    house.waits_until(lambda look: house.manners.approval.search(look.text) is not None, what="the approval")
-    house.bridge.waits_for(house.told, PATIENCE, "the notice of the approval")
-    (asked,) = house.told()
-    assert asked in {"approval", "question"}
-    assert house.standing() == [asked]
-    house.presses(*house.manners.approve)
-    (house.work / "go").touch()
-    house.waits_for_presence("idle")
-    house.bridge.waits_for(lambda: not house.standing(), PATIENCE, "the episode of the approval to end")
+@pytest.mark.parametrize("kind", OF_ATTENTION.rows)
+def test_what_an_agent_stands_at_is_told_once_and_ends_when_it_is_answered(
+    house: ToldHouse, kind: str, told: Results
+) -> None:
+    """Each kind, provoked as it comes about; one notice, and the episode's end as the page says."""
+    started, result = time.monotonic(), FAIL
+    try:
+        result = _told_once(house, CASES[kind])
+    finally:
+        told.put(house.program.name, kind, result, time.monotonic() - started)
 
-    house.model.refuses = BAD_REQUEST
-    house.says("hello once more")
-    house.bridge.waits_for(lambda: "failed" in house.told(), PATIENCE, "the notice of the failed turn")
-    assert house.standing() == ["failed"]
-    house.model.refuses = None
-    house.says("hello again")
-    house.bridge.waits_for(lambda: not house.standing(), PATIENCE, "the episode of the failed turn to end")
-    assert house.told() == [asked, "failed"]
+
+def _told_once(house: ToldHouse, case: Case) -> str:
+    kind, patience = case.kind, PATIENCE
+    if kind == "approval":
+        kind = house.manners.approval_is
+    if kind == "limited" and not house.manners.has_limits:
+        kind, patience = "failed", GIVES_UP_WITHIN
+    house.waits_for_presence("idle")
+    before = house.told(kind)
+    case.put(house)
+    house.bridge.waits_for(lambda: house.told(kind) > before, patience, f"a notice of {kind}; {house.episodes()}")
+    standing = house.waits_for_episode(kind, None)
+    if kind == "limited":
+        assert standing["resetsAt"] or not house.manners.shows_reset
+    case.lift(house)
+    ended = house.waits_for_episode(kind, case.ending)
+    assert ended["episodeId"] == standing["episodeId"]
+    house.waits_for_presence("idle")
+    assert house.told(kind) == before + 1
+    if kind != case.kind:
+        return f"as {kind}"
+    stood = datetime.fromisoformat(standing["toldAt"]) - datetime.fromisoformat(standing["beganAt"])
+    return f"{stood.total_seconds():.1f} s"
 
 
 def test_a_wake_whose_turn_failed_at_once_is_held_to_be_announced_again(house: ToldHouse) -> None:
     """The error stands right below the wake's own text: its mail is announced again, later, under another id."""
+    before = house.told("failed")
     house.model.refuses = BAD_REQUEST
-    house.bridge.send(house.identity, "a question")
-    first = house.bridge.waits_for_delivery(agentIdentity=house.identity, state="DELIVERED")
-    again = house.bridge.waits_for_delivery(agentIdentity=house.identity, state="DISPATCHED", holdReason="limited")
-    assert again["id"] != first["id"]
-    house.bridge.waits_for(lambda: house.told() == ["failed"], PATIENCE, "the notice of the failed turn")
+    first = house.bridge.send(house.identity, "a question")
+
+    def announced() -> list[dict[str, Any]]:
+        found = house.deliveries_of(first)
+        return found if len(found) > 1 else []
+
+    found = house.bridge.waits_for(announced, GIVES_UP_WITHIN, "the second announcement")
+    house.bridge.waits_for(lambda: house.told("failed") == before + 1, PATIENCE, "the notice of the failed turn")
+    assert sorted((one["state"], one["hold_reason"]) for one in found) == [
+        ("DELIVERED", None),
+        ("DISPATCHED", "limited"),
+    ]
+    _takes_a_turn(house)

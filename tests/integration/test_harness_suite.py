@@ -7,16 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.table import BEGIN, END, PAGE, kept, table
+import pytest
+
+from tests.harness.table import IN_STATES, OF_ATTENTION, PAGE, Sheet, kept, table
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_shows_what_the_last_runs_gave() -> None:
+@pytest.mark.parametrize("sheet", [IN_STATES, OF_ATTENTION], ids=lambda sheet: sheet.mark)
+def test_the_page_shows_what_the_last_runs_gave(sheet: Sheet) -> None:
     """Presence one can trust: figures in docs/harnesses.md; `make test-harness` renews them."""
     page = PAGE.read_text(encoding="utf-8")
 
-    assert page.partition(BEGIN)[2].partition(END)[0] == table(kept())
+    assert page.partition(sheet.begin)[2].partition(sheet.end)[0] == table(kept(sheet), sheet)
 
 
 def test_a_program_that_is_not_installed_is_no_pass(tmp_path: Path) -> None:

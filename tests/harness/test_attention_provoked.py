@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -74,11 +75,14 @@ class ToldHouse(House):
         self.waits_until(lambda look: look.flags["pane_current_command"] == "bash", what="the shell")
 
 
+@dataclass(frozen=True, slots=True)
 class Case:
     """How a person's program comes to stand at something, and how that ends."""
 
-    def __init__(self, kind: str, put: Callable[[ToldHouse], None], lift: Callable[[ToldHouse], None], ending: str):
-        self.kind, self.put, self.lift, self.ending = kind, put, lift, ending
+    kind: str
+    put: Callable[[ToldHouse], None]
+    lift: Callable[[ToldHouse], None]
+    ending: str
 
 
 def _state(name: str) -> tuple[Callable[[ToldHouse], None], Callable[[ToldHouse], None]]:

@@ -124,7 +124,7 @@ def test_two_agents_in_one_directory_share_a_text_that_is_right_for_both(room: R
 
 
 def test_nothing_but_the_mail_commands_is_allowed(room: Room) -> None:
-    """Allow rules for inbox, send, ack and read only, nothing broader."""
+    """Allow rules for the mail commands only, nothing broader."""
     room.apply("claude", "codex", "gemini")
 
     claude = json.loads((room.project / ".claude/settings.local.json").read_text())
@@ -140,7 +140,7 @@ def test_nothing_but_the_mail_commands_is_allowed(room: Room) -> None:
             "priority": 100,
         }
     ]
-    assert 'pattern = ["wake-bridge", ["inbox", "send", "ack", "read"]], decision = "allow"' in codex
+    assert 'pattern = ["wake-bridge", ["inbox", "send", "ack", "read", "escalate"]], decision = "allow"' in codex
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,7 @@ CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
     errors.LedgerDisplaced: "wake-bridge sends no wake until its ledger is at its place again, so that it announces nothing twice",
     errors.IllegalTransition: "the delivery is unchanged: its state does not allow this",
     errors.StaleLease: "another process changed the delivery meanwhile: its change counts, this one did nothing",
+    errors.LateAnswer: "the answer came too late and was dropped; whoever holds the delivery now keeps it",
 }
 """What each error means for the wakes that wait."""
 

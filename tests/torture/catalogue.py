@@ -15,6 +15,7 @@ from tests.torture import (
     late,
     lifecycle,
     malformed,
+    malformed_mcp,
     operation_faults,
     posts,
     races,
@@ -172,8 +173,11 @@ PLAYED: Final = (
     Run(
         "malformed",
         ("G-T4",),
-        "malformed requests to the entrance of signed wakes: no crash, memory flat",
-        lambda course: [malformed.knock(course.directory, count=course.count(2_000, 100_000), seed=course.seed)],
+        "malformed requests to the entrances of signed wakes and of MCP over HTTP: no crash, memory flat",
+        lambda course: [
+            entrance.knock(course.directory / name, count=course.count(2_000, 100_000), seed=course.seed)
+            for name, entrance in (("wakes", malformed), ("mcp", malformed_mcp))
+        ],
     ),
     Run(
         "hazards",

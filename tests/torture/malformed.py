@@ -1,6 +1,7 @@
-"""Malformed requests at the entrance of signed wakes: a real `serve`, its memory and what it has written down.
+"""Malformed requests at the two entrances, of signed wakes and of MCP over HTTP: the real processes, and their memory.
 
-Judged are the answers, the process (does it live, how does its memory grow), and a good wake that must be taken at the end.
+Judged are the answers, the process (does it live, how does its memory grow), and a good request that must be taken at the end,
+also beside a crowd that sends its headers too slowly.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -162,7 +163,8 @@ UNFINISHED: Final = ("broken HTTP", "a wrong length")
 """Requests that may have no end: their sender says that nothing more comes, so that nobody waits for it."""
 
 
-def _answer_to(port: int, request: bytes, *, is_whole: bool = True) -> str:
+def answer_to(port: int, request: bytes, *, is_whole: bool = True) -> str:
+    """What comes of a request."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), HUNG) as connection:
         connection.settimeout(HUNG)
         with suppress(OSError):
@@ -179,6 +181,31 @@ def _answer_to(port: int, request: bytes, *, is_whole: bool = True) -> str:
     return ENDED
 
 
+CROWD: Final = 80
+"""Connections of slow senders: more than there may be at once."""
+
+
+def shoot(table: Table, process: psutil.Process, trial: Callable[[int], None], count: int) -> None:
+    """Have so many trials, some at a time; the process must not grow after the first tenth."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        first = count // 10
+        [*pool.map(trial, range(first))]
+        before = process.memory_info().rss
+        [*pool.map(trial, range(first, count))]
+    grown = process.memory_info().rss - before
+    table.measures["memory grown by"] = f"{grown / 1024 / 1024:.1f} MB"
+    table.demand(grown < GROWS_BY, "memory", f"the process grew by {grown} bytes")
+
+
+def beside_a_crowd(port: int, begun: bytes, ask: Callable[[], str]) -> str:
+    """What a good request is answered while a crowd of others never ends its headers."""
+    with ExitStack() as crowd:
+        for _ in range(CROWD):
+            with suppress(OSError):
+                crowd.enter_context(socket.create_connection(("127.0.0.1", port), HUNG)).sendall(begun)
+        return ask()
+
+
 def knock(directory: Path, *, count: int, seed: int) -> Table:
     """Send so many malformed requests to a real daemon."""
     table = Table("What comes of malformed requests", ABOUT, "request", (REFUSED, ENDED, TAKEN, FAILED), KINDS)
@@ -187,27 +214,23 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
         box.config_file.chmod(0o600)
         daemon = box.daemon(command="serve")
         port = int(daemon.waits_for_log("http_listening")[0]["where"].rpartition(":")[2])
-        process = psutil.Process(daemon.pid)
 
-        def shoot(number: int) -> None:
+        def trial(number: int) -> None:
             chance = random.Random(f"{seed}:{number}")
             name = [*KINDS][number % len(KINDS)]
-            result = _answer_to(port, KINDS[name](chance), is_whole=name not in UNFINISHED)
+            result = answer_to(port, KINDS[name](chance), is_whole=name not in UNFINISHED)
             violations = (f"trial {number} was answered with 5xx",) if result == FAILED else ()
             table.add(name, Verdict(result, violations))
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            first = count // 10
-            [*pool.map(shoot, range(first))]
-            before = process.memory_info().rss
-            [*pool.map(shoot, range(first, count))]
-        grown = process.memory_info().rss - before
-        table.measures["memory grown by"] = f"{grown / 1024 / 1024:.1f} MB"
-        table.demand(grown < GROWS_BY, "memory", f"the daemon grew by {grown} bytes")
-        wake = message_wake()
-        body = json.dumps(wake).encode()
-        good = _answer_to(port, _head(body, standard_headers(body, wake["eventId"]) | neo_headers(body, wake)))
-        table.demand(good == TAKEN, "a good wake", f"at the end a good wake was {good}")
+        def good() -> str:
+            wake = message_wake()
+            body = json.dumps(wake).encode()
+            return answer_to(port, _head(body, standard_headers(body, wake["eventId"]) | neo_headers(body, wake)))
+
+        shoot(table, psutil.Process(daemon.pid), trial, count)
+        table.demand((answer := good()) == TAKEN, "a good wake", f"at the end a good wake was {answer}")
+        answer = beside_a_crowd(port, b"POST /api/wake HTTP/1.1\r\nX-Slow: ", good)
+        table.demand(answer == TAKEN, "a crowd", f"beside {CROWD} slow senders a good wake was {answer}")
         table.demand(daemon.process.poll() is None, "the daemon", "it has ended")
         table.demand(not daemon.entries("job_fell"), "the daemon", "a job fell")
     return table

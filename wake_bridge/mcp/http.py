@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -126,6 +127,9 @@ def run(work: Workplace, port: int, identity: str, *, foreign: bool, announce: C
             allowed_origins=[f"http://{LOOPBACK}:*", "http://localhost:*"],
         ),
     )
+    # what a client sends wrongly, or breaks off, is no matter for whoever started us; what our tools meet is
+    logging.getLogger("mcp").setLevel(logging.ERROR)
+    logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     listener = Listener(ListenAddress(host=LOOPBACK, port=port), None, option="--http", has_streams=True)
     where = listener.bind()
     announce(f"http://{where}{PATH} serves {identity} to whoever sends the token in {file}")

@@ -229,7 +229,7 @@ def namespaces() -> Iterator[Namespaces]:
         yield made
 
 
-@pytest.mark.parametrize("out", [0, pytest.param(600, marks=[pytest.mark.torture, pytest.mark.timeout(2400)])])
+@pytest.mark.parametrize("out", [0, pytest.param(600, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
 def test_two_hosts_with_a_cable_that_is_pulled_wake_once_each(
     upstairs: Sandbox, playground: Playground, namespaces: Namespaces, out: int
 ) -> None:

@@ -158,6 +158,26 @@ def test_a_receiver_that_is_dead_for_ten_minutes_and_then_does_not_know_us_gets_
         played(tmp_path / "office", dying, story)
 
 
+def test_a_restart_hurries_no_receiver_that_is_suspended(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    """A try at each start would fail as well, and make the next one later: whoever restarts often would wait for an hour."""
+
+    async def story(office: Office, receiver: WebhookReceiver) -> None:
+        await sent(office, "please look")
+        await passes(office, 4 * MINUTE)
+        count = len(receiver.received())
+        for _ in range(3):
+            await office.restarts()
+            await passes(office, 90 * SECOND)
+        assert len(receiver.received()) == count
+        receiver.says("204")
+        # the fourth try is ten minutes after the third, and a fifth of it by chance
+        await passes(office, 9 * MINUTE)
+        assert len(receiver.received()) == count + 1
+        assert office.ledger.unsettled() == []
+
+    played(tmp_path, receiver, story, gives="503")
+
+
 def test_what_one_emission_is_refused_for_keeps_no_other_back(tmp_path: Path, receiver: WebhookReceiver) -> None:
     """It is sent again apart, more and more rarely; what comes after it goes out at once, and after three days it fails."""
 

@@ -39,7 +39,7 @@ WAITED_FOR: Final = {
     ("journal", "at"): "limits count by it; `rebase` notes up to which line it is not to be believed",
     ("heartbeat", "nudged_at"): "`rebase`: at most now",
     ("heartbeat", "cooldown"): "a length; counts from `nudged_at`",
-    ("receiver", "next_try_at"): "`rebase`: at most 1 min away",
+    ("receiver", "next_try_at"): "`rebase`: at most 1 min away, of a suspended one its longest wait",
     ("receiver", "suspended_at"): "`rebase`: at most now; after three days of it the receiver is degraded",
     (
         "signed_wake",

@@ -41,6 +41,9 @@ RETRIES: Final = (1_000, 2_000, 4_000)
 SUSPENDED: Final = (5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000)
 """Milliseconds to each try while it is suspended; the last one goes on."""
 
+LONGEST_WAIT: Final = SUSPENDED[-1] * 6 // 5
+"""The longest of them, spread by chance."""
+
 GIVEN_UP: Final = 3 * 24 * 3_600_000
 """Milliseconds of suspension after which it is degraded: no longer tried before somebody says so."""
 

@@ -12,7 +12,7 @@ from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT, Beat
-from wake_bridge.domain.receivers import SUSPENDED
+from wake_bridge.domain.receivers import LONGEST_WAIT, SUSPENDED
 from wake_bridge.ports.ledger_records import GivenNotice, Tally
 from wake_bridge.storage.ledger.database import LedgerPart
 
@@ -309,9 +309,11 @@ class Upkeep(LedgerPart):
                 moment,
             )
             self._db.change(
-                "UPDATE receiver SET next_try_at = MIN(next_try_at, :farthest), suspended_at = MIN(suspended_at, :now),"
-                " degraded_at = MIN(degraded_at, :now)",
-                moment,
+                # a start hurries no receiver: each try that fails makes the next one later
+                "UPDATE receiver SET next_try_at ="
+                " MIN(next_try_at, CASE WHEN suspended_at <= :now THEN :now + :rest ELSE :farthest END),"
+                " suspended_at = MIN(suspended_at, :now), degraded_at = MIN(degraded_at, :now)",
+                {**moment, "rest": LONGEST_WAIT},
             )
             self._db.change(
                 "UPDATE send SET created_at = MIN(created_at, :now), next_try_at = MIN(next_try_at, :now + :rest),"

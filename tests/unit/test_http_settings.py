@@ -18,6 +18,7 @@ from wake_bridge.config.settings import (
 from wake_bridge.control.serving import has_no_graph
 from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.daemon.life import require_listening
+from wake_bridge.doctor.disk import signed_wakes
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed
 from wake_bridge.domain.signed_wakes import ListenAddress
 
@@ -135,3 +136,13 @@ def test_serve_needs_a_sender_and_the_extra_and_says_so(tmp_path: Path, monkeypa
     with pytest.raises(OperationFailed, match="is not installed") as refused:
         require_listening(with_sender)
     assert refused.value.hint == "run `pip install 'wake-bridge[http]'`"
+
+
+def test_the_doctor_tells_of_an_entrance_that_nobody_may_use(tmp_path: Path) -> None:
+    """As after the last sender was taken out of the configuration of a host without a graph."""
+    from dataclasses import replace
+
+    found, *_ = signed_wakes(replace(loaded(tmp_path, ""), has_graph=False))
+    assert (found.ok, found.detail) == (False, "nobody may send any")
+    assert "[http.senders.NAME]" in found.hint
+    assert signed_wakes(loaded(tmp_path, "")) == []

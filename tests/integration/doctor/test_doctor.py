@@ -6,11 +6,13 @@ import errno
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +23,10 @@ import psutil
 import pytest
 
 from wake_bridge.doctor.finding import Finding
+from wake_bridge.domain.names import Instant
+from wake_bridge.domain.receivers import ReceiverStanding
+from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.integrations.agent_files import apply, plan_files
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
 
 if TYPE_CHECKING:
@@ -362,6 +368,63 @@ def an_adapter_whose_file_is_another_packages(setup: Setup) -> None:
     setup.monkeypatch.syspath_prepend(str(setup.directory))
 
 
+def a_server_registered_without_its_sdk(setup: Setup) -> None:
+    a_server_that_is_registered(setup)
+    setup.monkeypatch.setattr("wake_bridge.doctor.agents.find_spec", lambda _: None)
+
+
+def a_server_that_is_registered(setup: Setup) -> None:
+    """As `setup --mcp` does it for an agent of Claude Code."""
+    agent = SetupAgent("@a", "claude", setup.directory, "a:0.0")
+    apply(plan_files([agent], setup.directory, ("wake-bridge",)), setup.other_state())
+
+
+LISTENS = '[http]\nlisten = "127.0.0.1:8787"\n'
+SENDER = """[http.senders.up]
+key = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+identities = ["@a"]
+"""
+
+
+def signed_wakes_are_taken_in(setup: Setup) -> None:
+    setup.configure(LISTENS + SENDER)
+    (setup.directory / "config.toml").chmod(0o600)
+
+
+def an_entrance_without_its_server(setup: Setup) -> None:
+    signed_wakes_are_taken_in(setup)
+    setup.monkeypatch.setattr("wake_bridge.doctor.disk.find_spec", lambda _: None)
+
+
+def pushed_to(setup: Setup, graph: Path, more: str = "") -> None:
+    """@a asks for pushes and may have them."""
+    asks = "UPDATE Nodes SET data = json_set(data, '$.properties.harnessTarget', 'mcp-notifications')"
+    setup.graph_copy(graph, f"{asks} WHERE json_extract(data, '$.label') = 'WAKE_SUBSCRIPTION'")
+    setup.configure(f'graph.path = "{graph}"\n{more}[targets."@a"]\nmcp_push = true\n')
+
+
+def no_client_for_pushes(setup: Setup) -> None:
+    pushed_to(setup, setup.directory / "graph.sqlite")
+
+
+def no_daemon_for_pushes(setup: Setup) -> None:
+    state = setup.other_state()
+    pushed_to(setup, setup.directory / "unserved.sqlite", f'daemon.state_dir = "{state}"\n')
+
+
+def a_client_that_drops_its_pushes(setup: Setup) -> None:
+    no_daemon_for_pushes(setup)
+    with closing(sqlite3.connect(setup.directory / "unserved.sqlite")) as graph:
+        ((subscription,),) = graph.execute(
+            "SELECT id FROM Nodes WHERE json_extract(data, '$.label') = 'WAKE_SUBSCRIPTION'"
+        ).fetchall()
+    suspended = ReceiverStanding(
+        subscription, "2999-01-01T00:00:00.000Z", 1, suspended_at=Instant(1), why="its agent did nothing for 60 s"
+    )
+    with fresh_ledger(setup.directory / "state") as ledger:
+        ledger.note_receiver(suspended)
+
+
 def no_adapters(setup: Setup) -> None:
     setup.configure("", adapters=False)
     setup.monkeypatch.setattr("wake_bridge.integrations.adapters.load_catalogue", list)
@@ -472,6 +535,11 @@ TABLE: Sequence[Broken] = (
     Broken(
         "adapter stray", an_adapter_whose_file_is_another_packages, "its file does not belong to stray", "reinstall it"
     ),
+    Broken("MCP server", a_server_registered_without_its_sdk, "mcp, mcp_types is not installed", "wake-bridge[mcp]"),
+    Broken("signed wakes", an_entrance_without_its_server, "is not installed", "wake-bridge[http]"),
+    Broken("pushes to @a", no_client_for_pushes, "no MCP client takes wakes now", "", ok=None),
+    Broken("pushes to @a", no_daemon_for_pushes, "the daemon", "", ok=None),
+    Broken("pushes to @a", a_client_that_drops_its_pushes, "its agent did nothing for 60 s", "--recover"),
     Broken("adapters", no_adapters, "none is installed", "install the package"),
     Broken("tmux", no_tmux, "tmux is not on PATH", "install tmux 3.2"),
     Broken("tmux", an_old_tmux, "tmux 3.1c", "install tmux 3.2"),
@@ -497,6 +565,9 @@ TABLE: Sequence[Broken] = (
 CHANNELS = {f"channel {name}" for name in ("pager", "desk", "phone", "ops", "log")}
 ONLY_WHEN_BROKEN = {"adapters", "adapter stray", *CHANNELS}
 """Checks that say nothing where nothing is wrong, or nothing is configured."""
+
+ONLY_WHERE_WANTED = {"MCP server", "signed wakes", "pushes to @a"}
+"""Checks of what the sound set-up does not have."""
 
 OF_ADAPTERS = {
     f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "tmux", "webhook")
@@ -531,8 +602,19 @@ def test_every_check_passes_on_a_sound_set_up(setup: Setup) -> None:
 
     assert [one for one in findings if one.ok is False] == []
     assert {one.check for one in findings if one.ok is None} == ALWAYS_UNTOLD
-    assert {one.check for one in findings} | ONLY_WHEN_BROKEN == {row.check for row in TABLE} | OF_ADAPTERS
+    assert {one.check for one in findings} | ONLY_WHEN_BROKEN | ONLY_WHERE_WANTED == {
+        row.check for row in TABLE
+    } | OF_ADAPTERS
     assert [one.check for one in findings if one.ok and one.hint] == []
+
+
+def test_what_is_wanted_besides_is_well_where_nothing_is_missing(setup: Setup) -> None:
+    """The registered MCP server can start, and signed wakes have an address and a sender."""
+    a_server_that_is_registered(setup)
+    assert by_name(setup.examined())["MCP server"].ok is True
+    signed_wakes_are_taken_in(setup)
+    found = by_name(setup.examined())["signed wakes"]
+    assert (found.ok, found.detail) == (True, "127.0.0.1:8787, from up (@a)")
 
 
 def test_the_log_file_is_well_where_the_settings_name_one_and_nobody_s_where_a_terminal_has_the_log(

@@ -163,15 +163,15 @@ def test_a_restart_hurries_no_receiver_that_is_suspended(tmp_path: Path, receive
 
     async def story(office: Office, receiver: WebhookReceiver) -> None:
         await sent(office, "please look")
-        await passes(office, 4 * MINUTE)
+        await office.passes(4 * MINUTE)
         count = len(receiver.received())
         for _ in range(3):
             await office.restarts()
-            await passes(office, 90 * SECOND)
+            await office.passes(90 * SECOND)
         assert len(receiver.received()) == count
         receiver.says("204")
         # the fourth try is ten minutes after the third, and a fifth of it by chance
-        await passes(office, 9 * MINUTE)
+        await office.passes(9 * MINUTE)
         assert len(receiver.received()) == count + 1
         assert office.ledger.unsettled() == []
 

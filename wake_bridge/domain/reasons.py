@@ -145,6 +145,7 @@ CONSEQUENCES: Final[dict[type[errors.WakeBridgeError], str]] = {
     errors.DiskFull: "wake-bridge sends no wake that it cannot record first; the daemon continues when there is space",
     errors.LedgerDisplaced: "wake-bridge sends no wake until its ledger is at its place again, so that it announces nothing twice",
     errors.IllegalTransition: "the delivery is unchanged: its state does not allow this",
+    errors.LateAnswer: "the answer came too late and was dropped: what it answers has passed to somebody else, or has ended",
     errors.StaleLease: "another process changed the delivery meanwhile: its change counts, this one did nothing",
     errors.LateAnswer: "the answer came too late and was dropped; whoever holds the delivery now keeps it",
 }

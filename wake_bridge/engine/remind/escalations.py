@@ -63,7 +63,7 @@ class Escalations:
             judged = JudgedEvents(tuple(events))
         if judged.surviving:
             self._escalate(delivery, judged.surviving, now)
-        elif delivery.awaits_ack or not delivery.state.is_frozen:
+        else:
             self._settle(delivery, judged, now)
 
     def _settle(self, delivery: Delivery, judged: JudgedEvents, now: Instant) -> None:

@@ -81,6 +81,16 @@ TESTED: Final = (
         ),
     ),
     Run(
+        "answers",
+        ("G-P2",),
+        "wakes that have to be answered: a death at every commit, an answer and a deadline at one moment",
+        suite(
+            "Answers, deadlines and deaths",
+            "properties/test_answers.py",
+            "integration/test_answer_races.py",
+        ),
+    ),
+    Run(
         "illegal-moves",
         ("G-P3",),
         "all 36 pairs of states, at the database",

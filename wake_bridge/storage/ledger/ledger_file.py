@@ -11,9 +11,9 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import count
@@ -243,7 +243,7 @@ def open_for_reading(directory: Path, migrations: Sequence[Migration]) -> sqlite
     path = directory / FILE_NAME
     try:
         if not path.exists():
-            return _copy_in_memory(None, migrations)
+            return _look_at_nothing(tuple(migrations))
         _must_be_regular(path)
         try:
             return _connect_to_read(path, "mode=ro", migrations)
@@ -290,10 +290,24 @@ def _read_without_index(path: Path, migrations: Sequence[Migration]) -> sqlite3.
         return copy
 
 
-def _copy_in_memory(source: sqlite3.Connection | None, migrations: Sequence[Migration]) -> sqlite3.Connection:
+def _look_at_nothing(migrations: tuple[Migration, ...]) -> sqlite3.Connection:
+    look = sqlite3.connect(IN_MEMORY, isolation_level=None)
+    look.deserialize(_empty_ledger(migrations))
+    look.execute("PRAGMA query_only = 1")
+    return look
+
+
+@cache
+def _empty_ledger(migrations: tuple[Migration, ...]) -> bytes:
+    """A ledger that holds nothing yet; made once, because a command looks several times and each step costs its time."""
+    with closing(sqlite3.connect(IN_MEMORY, isolation_level=None)) as empty:
+        migrate_in_memory(empty, migrations)
+        return empty.serialize()
+
+
+def _copy_in_memory(source: sqlite3.Connection, migrations: Sequence[Migration]) -> sqlite3.Connection:
     copy = sqlite3.connect(IN_MEMORY, isolation_level=None)
-    if source is not None:
-        source.backup(copy)
+    source.backup(copy)
     migrate_in_memory(copy, migrations)
     copy.execute("PRAGMA query_only = 1")
     return copy

@@ -45,6 +45,12 @@ OF_THEIR_OWN = {
 """Pages that need another machine, and the test that runs them."""
 
 SET_UP_BEFORE = {
+    "docs/attention.md": (
+        Command("wake-bridge agent add @worker"),
+        Command("wake-bridge agent add @lead"),
+        Command("tmux new-window -d -t work: -n lead sh"),
+        Command("wake-bridge subscribe @lead --trigger SENT_TO_ME --tmux work:lead"),
+    ),
     "docs/channels.md": (
         Command("wake-bridge agent add @docs"),
         # in place of the phone's service, which no test reaches

@@ -83,6 +83,7 @@ class Case:
     put: Callable[[ToldHouse], None]
     lift: Callable[[ToldHouse], None]
     ending: str
+    tidy: Callable[[ToldHouse], None] = lambda _: None
 
 
 def _state(name: str) -> tuple[Callable[[ToldHouse], None], Callable[[ToldHouse], None]]:
@@ -95,13 +96,21 @@ def _state(name: str) -> tuple[Callable[[ToldHouse], None], Callable[[ToldHouse]
     return lambda house: state.put(Visit(house)), lift
 
 
-def _works_and_ends(house: ToldHouse, *, with_word: bool) -> None:
+def _works(house: ToldHouse) -> None:
     house.model.stage.holds()
     house.says(PLAY.format("streaming"))
     house.waits_for_presence("active")
+
+
+def _ends_its_work(house: ToldHouse) -> None:
+    house.model.stage.goes_on()
+
+
+def _works_and_ends(house: ToldHouse, *, with_word: bool) -> None:
+    _works(house)
     if with_word:
         house.bridge.send("@me", "done", sender=house.identity)
-    house.model.stage.goes_on()
+    _ends_its_work(house)
 
 
 def _takes_a_turn(house: ToldHouse) -> None:
@@ -136,8 +145,8 @@ CASES: Final = {
     for one in (
         Case("approval", *_state("approval"), "answered"),
         Case("question", *_state("question"), "answered"),
-        Case("finished", lambda house: _works_and_ends(house, with_word=True), _takes_a_turn, "went on"),
-        Case("stopped", lambda house: _works_and_ends(house, with_word=False), _takes_a_turn, "went on"),
+        Case("finished", lambda house: _works_and_ends(house, with_word=True), _works, "went on", _ends_its_work),
+        Case("stopped", lambda house: _works_and_ends(house, with_word=False), _works, "went on", _ends_its_work),
         Case("failed", _is_refused, _takes_a_turn, "went on"),
         Case("limited", _reaches_its_limit, _leaves_the_limit, "went on"),
         Case("gone", ToldHouse.ends_the_program, _starts_again, "back"),
@@ -193,8 +202,9 @@ def _told_once(house: ToldHouse, case: Case) -> str:
     case.lift(house)
     ended = house.waits_for_episode(kind, case.ending)
     assert ended["episodeId"] == standing["episodeId"]
-    house.waits_for_presence("idle")
     assert house.told(kind) == before + 1
+    case.tidy(house)
+    house.waits_for_presence("idle")
     if kind != case.kind:
         return f"as {kind}"
     stood = datetime.fromisoformat(standing["toldAt"]) - datetime.fromisoformat(standing["beganAt"])
@@ -218,3 +228,31 @@ def test_a_wake_whose_turn_failed_at_once_is_held_to_be_announced_again(house: T
         ("DISPATCHED", "limited"),
     ]
     _takes_a_turn(house)
+
+
+def test_a_lead_is_woken_by_its_worker_s_approval(house: ToldHouse) -> None:
+    """Two of the same program: one stands at an approval, and the model of the other reads who waits for what, once."""
+    lead, kind = "@lead", house.manners.approval_is
+    house.waits_for_presence("idle")
+    pane = house.opens_another(house.work)
+    house.bridge.enlist(lead, pane)
+    house.bridge.run(
+        *("subscribe", lead, "--trigger", "presence", "--of", house.identity, "--when", kind, "--window", "0")
+    )
+    house.bridge.waits_for(
+        lambda: house.bridge.ask("presence", lead)["state"] == "idle", STARTS_WITHIN, "the lead to be up"
+    )
+    STATE["approval"].put(Visit(house))
+    told = house.bridge.waits_for_delivery(agentIdentity=lead, state="DELIVERED")
+    says = {"approval": "waits for an approval", "question": "asks its person a question"}[kind]
+    assert f"(latest: {house.identity} {says}" in told["digest"]
+
+    def read() -> list[str]:
+        return [one.asked.last for one in house.model.requests() if told["id"] in one.asked.last]
+
+    house.bridge.waits_for(read, PATIENCE, "the lead's turn")
+    assert says in read()[0]
+    STATE["approval"].lift(Visit(house))
+    house.waits_for_presence("idle")
+    assert len([one for one in house.bridge.deliveries() if one["agentIdentity"] == lead]) == 1
+    house.tmux.run("kill-pane", "-t", pane)

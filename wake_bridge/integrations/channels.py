@@ -159,7 +159,9 @@ class ChannelSenders:
     async def _by_apprise(self, send: Send, url: str) -> Told:
         if find_spec("apprise") is None:
             return Told(send.channel, NO_APPRISE)
-        text = json.dumps({"url": url, "title": send.title, "body": send.body or send.title}).encode()
+        # without a body the title alone is the message, and stands there once
+        title, body = (send.title, send.body) if send.body else ("", send.title)
+        text = json.dumps({"url": url, "title": title, "body": body}).encode()
         ended = await run(_APPRISE, text, self._timeout, _plain_environment(os.environ))
         if ended.status == _REFUSED:
             return Told(send.channel, "the service did not take it, or cannot be reached")

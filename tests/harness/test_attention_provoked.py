@@ -194,6 +194,7 @@ def _told_once(house: ToldHouse, case: Case) -> str:
         kind, patience = "failed", GIVES_UP_WITHIN
     house.waits_for_presence("idle")
     before = house.told(kind)
+    house.model.refuses = None
     case.put(house)
     house.bridge.waits_for(lambda: house.told(kind) > before, patience, f"a notice of {kind}; {house.episodes()}")
     standing = house.waits_for_episode(kind, None)
@@ -219,20 +220,18 @@ def test_a_wake_whose_turn_failed_at_once_is_held_to_be_announced_again(house: T
 
     def announced() -> list[dict[str, Any]]:
         found = house.deliveries_of(first)
-        return found if len(found) > 1 else []
+        return found if any(one["hold_reason"] == "limited" for one in found) else []
 
     found = house.bridge.waits_for(announced, GIVES_UP_WITHIN, "the second announcement")
     house.bridge.waits_for(lambda: house.told("failed") == before + 1, PATIENCE, "the notice of the failed turn")
-    assert sorted((one["state"], one["hold_reason"]) for one in found) == [
-        ("DELIVERED", None),
-        ("DISPATCHED", "limited"),
-    ]
+    assert [one["hold_reason"] for one in found].count(None) == 1
     _takes_a_turn(house)
 
 
 def test_a_lead_is_woken_by_its_worker_s_approval(house: ToldHouse) -> None:
     """Two of the same program: one stands at an approval, and the model of the other reads who waits for what, once."""
     lead, kind = "@lead", house.manners.approval_is
+    house.model.refuses = None
     house.waits_for_presence("idle")
     pane = house.opens_another(house.work)
     house.bridge.enlist(lead, pane)

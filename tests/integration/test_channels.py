@@ -42,6 +42,7 @@ from wake_bridge.integrations.channels import ChannelSenders
 from wake_bridge.ports.adapter import AdapterContext
 from wake_bridge.ports.human import Told
 from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.testing.ledger_samples import lay_ledger
 from wake_bridge.testing.turned_clock import TurnedClock
 from wake_bridge.testing.webhook_receiver import WebhookReceiver
 
@@ -78,7 +79,7 @@ class House:
 
     def __init__(self, directory: Path, *channels: Channel) -> None:
         self.clock = TurnedClock(NOON)
-        self.ledger = LedgerStore.open(directory)
+        self.ledger = LedgerStore.open(lay_ledger(directory))
         self.current = Current(EngineSettings(channels=channels))
         self.ways = Ways()
         self.is_somebody_active = False

@@ -46,7 +46,7 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing import HUNG
-from wake_bridge.testing.ledger_samples import sample_event
+from wake_bridge.testing.ledger_samples import lay_ledger, sample_event
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
 
@@ -89,7 +89,7 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.clock = SteadyClock()
         self.core = MemoryCore.create(directory / "graph.sqlite", ["@me", AGENT, "@twin"])
-        self.ledger = LedgerStore.open(directory / "state")
+        self.ledger = LedgerStore.open(lay_ledger(directory / "state"))
         self.ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", self.clock.now())
         context = AdapterContext(10, 10, "", os.environ, self.clock)
         self.adapter = ScriptedAdapter(MemoryConfig(), context)

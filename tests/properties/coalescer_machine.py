@@ -15,7 +15,7 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReaso
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.testing.ledger_samples import START, counted_ids, lock_with_its_events, sample_event
+from wake_bridge.testing.ledger_samples import START, counted_ids, lay_ledger, lock_with_its_events, sample_event
 
 IDENTITIES = st.sampled_from(["@a", "@b"])
 ACTORS = st.sampled_from([0, 1])
@@ -36,7 +36,7 @@ class Gathering(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._directory = tempfile.TemporaryDirectory()
-        path = Path(self._directory.name)
+        path = lay_ledger(Path(self._directory.name))
         self._stores = [LedgerStore.open(path), LedgerStore.open(path)]
         self._stores[0].begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", START)
         self._now = int(START)

@@ -22,7 +22,7 @@ from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.ledger_records import PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids, lock_with_its_events, sample_event
+from wake_bridge.testing.ledger_samples import FENCE, START, counted_ids, lay_ledger, lock_with_its_events, sample_event
 
 NAMES = ("@a", "@b")
 IDENTITIES = st.sampled_from(NAMES)
@@ -36,7 +36,7 @@ class CommandsBesideADaemon(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._directory = tempfile.TemporaryDirectory()
-        self._path = Path(self._directory.name)
+        self._path = lay_ledger(Path(self._directory.name))
         self._stores = [LedgerStore.open(self._path), LedgerStore.open(self._path)]
         self._stores[0].begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", START)
         self._now = int(START)

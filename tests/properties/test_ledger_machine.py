@@ -29,7 +29,7 @@ from wake_bridge.domain.events import EventStatus
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId, WakePolicy
 from wake_bridge.ports.ledger_records import Lock, PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.testing.ledger_samples import START, counted_ids, sample_event
+from wake_bridge.testing.ledger_samples import START, counted_ids, lay_ledger, sample_event
 
 IDENTITIES = st.sampled_from(["@a", "@b"])
 ACTORS = st.sampled_from([0, 1])
@@ -47,7 +47,7 @@ class TwoActors(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._directory = tempfile.TemporaryDirectory()
-        path = Path(self._directory.name)
+        path = lay_ledger(Path(self._directory.name))
         self._stores = [LedgerStore.open(path), LedgerStore.open(path)]
         self._stores[0].begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", START)
         self._seen: list[list[Delivery]] = [[], []]

@@ -16,6 +16,7 @@ from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.sessions.session_identity import SILENT_FOR, Processes, SessionIdentity
 from wake_bridge.engine.settings import Current, EngineSettings, TargetSettings
 from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.testing.ledger_samples import lay_ledger
 from wake_bridge.testing.turned_clock import TurnedClock
 
 A, B = Identity("@a"), Identity("@b")
@@ -28,7 +29,7 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.clock = TurnedClock(1_700_000_000_000)
-        self.ledger = LedgerStore.open(directory / "state")
+        self.ledger = LedgerStore.open(lay_ledger(directory / "state"))
         self.registry = SessionRegistry(self.ledger, self.clock)
         self.fences: dict[Identity, Binding] = {}
         self.conversations: list[tuple[Identity, Binding]] = []

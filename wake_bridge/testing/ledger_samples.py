@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -15,6 +17,8 @@ from wake_bridge.domain.names import Epoch, EventKind, Identity, Instant, LogId,
 from wake_bridge.domain.routing import Binding
 from wake_bridge.ports.ledger_records import Lock, NewId, PageRecord, Position
 from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.ledger_file import FILE_NAME
+from wake_bridge.system.files import PRIVATE_DIRECTORY
 
 AGENT: Final = Identity("@agent")
 START: Final = Instant(1_700_000_000_000)
@@ -61,10 +65,28 @@ def counted_ids(prefix: str = "DELIVERY") -> NewId:
     return lambda: f"{prefix}{next(numbers):09d}"
 
 
+def lay_ledger(directory: Path) -> Path:
+    """Put the file of a new ledger into a state directory that has none, and answer the directory.
+
+    Made once for all, because to make one takes every migration there is, and their flushes.
+    """
+    directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    if not (file := directory / FILE_NAME).exists():
+        file.write_bytes(_new_ledger())
+    return directory
+
+
+@cache
+def _new_ledger() -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        LedgerStore.open(Path(directory)).close()
+        return Path(directory, FILE_NAME).read_bytes()
+
+
 @contextmanager
 def fresh_ledger(directory: Path) -> Iterator[LedgerStore]:
     """A ledger that stands at the beginning of epoch 1, closed at the end."""
-    ledger = LedgerStore.open(directory)
+    ledger = LedgerStore.open(lay_ledger(directory))
     try:
         ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", START)
         yield ledger

@@ -32,6 +32,7 @@ from wake_bridge.storage.graph.signal import SilentSignal
 from wake_bridge.storage.graph.upstream import LastSyncId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ulids import new_ulid
+from wake_bridge.testing.ledger_samples import lay_ledger
 from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryAdapter, MemoryChannel, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.turned_clock import TurnedClock
@@ -86,7 +87,7 @@ class Office:
 
     def _begin(self) -> None:
         path = self.directory / "graph.sqlite"
-        self.ledger = LedgerStore.open(self.directory / "state")
+        self.ledger = LedgerStore.open(lay_ledger(self.directory / "state"))
         self.tail = Tail(
             SqliteGraph(path),
             self.ledger,

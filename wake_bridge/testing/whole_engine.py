@@ -28,6 +28,7 @@ from wake_bridge.storage.graph.signal import SilentSignal
 from wake_bridge.storage.graph.upstream import LastSyncId
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ulids import new_ulid
+from wake_bridge.testing.ledger_samples import lay_ledger
 from wake_bridge.testing.memory_adapter import ImaginedAgent, MemoryAdapter, MemoryConfig
 from wake_bridge.testing.memory_core import MemoryCore
 from wake_bridge.testing.turned_clock import TurnedClock
@@ -64,7 +65,7 @@ class WholeEngine:
         self.subscriptions = {name: self.core.subscribe(f"@{name}") for name in names}
         for name in names:
             self.lives_in(name, name, window)
-        self.ledger = LedgerStore.open(directory / "state")
+        self.ledger = LedgerStore.open(lay_ledger(directory / "state"))
         adapter = MemoryAdapter(MemoryConfig(), AdapterContext(10, 10, "", {}, clock))
         self.agents = adapter.agents
         self.agents |= {name: ImaginedAgent() for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ from wake_bridge.domain.activity import Activity
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import Channel, Send, SendLine
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
-from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceState
 from wake_bridge.domain.reasons import held_because
@@ -170,6 +171,42 @@ def activity_record(entry: Activity, seen_until: Instant | None) -> dict[str, An
         "where": entry.where or None,
         "text": entry.told,
         "unread": seen_until is None or entry.at > seen_until,
+    }
+
+
+_NOBODY_ACTS: Final = "SYSTEM"
+"""Who handles an item that is only told; of one that wakes, its agent does."""
+
+
+def item_record(event: WakeEvent, delivered_at: Instant | None = None) -> dict[str, Any]:
+    """One item from outside; `delivered_at` is when it was read."""
+    item = event.detail
+    if not isinstance(item, ItemDetail):
+        raise TypeError(f"{event.id} is no item")
+    return {
+        "id": event.id,
+        "createdAt": time_or_none(event.occurred_at),
+        "source": item.source,
+        "text": item.text,
+        "mode": item.mode,
+        "tier": item.tier,
+        "priority": item.priority,
+        "dedupKey": item.key or None,
+        "state": item.state or None,
+        "agentIdentity": event.identity,
+        "about": item.about or None,
+        "address": "SESSION" if item.session_id else "USER",
+        "target": "USER" if item.mode is ItemMode.PROMPT else "AGENT",
+        "handler": "AGENT" if item.mode is ItemMode.ACTIVE else _NOBODY_ACTS,
+        "directive": item.directive or None,
+        "toneHint": item.tone_hint or None,
+        "sessionId": item.session_id or None,
+        "channelId": item.channel_id or None,
+        "deadline": time_or_none(Instant(event.matched_at + event.ack_within)) if event.ack_within else None,
+        "deliveredAt": time_or_none(delivered_at),
+        "status": event.status,
+        "from": item.by or None,
+        "metadata": json.loads(item.metadata),
     }
 
 

@@ -135,6 +135,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "channels test log",
         "channels send hello",
         "channels sent",
+        "notify @a --source build --key k x",
         "remind @a --in 20m x",
         "reminders list",
         "subscribe @a --trigger SENT_TO_ME --webhook https://ci.example.org/wake",

@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, TargetTable
+from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, SourceTable, TargetTable
 from wake_bridge.config.secrets import ConfiguredSecret
 from wake_bridge.config.settings import waits_for_restart
 
@@ -26,7 +26,7 @@ END: Final = "<!-- end of keys -->"
 HEAD: Final = """\
 # wake-bridge: every key with its default. Copy what you need to <config dir>/wake-bridge/config.toml
 # (`wake-bridge init` makes one; `wake-bridge config check` names the file that is read and every mistake in it).
-# Each key but those of [targets], [channels] and [http.senders] can also be set by the environment: WAKE_BRIDGE_<SECTION>_<KEY>, for example
+# Each key but those of [targets], [channels], [sources] and [http.senders] can also be set by the environment: WAKE_BRIDGE_<SECTION>_<KEY>, for example
 # WAKE_BRIDGE_COALESCE_WINDOW=10 or WAKE_BRIDGE_PRESENCE_RELOOK_MIN=3. Write a list with commas, as in
 # WAKE_BRIDGE_GRAPH_SERVE=one,two (a list with a comma in an entry belongs into this file); true and false also as yes, no, on, off, 1, 0.
 # Relative paths are meant from this file's directory.
@@ -35,6 +35,7 @@ ADAPTERS: Final = ("tmux", "osascript", "claude", "codex", "webhook", "heartbeat
 TARGET: Final = 'targets."@neo-gpt"'
 SENDER: Final = "http.senders.NAME"
 CHANNEL: Final = "channels.NAME"
+SOURCE: Final = "sources.NAME"
 _COLUMN: Final = 28
 
 
@@ -74,6 +75,8 @@ def _below(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[Base
             yield TARGET, TargetTable
         elif name == "channels":
             yield CHANNEL, ChannelTable
+        elif path == "sources":
+            yield SOURCE, SourceTable
         elif path == "http.senders":
             yield SENDER, SenderTable
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
@@ -82,7 +85,7 @@ def _below(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[Base
 
 
 def _section(path: str, table: type[BaseModel]) -> str:
-    is_open = path in {TARGET, SENDER, CHANNEL}
+    is_open = path in {TARGET, SENDER, CHANNEL, SOURCE}
     lines = [_with_word(f"{'# ' * is_open}[{path}]", (table.__doc__ or "").partition("]`: ")[2].rstrip("."))]
     for name, field in _explained(table):
         shown = field.examples[0] if field.examples else field.default

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from tests.pages import settings as settings_page
-from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, TargetTable
+from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, SourceTable, TargetTable
 from wake_bridge.config.settings import (
     Settings,
     engine_settings,
@@ -336,8 +336,9 @@ def test_the_example_names_every_key_with_its_default() -> None:
             assert isinstance(written, dict)
             written = written[name]
     http = example.http.model_copy(update={"senders": {}})
-    unnamed = {"adapters": {}, "targets": {}, "channels": {}, "http": http}
+    unnamed = {"adapters": {}, "targets": {}, "channels": {}, "http": http, "sources": {}}
     assert example.model_copy(update=unnamed) == Configuration()
+    assert set(tree["sources"]["NAME"]) == set(SourceTable.model_fields)
     assert set(tree["http"]["senders"]["NAME"]) == set(SenderTable.model_fields)
     assert set(tree["targets"]["@neo-gpt"]) == set(TargetTable.model_fields)
 
@@ -365,6 +366,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[channels.NAME]",
         "[http]",
         "[http.senders.NAME]",
+        "[sources.NAME]",
         "[adapters.tmux]",
         "[adapters.osascript]",
         "[adapters.claude]",

@@ -47,6 +47,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "wake": ('wake @reviewer "Look at your mail"', 'wake @reviewer "Go on" --from @me'),
     "task": (f"task {_ID} completed --as @reviewer", f"task {_ID} inputrequired --as @reviewer"),
     "grant": ("grant CAN_REPLY_TO --to @reviewer --as @me", "grant CAN_READ_INBOX_OF --to @boss --as @me"),
+    "notify": (
+        'notify @reviewer --source build --mode active "the build is red"',
+        'notify @me --source cron "the backup is done"',
+    ),
     "inbox": ("inbox @reviewer", "inbox @reviewer --bodies --consume"),
     "read": (f"read @reviewer {_ID}", f"read @reviewer {_ID} --keep"),
     "run": ("run", "run --once --dry-run"),
@@ -149,7 +153,8 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
     "Mail": {
         "send": CommandPlace("mail", "send", "Send a message or a task."),
         "wake": CommandPlace("mail", "wake", "Wake one identity at once with a message from you."),
-        "inbox": CommandPlace("mail", "inbox", "Show unread mail."),
+        "notify": CommandPlace("notify", "notify", "Put something from outside into an inbox."),
+        "inbox": CommandPlace("mail", "inbox", "Show unread mail and items from outside."),
         "read": CommandPlace("mail", "read", "Show messages and mark them read."),
         "task": CommandPlace("mail", "task", "Move a task to another state."),
         "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),

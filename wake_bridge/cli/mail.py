@@ -19,21 +19,27 @@ from wake_bridge.cli.context import (
     pass_run,
 )
 from wake_bridge.cli.wakes import DURATION
-from wake_bridge.domain.errors import UsageMistake
-from wake_bridge.domain.events import Message
+from wake_bridge.domain.errors import SourceMissing, UsageMistake
+from wake_bridge.domain.events import ItemDetail, Message, WakeEvent
 from wake_bridge.domain.facts import PERMISSIONS
+from wake_bridge.domain.items import ME
 from wake_bridge.domain.messages import LONGEST_ACK
-from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
+from wake_bridge.domain.names import BROADCAST, Identity, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
-from wake_bridge.offline import mail
-from wake_bridge.offline.owner import speaker
+from wake_bridge.domain.text import harmless
+from wake_bridge.offline import items, mail
+from wake_bridge.offline.owner import may_touch, speaker
+from wake_bridge.records import item_record
 from wake_bridge.storage.graph.graph_file import REPAIR
 from wake_bridge.storage.graph.mailbox import Draft
 from wake_bridge.storage.graph.mailbox import grant as give_right
-from wake_bridge.storage.graph.nodes import require_identity
-from wake_bridge.system.clock import timestamp_now
+from wake_bridge.storage.graph.nodes import find_identity, require_identity
+from wake_bridge.system.clock import timestamp_now, timestamp_of_instant
 
 OPERATOR: Final = "@operator"
+
+_LINE: Final = 2000
+"""Characters of one line of an item that are shown."""
 
 
 @click.command()
@@ -160,20 +166,44 @@ def grant(run: CommandContext, scope: str, grantee: str, granter: str, foreign: 
 def inbox(
     run: CommandContext, identity: str, floor: str, limit: int, bodies: bool, consume: bool, foreign: bool
 ) -> None:
-    """Show unread mail, oldest first. Mail that is shown counts as announced and causes no further wake."""
-    with run.open_mail(foreign=foreign, marking=consume) as graph:
-        shown = mail.show_unread(
-            run, graph, identity, partial(_print, run), floor=floor, limit=limit, with_body=bodies, consume=consume
-        )
-        for row in shown.aside:
-            run.console.warn(f"note: {row.message_id} is set aside: {row.why} ({row.row_id}); {REPAIR}")
-        run.console.flush()
-        mail.write_down(run, graph, shown)
+    """Show unread mail, oldest first, and then items from outside. What is shown counts as announced and causes no further wake.
+
+    An item stays unread until `ack ID`, or the next `inbox` within ten minutes; with --consume it is read at once.
+    """
+    shown = _show_mail(run, identity, floor, limit, bodies=bodies, consume=consume, foreign=foreign)
+    is_own = shown.is_own if shown is not None else may_touch(run, "inbox", identity)
+    found = items.unread(run, Identity(identity), floor=floor, limit=limit, is_own=is_own)
+    for one in found.items:
+        run.console.line(item_record(one), item_words(one, with_text=bodies))
+    run.console.flush()
+    items.write_down(run, found, consume=consume)
     run.poke_daemon()
-    if not shown.mails:
+    if not (found.items or (shown is not None and shown.mails)):
         run.console.say(f"no unread mail for {identity}" + ("" if floor == "later" else f" (floor {floor})"))
-    if shown.more:
-        run.console.warn(f"note: {shown.more} more; read these first, or add --limit {mail.MOST_AT_ONCE}")
+    if more := (shown.more if shown is not None else 0) + found.total - len(found.items):
+        run.console.warn(f"note: {more} more; read these first, or add --limit {mail.MOST_AT_ONCE}")
+
+
+def _show_mail(
+    run: CommandContext, identity: str, floor: str, limit: int, *, bodies: bool, consume: bool, foreign: bool
+) -> mail.Shown | None:
+    """Show the mail of an inbox; None where there is no graph, and for the person whom the graph does not know."""
+    try:
+        with run.open_mail(foreign=foreign, marking=consume) as graph:
+            if identity == ME and find_identity(graph, identity) is None:
+                return None
+            shown = mail.show_unread(
+                run, graph, identity, partial(_print, run), floor=floor, limit=limit, with_body=bodies, consume=consume
+            )
+            for row in shown.aside:
+                run.console.warn(f"note: {row.message_id} is set aside: {row.why} ({row.row_id}); {REPAIR}")
+            run.console.flush()
+            mail.write_down(run, graph, shown)
+            return shown
+    except SourceMissing:
+        if run.has_no_graph():
+            return None
+        raise
 
 
 @click.command()
@@ -196,6 +226,22 @@ def _send(run: CommandContext, draft: Draft, *, foreign: bool, human: bool = Fal
     run.console.object({"messageId": sent.message_id}, f"sent {sent.message_id}")
     for outcome in sent.outcomes:
         run.console.warn(outcome)
+
+
+def item_words(event: WakeEvent, *, with_text: bool) -> str:
+    """An item for people and agents: its own words are set in, so that nothing in them looks like ours."""
+    item = event.detail
+    if not isinstance(item, ItemDetail):
+        raise TypeError(f"{event.id} is no item")
+    state = f"  {item.state}" if item.state else ""
+    about = f"  about {item.about}" if item.about else ""
+    at = timestamp_of_instant(event.matched_at)
+    lines = [f"{event.id}  item from {item.source}  {item.priority}  {at}{state}{about}"]
+    said = item.text.splitlines()
+    if with_text:
+        return "\n".join([*lines, *(f"  | {harmless(line, _LINE)}" for line in said)])
+    more = f" (+{len(said) - 1} lines: --bodies)" if len(said) > 1 else ""
+    return "\n".join([*lines, f"  {harmless(item.text)}{more}"])
 
 
 def _print(run: CommandContext, letter: mail.Letter) -> None:

@@ -126,17 +126,22 @@ def _resumed(who: str, paused: Collection[str], held: Collection[HoldReason]) ->
 
 
 @click.command()
-@click.argument("delivery_id", metavar="DELIVERY")
+@click.argument("delivery_id", metavar="DELIVERY|ITEM")
 @click.option("--lease", type=click.IntRange(min=1), metavar="N", help="The lease that the wake names.")
 @pass_run
 def ack(run: CommandContext, delivery_id: str, lease: int | None) -> None:
-    """Acknowledge a delivery: its wake was seen and understood.
+    """Acknowledge a delivery: its wake was seen and understood. Or an item of an inbox: it was read.
 
     A delivery that still waits ends without being sent. If the wake names a lease, an agent must give it with --lease. A
     lease that is no longer in force ends with exit code 7 and changes nothing.
     """
+    from wake_bridge.offline import items
     from wake_bridge.offline.mail import acknowledge
+    from wake_bridge.records import item_record
 
+    if lease is None and (item := items.acknowledge(run, delivery_id)) is not None:
+        run.console.object(item_record(item), f"{item.id} is acknowledged")
+        return
     done = acknowledge(run, delivery_id, lease)
     after = done.delivery
     ended = f": it was not delivered yet, and {after.identity} is not woken for it any more" if done.waited else ""

@@ -26,7 +26,9 @@ from wake_bridge.config.secrets import ConfiguredSecret, SecretArguments
 from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.channels import HUMAN, ChannelKind
 from wake_bridge.domain.escalation import MOST_REPEATS
+from wake_bridge.domain.events import ItemMode, ItemPriority, ItemTier
 from wake_bridge.domain.guards import QuietHours
+from wake_bridge.domain.items import DEBOUNCE
 from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
 from wake_bridge.domain.signed_wakes import ListenAddress
 
@@ -486,6 +488,31 @@ class HttpTable(Table):
         return self
 
 
+SourceName = Annotated[str, AfterValidator(_checked_sender)]
+
+
+class SourceTable(Table):
+    """`[sources.NAME]`: who sends items from outside, such as a build; NAME is its word for itself (docs/intake.md)."""
+
+    mode: Annotated[ItemMode, Field(strict=False)] = Field(
+        ItemMode.PASSIVE,
+        description="what an item is that does not say: passive (at the next turn) | prompt (for you) | active (wakes)",
+    )
+    threshold: Annotated[ItemPriority, Field(strict=False)] = Field(
+        ItemPriority.NORMAL,
+        description="low | normal | high | critical: below it an active item waits for the next turn",
+    )
+    debounce: Seconds = Field(DEBOUNCE, ge=0, le=300, description="that an active item waits for others")
+    identities: Identities = Field(
+        (),
+        examples=[("@neo-gpt",)],
+        description="whom its token reaches, the first one by default; empty: everybody here",
+    )
+    tiers: Annotated[tuple[Annotated[ItemTier, Field(strict=False)], ...], Field(strict=False)] = Field(
+        tuple(ItemTier), description="what its token may send: now, next, later"
+    )
+
+
 class Configuration(Table):
     """All of it. `adapters` stays as written: each adapter validates its own table with its own model."""
 
@@ -503,6 +530,7 @@ class Configuration(Table):
     heartbeat: HeartbeatTable = HeartbeatTable()
     channels: dict[ChannelName, ChannelTable] = Field(default_factory=dict)
     http: HttpTable = HttpTable()
+    sources: dict[SourceName, SourceTable] = Field(default_factory=dict)
     adapters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     screens: ScreensTable = ScreensTable()
     targets: dict[IdentityName, TargetTable] = Field(default_factory=dict)

@@ -35,6 +35,7 @@ from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.escalation import EscalationRules, EscalationStep
 from wake_bridge.domain.guards import Limits, QuietHours
+from wake_bridge.domain.items import SourceRules, SourcesTable
 from wake_bridge.domain.matching import MatchingRules, TargetRule
 from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, WakePolicy
 from wake_bridge.domain.receivers import WEBHOOK
@@ -361,6 +362,12 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         escalation=EscalationRules(
             tuple(EscalationStep(one.channel, _milliseconds(one.after)) for one in config.escalation.steps),
             config.escalation.repeats,
+        ),
+        sources=SourcesTable(
+            {
+                name: SourceRules(table.mode, table.threshold, _milliseconds(table.debounce))
+                for name, table in config.sources.items()
+            }
         ),
         human=human_channel(config.human),
         sent_per_minute={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import TEXT, Send, told_of
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome
 from wake_bridge.domain.digest import Anybody, grouped, phrase
-from wake_bridge.domain.events import REMINDER, WakeEvent
+from wake_bridge.domain.events import REMINDER, ItemDetail, ItemMode, WakeEvent
 from wake_bridge.domain.names import TRIGGER_OF, EventKind, Identity, Instant, Priority
 from wake_bridge.domain.notices import standing_at
 from wake_bridge.domain.nudges import is_our_pulse
@@ -26,6 +26,12 @@ STIMULI_TOLD: Final = 200
 
 _SUBJECT: Final = 120
 _EVERYBODY: Final = "*"
+
+_TAKEN_IN: Final[Mapping[str, str]] = {
+    ItemMode.PASSIVE: "taken in, for the next turn",
+    ItemMode.PROMPT: "taken in, for you",
+    ItemMode.ACTIVE: "taken in, to wake its agent",
+}
 
 
 class ActivityKind(StrEnum):
@@ -117,7 +123,10 @@ class Activity:
     def trigger(self) -> str:
         """What its delivery's latest event was matched by; empty where there is none."""
         events = self.notes.events
-        return TRIGGER_OF[events[-1].kind] if events else ""
+        if not events:
+            return ""
+        latest = events[-1]
+        return latest.detail.source if isinstance(latest.detail, ItemDetail) else TRIGGER_OF[latest.kind]
 
     @property
     def priority(self) -> Priority | None:
@@ -178,7 +187,7 @@ class Activity:
             case ActivityKind.MESSAGE:
                 return self._message()
             case ActivityKind.INBOX_ITEM:
-                return self.outcome
+                return _TAKEN_IN.get(self.outcome, self.outcome)
 
     def _held(self) -> str:
         line = self.notes.line
@@ -225,4 +234,6 @@ def _origin_of(event: WakeEvent) -> Origin:
         return Origin.SCHEDULER
     if event.kind is EventKind.PRESENCE:
         return Origin.ATTENTION
+    if event.kind is EventKind.ITEM:
+        return Origin.INBOX
     return Origin.PERSON if event.from_human else Origin.GRAPH

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import (
+    ItemDetail,
+    ItemPriority,
     MessageDetail,
     PermissionDetail,
     PresenceDetail,
@@ -36,6 +38,7 @@ _NOUNS: Final = {
     EventKind.PERMISSION: ("permission granted", "permissions granted"),
     EventKind.PULSE: ("heartbeat pulse", "heartbeat pulses"),
     EventKind.PRESENCE: ("change of presence", "changes of presence"),
+    EventKind.ITEM: ("inbox item", "inbox items"),
 }
 
 
@@ -126,7 +129,7 @@ def subject_of(event: WakeEvent) -> str:
             return pulse_id
         case PresenceDetail(episode_id=episode_id):
             return episode_id
-        case TaskDetail():
+        case TaskDetail() | ItemDetail():
             return event.subject_key
 
 
@@ -172,6 +175,9 @@ def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
             return f"{harmless(permission.scope, _WORD_LIMIT)} by {who(permission.granted_by)}"
         case PresenceDetail() as seen:
             return said_of_presence(event.identity, seen, who(seen.of))
+        case ItemDetail() as item:
+            label = "" if item.priority is ItemPriority.NORMAL else f", {item.priority}"
+            return f'"{harmless(item.text, subject)}" from {harmless(item.source, _WORD_LIMIT)}{label}'
         case PulseDetail() as pulse:
             words = [harmless(pulse.source or pulse.pulse_id, ID_LIMIT), harmless(pulse.reason, subject)]
             following = harmless(pulse.next_action, subject)

@@ -119,7 +119,74 @@ class PresenceDetail:
     episode_id: str
 
 
-Detail = MessageDetail | TaskDetail | PermissionDetail | PulseDetail | PresenceDetail
+class ItemMode(StrEnum):
+    """Whom an item is for: its agent at the next turn, the person, or its agent at once."""
+
+    PASSIVE = "passive"
+    PROMPT = "prompt"
+    ACTIVE = "active"
+
+
+class ItemTier(StrEnum):
+    """When an item is worth being read; `later` is shown only where it is asked for."""
+
+    NOW = "now"
+    NEXT = "next"
+    LATER = "later"
+
+
+class ItemPriority(StrEnum):
+    """How an item is ordered and labelled; from its source's threshold on an active one wakes."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for low, 3 for critical."""
+        return ("low", "normal", "high", "critical").index(self.value)
+
+    @property
+    def of_wake(self) -> Priority:
+        """As wakes have it, which know no higher one than high."""
+        return Priority.HIGH if self is ItemPriority.CRITICAL else Priority(self.value)
+
+
+class ItemState(StrEnum):
+    """What an item with a key says of a lasting matter: that it began, or that it is over; `NONE` for all others."""
+
+    NONE = ""
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDetail:
+    """Something came from outside: from a build, a timer, an alert.
+
+    `about` is whom the sender named: another one than the event's where it is for the person. `by` is the agent that sent it,
+    empty for all else. `metadata` is a JSON object. `directive` and `tone_hint` are data like the text: nobody follows them.
+    """
+
+    source: str
+    text: str
+    mode: ItemMode
+    tier: ItemTier
+    priority: ItemPriority
+    key: str = ""
+    state: ItemState = ItemState.NONE
+    about: str = ""
+    by: str = ""
+    directive: str = ""
+    tone_hint: str = ""
+    session_id: str = ""
+    channel_id: str = ""
+    metadata: str = "{}"
+
+
+Detail = MessageDetail | TaskDetail | PermissionDetail | PulseDetail | PresenceDetail | ItemDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +276,20 @@ class WakeEvent:
         """
         if isinstance(self.detail, PresenceDetail):
             return f"presence:{'+'.join(sorted({self.identity, self.detail.of}))}"
+        if isinstance(self.detail, ItemDetail):
+            return f"items:{'+'.join(sorted({self.identity, self.detail.by}))}" if self.detail.by else ""
         return self.detail.thread if isinstance(self.detail, MessageDetail | TaskDetail) else ""
+
+    @property
+    def rank(self) -> int:
+        """Orders by priority; 3 for an item that is critical."""
+        return self.detail.priority.rank if isinstance(self.detail, ItemDetail) else self.priority.rank
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it need not wait until its agent has rested after another wake."""
+        is_critical = not isinstance(self.detail, ItemDetail) or self.detail.priority is ItemPriority.CRITICAL
+        return self.window == 0 and is_critical
 
     @property
     def is_reminder(self) -> bool:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step, held_since
-from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
+from wake_bridge.domain.events import EventStatus, ItemDetail, ItemTier, MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.reasons import ENDED, REFUSED, SEEN_LATE, UNHEARD, Refusal, Unheard, held_because
 from wake_bridge.domain.subscriptions import Subscription
@@ -220,6 +220,10 @@ def _refused(case: WhyCase, refusal: Refusal, subscription_id: str) -> Explanati
 
 def _of_event(case: WhyCase, event: WakeEvent, times: TimeFormat) -> Explanation:
     match event.status:
+        case EventStatus.READ if isinstance(event.detail, ItemDetail):
+            return Explanation(f"read by {case.identity}", NOTHING)
+        case EventStatus.SUPERSEDED if isinstance(event.detail, ItemDetail):
+            return Explanation("withdrawn before it was told: its matter is over", NOTHING)
         case EventStatus.REFUSED:
             known = event.refused_by in set(Refusal)
             if known:
@@ -241,6 +245,12 @@ def _of_event(case: WhyCase, event: WakeEvent, times: TimeFormat) -> Explanation
 
 def _loose(case: WhyCase, event: WakeEvent, times: TimeFormat) -> Explanation:
     """Open, and in no delivery."""
+    if isinstance(event.detail, ItemDetail) and event.policy is not WakePolicy.IMMEDIATE:
+        later = " --floor later" if event.detail.tier is ItemTier.LATER else ""
+        until = "" if event.policy is WakePolicy.SILENT else f" for the next turn of {case.identity}"
+        return Explanation(
+            f"waits in the inbox{until}", f"nothing to do, or run `wake-bridge inbox {case.identity}{later}`"
+        )
     if event.policy is WakePolicy.NEXT_TURN:
         why = "its policy is next_turn"
         heartbeat_only = [one.subscription for one in case.answers if one.subscription and one.matched]

@@ -310,7 +310,7 @@ def _limits_reached(
     """Refractory, storm, budget: all of one pane, whoever is woken there, and of one agent, wherever it is."""
     here = [wake.at for wake in past if wake.counts_for(candidate.identity, candidate.pane_key)]
     since_lifted = [at for at in here if at > candidate.lifted_at]
-    is_urgent = any(one.window == 0 and _wakes([one]) for one in events)
+    is_urgent = any(one.is_urgent and _wakes([one]) for one in events)
     rested_at = None if is_urgent else _frees_at(here, 1, limits.refractory * 1000, now)
     if rested_at is not None:
         yield Hold(HoldReason.REFRACTORY, f"rests {limits.refractory} s after a wake", candidate.where, rested_at)

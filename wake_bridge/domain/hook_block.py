@@ -22,6 +22,7 @@ from wake_bridge.domain.digest import (
     waiting,
 )
 from wake_bridge.domain.events import (
+    ItemDetail,
     MessageDetail,
     PermissionDetail,
     PresenceDetail,
@@ -67,7 +68,7 @@ def items_of(events: Sequence[WakeEvent]) -> list[Item]:
     for event in events:
         by_subject.setdefault(subject_of(event), []).append(event)
     items = [Item(tuple(same)) for same in by_subject.values()]
-    return sorted(items, key=lambda one: (one.priority.rank, recency(one.latest)), reverse=True)
+    return sorted(items, key=lambda one: (max(event.rank for event in one.events), recency(one.latest)), reverse=True)
 
 
 def compose_block(
@@ -121,7 +122,8 @@ def _line(item: Item, now: Instant, known: Container[Identity]) -> str:
     """`- [message from @opus, high] "Review request" (MESSAGE:…)`."""
     event = item.latest
     source, said, reference = _told(event, known)
-    label = source if item.priority is Priority.NORMAL else f"{source}, {item.priority}"
+    priority = event.detail.priority if isinstance(event.detail, ItemDetail) else item.priority
+    label = source if priority == Priority.NORMAL else f"{source}, {priority}"
     where = f" ({_data(reference, ID_LIMIT)})" if reference else ""
     return f"- [{label}] {said}{where}{waiting(now - min(one.matched_at for one in item.events))}"
 
@@ -143,6 +145,8 @@ def _told(event: WakeEvent, known: Container[Identity]) -> tuple[str, str, str]:
             return f"permission by {_who(permission.granted_by, known)}", _data(permission.scope, _WORD), ""
         case PresenceDetail() as seen:
             return "presence", said_of_presence(event.identity, seen, _who(seen.of, known)), ""
+        case ItemDetail() as item:
+            return f"item from {_data(item.source, _WORD)}", f'"{_data(item.text, _SUBJECT)}"', event.id
         case PulseDetail(reason=reason) if event.is_reminder:
             return "reminder", f'"{_data(reason, _SUBJECT)}"', ""
         case PulseDetail() as pulse:

@@ -64,6 +64,7 @@ class EventKind(StrEnum):
     PERMISSION = "permission"
     PULSE = "pulse"
     PRESENCE = "presence"
+    ITEM = "item"
 
 
 class Trigger(StrEnum):
@@ -83,7 +84,7 @@ TRIGGER_OF: Final = {
     EventKind.PULSE: Trigger.HEARTBEAT_PULSE,
     EventKind.PRESENCE: Trigger.PRESENCE,
 }
-"""What a subscription must listen for to hear of each kind."""
+"""What a subscription must listen for to hear of each kind; for items nothing need be subscribed."""
 
 
 class Priority(StrEnum):

@@ -11,6 +11,7 @@ from wake_bridge.domain.channels import HUMAN, LATER, Channel, ChannelKind
 from wake_bridge.domain.digest import DigestStyle
 from wake_bridge.domain.escalation import EscalationRules
 from wake_bridge.domain.guards import Limits, QuietHours
+from wake_bridge.domain.items import SourcesTable
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.subscriptions import DEFAULT_ADAPTER
 
@@ -88,6 +89,7 @@ class EngineSettings:
     human: Channel = field(default_factory=lambda: Channel(HUMAN, ChannelKind.COMMAND))
     later_ms: int = set_by("attention.after_off_host", LATER)
     escalation: EscalationRules = field(default_factory=EscalationRules)
+    sources: SourcesTable = field(default_factory=SourcesTable)
 
 
 class Current:

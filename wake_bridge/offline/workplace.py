@@ -136,6 +136,12 @@ class Workplace(ABC):
         path = self.places.graph_path
         return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
 
+    def has_no_graph(self) -> bool:
+        """Whether the daemon here takes in what comes from outside, without a graph."""
+        from wake_bridge.control.serving import has_no_graph
+
+        return has_no_graph(self.places.state_dir)
+
     def _require_graph(self, state_dir: Path) -> None:
         """Raise `SourceMissing` where the daemon takes signed wakes alone."""
         from wake_bridge.control.serving import has_no_graph

@@ -22,6 +22,7 @@ from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.receivers import ReceiverStanding
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
 from wake_bridge.domain.sessions import Session
+from wake_bridge.ports.items import ItemStore
 from wake_bridge.ports.ledger_records import (
     DegradedRoute,
     Emission,
@@ -486,6 +487,7 @@ class Ledger(
     EpisodeStore,
     ActivityStore,
     SendStore,
+    ItemStore,
     EscalationStore,
     ReminderStore,
     ReceiverStore,

@@ -74,6 +74,7 @@ EVENTS: Final = frozenset(
         # signed wakes
         "http_listening",
         "http_refused",
+        "item_taken_in",
         "wake_taken_in",
         # wake events and deliveries
         "event_matched",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from wake_bridge.domain.digest import said_of_presence
 from wake_bridge.domain.events import (
+    ItemDetail,
     Message,
     MessageDetail,
     PermissionDetail,
@@ -101,8 +102,11 @@ async def envelope_of(
     return DigestEnvelope(**says, payload=digest)
 
 
-_COUNTED_AS: Mapping[EventKind, EventKind] = {EventKind.PRESENCE: EventKind.PULSE}
-"""The envelope knows no presence: receivers get it as a pulse that says so."""
+_COUNTED_AS: Mapping[EventKind, EventKind] = {
+    EventKind.PRESENCE: EventKind.PULSE,
+    EventKind.ITEM: EventKind.PULSE,
+}
+"""The envelope knows no presence and no items: receivers get them as pulses that say so."""
 
 _TYPES: Mapping[type[Payload], str] = {
     SentToMe: "wake/sent_to_me",
@@ -143,6 +147,9 @@ async def _payload(queries: GraphQueries, event: WakeEvent, bodies: Mapping[str,
         case PresenceDetail() as seen:
             said = said_of_presence(event.identity, seen, seen.of)
             return HeartbeatPulse(pulse_id=seen.episode_id, source="presence", reason=said, next_action="")
+        case ItemDetail() as item:
+            said = harmless(item.text)
+            return HeartbeatPulse(pulse_id=event.id, source=f"inbox:{item.source}", reason=said, next_action="")
         case PulseDetail() as pulse:
             return HeartbeatPulse(
                 pulse_id=pulse.pulse_id, source=pulse.source, reason=pulse.reason, next_action=pulse.next_action

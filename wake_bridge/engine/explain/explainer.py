@@ -232,7 +232,7 @@ class Explainer:
         )
         case = WhyCase(
             identity=identity,
-            wanted=TRIGGER_OF[kind] if kind else Trigger.SENT_TO_ME,
+            wanted=TRIGGER_OF.get(kind, Trigger.SENT_TO_ME) if kind else Trigger.SENT_TO_ME,
             event=event,
             history=_telling(event, histories),
             answers=subscription_answers(identity, subject.book, fact, event, happened, self._rules),

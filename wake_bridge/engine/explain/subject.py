@@ -10,6 +10,7 @@ from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import (
     EventStatus,
     Fact,
+    ItemDetail,
     Message,
     MessageDetail,
     PermissionDetail,
@@ -128,7 +129,7 @@ def entity_of(event: WakeEvent) -> str:
             return edge_id
         case PulseDetail(pulse_id=pulse_id):
             return f"{PULSE_PREFIX}{event.identity}:{pulse_id}"
-        case PresenceDetail():
+        case PresenceDetail() | ItemDetail():
             return event.subject_key
 
 

@@ -19,7 +19,7 @@ from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import Go, WakeCandidate, before_lock, switched_off
 from wake_bridge.domain.hook_block import MOST_SHOWN, compose_block, items_of
-from wake_bridge.domain.names import DAY, Identity, Instant
+from wake_bridge.domain.names import DAY, EventKind, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
@@ -220,13 +220,13 @@ class HookHandover:
         items = items_of(free)
         if not items:
             return None
-        shown = items[:MOST_SHOWN]
+        shown, total = items[:MOST_SHOWN], len(items) + self._beside(identity, events)
         told = [event for item in shown for event in item.events]
         allowed = allowed_senders(self._current, identity)
         delivery_id = vehicle.id if vehicle else self._new_id()
         block = compose_block(
             shown,
-            len(items),
+            total,
             identity=identity,
             delivery_id=delivery_id,
             now=self._clock.now(),
@@ -256,7 +256,12 @@ class HookHandover:
             self._prolonged.offered(locked.id, caller.session_id)
         self._log.info("delivery_locked", delivery=locked.id, agent=identity, pane=where, events=len(told))
         self._poke()
-        return Offer(locked.id, locked.owner_lease, block, len(shown), len(items))
+        return Offer(locked.id, locked.owner_lease, block, len(shown), total)
+
+    def _beside(self, identity: Identity, events: Sequence[WakeEvent]) -> int:
+        """Items that wait besides: of a flood not all are read."""
+        read = sum(one.kind is EventKind.ITEM and one.policy is WakePolicy.NEXT_TURN for one in events)
+        return max(0, self._ledger.waiting_items(identity) - read) if read else 0
 
     def _unfrozen(self, identity: Identity) -> Delivery | None:
         open_ones = [one for one in self._ledger.unsettled() if one.identity == identity and not one.state.is_frozen]

@@ -216,8 +216,8 @@ def _without_details(kind: EventKind, subject: str) -> Detail:
             return TaskDetail(subject, "", "", "", None, None, thread=subject)
         case EventKind.PERMISSION:
             return PermissionDetail(subject, "", "", Instant(0), granted_at_observed=True)
-        case EventKind.PULSE | EventKind.PRESENCE:
-            # no envelope tells of presence otherwise
+        case EventKind.PULSE | EventKind.PRESENCE | EventKind.ITEM:
+            # no envelope tells of the others otherwise
             return PulseDetail(subject)
 
 

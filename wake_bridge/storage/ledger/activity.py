@@ -68,6 +68,8 @@ class ActivityRecord(ReminderRecord, EpisodeRecord):
             )
             total = self._db.value(f"SELECT COUNT(*) {carried}", (subject,)) if len(events) == STIMULI_TOLD else 0
             return Notes(delivery_of(delivery), events=events, events_besides=max(0, total - STIMULI_TOLD))
+        if items := self._events("SELECT * FROM wake_event WHERE id = ? AND kind = 'item'", (subject,)):
+            return Notes(events=items)
         if (episode := self.episode(subject)) is not None:
             return Notes(episode=episode)
         if (send := self.find_send(subject)) is not None:

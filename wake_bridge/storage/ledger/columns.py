@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import asdict, fields
+from enum import StrEnum
 from typing import Any, Final
 
 from wake_bridge.domain.causes import cause_written
@@ -12,6 +14,11 @@ from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReaso
 from wake_bridge.domain.events import (
     Detail,
     EventStatus,
+    ItemDetail,
+    ItemMode,
+    ItemPriority,
+    ItemState,
+    ItemTier,
     MessageDetail,
     PermissionDetail,
     PresenceDetail,
@@ -28,8 +35,15 @@ _DETAILS: Final[dict[EventKind, type[Detail]]] = {
     EventKind.PERMISSION: PermissionDetail,
     EventKind.PULSE: PulseDetail,
     EventKind.PRESENCE: PresenceDetail,
+    EventKind.ITEM: ItemDetail,
 }
 _FIELDS: Final = {kind: frozenset(one.name for one in fields(made)) for kind, made in _DETAILS.items()}
+_WORDS_OF_ITEMS: Final[Mapping[str, type[StrEnum]]] = {
+    "mode": ItemMode,
+    "tier": ItemTier,
+    "priority": ItemPriority,
+    "state": ItemState,
+}
 _NONE: Final = "[]"
 
 
@@ -167,7 +181,10 @@ def _detail_of(kind: EventKind, text: str) -> Detail:
     """A stored detail; what an earlier version knew and this one does not is left out."""
     stored: dict[str, Any] = json.loads(text)
     known = _FIELDS[kind]
-    return _DETAILS[kind](**{name: value for name, value in stored.items() if name in known})
+    values: dict[str, Any] = {name: value for name, value in stored.items() if name in known}
+    if kind is EventKind.ITEM:
+        values |= {name: word(values[name]) for name, word in _WORDS_OF_ITEMS.items()}
+    return _DETAILS[kind](**values)
 
 
 def _hold_of(row: sqlite3.Row) -> Hold | None:

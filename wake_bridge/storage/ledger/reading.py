@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, JournalEntry, Outcome
 from wake_bridge.domain.errors import NotFound
@@ -26,6 +26,19 @@ _CONCERNED = """
         OR delivery.settled_at >= :since AND delivery.outcome IN ('submitted', 'unknown') AND delivery.proof < 3
     ORDER BY delivery.seq, wake_event.seq
 """
+MOST_RIDING: Final = 50
+"""Items of one digest that ride along: of a flood the rest waits in the inbox."""
+
+_LOOSE = "status = 'open' AND policy = 'next_turn' AND delivery_id IS NULL AND identity = :identity"
+_NEXT_TURN = f"""
+    SELECT * FROM (
+        SELECT * FROM wake_event WHERE {_LOOSE} AND kind IN ('message', 'task', 'permission', 'pulse', 'presence')
+        UNION ALL
+        SELECT * FROM (SELECT * FROM wake_event WHERE {_LOOSE} AND kind = 'item' ORDER BY item_rank DESC, seq DESC LIMIT :most)
+    ) ORDER BY epoch, log_id, seq
+"""  # noqa: S608 - written here
+"""Of items those of the highest priority, and of these the newest."""
+
 _AFTER_ALL_IDS = "\U0010ffff"
 
 
@@ -107,11 +120,7 @@ class DeliveryReading(LedgerPart):
 
     def next_turn_events(self, identity: Identity) -> list[WakeEvent]:
         """See `Ledger.next_turn_events`; those that ride along in a delivery already are not among them."""
-        return self._events(
-            "SELECT * FROM wake_event WHERE status = 'open' AND policy = 'next_turn' AND delivery_id IS NULL"
-            " AND identity = ? ORDER BY epoch, log_id, seq",
-            (identity,),
-        )
+        return self._events(_NEXT_TURN, {"identity": identity, "most": MOST_RIDING})
 
     def journal_of(self, delivery_id: str) -> list[JournalEntry]:
         """See `Ledger.journal_of`."""

@@ -59,15 +59,21 @@ class SendRecord(LedgerPart):
     def lock_send(self, send: Send, channel: str, until: Instant, now: Instant) -> Send:
         """See `SendStore.lock_send`."""
         changes = "state = 'LOCKED', channel = :channel, lease_until = :until, attempts = attempts + 1"
-        return self._move(send, changes, {"channel": channel, "until": until}, SendStep.INTENT_SEND, channel, now)
+        with self._db.transaction():
+            return self._move(send, changes, {"channel": channel, "until": until}, SendStep.INTENT_SEND, channel, now)
 
     def release_send(self, send: Send, next_try_at: Instant, why: str, now: Instant) -> Send:
         """See `SendStore.release_send`."""
         changes = "state = 'PENDING', lease_until = NULL, next_try_at = :next, why = :why"
-        return self._move(send, changes, {"next": next_try_at, "why": why}, SendStep.REFUSED, why, now)
+        with self._db.transaction():
+            return self._move(send, changes, {"next": next_try_at, "why": why}, SendStep.REFUSED, why, now)
 
     def settle_send(self, send: Send, outcome: SendOutcome, why: str, now: Instant) -> Send:
         """See `SendStore.settle_send`."""
+        with self._db.transaction():
+            return self._settle(send, outcome, why, now)
+
+    def _settle(self, send: Send, outcome: SendOutcome, why: str, now: Instant) -> Send:
         changes = "state = :to, outcome = :outcome, lease_until = NULL, settled_at = :now, why = :why"
         values = {"to": outcome.state, "outcome": outcome, "why": why, "now": now}
         told = f"{outcome}: {why}" if why else outcome
@@ -118,11 +124,10 @@ class SendRecord(LedgerPart):
         self, send: Send, changes: str, values: dict[str, object], step: SendStep, why: str, now: Instant
     ) -> Send:
         statement = f"UPDATE send SET {changes}, lease = lease + 1 WHERE id = :id AND state = :was AND lease = :lease"  # noqa: S608 - written here
-        with self._db.transaction():
-            if not self._db.change(statement, {**values, "id": send.id, "was": send.state, "lease": send.lease}):
-                raise StaleLease("somebody else sends it now", send.id, hint="nothing was changed")
-            self._write(send.id, step, why, now)
-            return self._sends("id = :id", {"id": send.id})[0]
+        if not self._db.change(statement, {**values, "id": send.id, "was": send.state, "lease": send.lease}):
+            raise StaleLease("somebody else sends it now", send.id, hint="nothing was changed")
+        self._write(send.id, step, why, now)
+        return self._sends("id = :id", {"id": send.id})[0]
 
     def _write(self, send_id: str, step: SendStep, why: str, now: Instant) -> None:
         self._db.change(

@@ -1,0 +1,82 @@
+"""Takes items in: what a source outside tells becomes an event in the ledger, like a row of the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from wake_bridge.domain.channels import NONE_YET, Send, by_default, chosen, near_message, text_message
+from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
+from wake_bridge.domain.items import ItemDraft, about_storm, event_of
+from wake_bridge.domain.names import SECOND, Epoch, Instant
+from wake_bridge.domain.text import harmless
+from wake_bridge.engine.settings import EngineSettings
+from wake_bridge.ports.items import StormRule, TakenItem
+from wake_bridge.ports.ledger import Ledger
+from wake_bridge.ports.ledger_records import NewId
+
+_TOLD: Final = 500
+"""Characters of an item that a message to the person has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Takes items in.
+
+    Contract: what `take` answers is on disk. Windows, guards, the digest and the journal are those of every wake; here only key
+    and source have their say.
+    """
+
+    ledger: Ledger
+    new_id: NewId
+    log: Any = field(default_factory=lambda: structlog.get_logger("tail"))
+
+    def take(self, draft: ItemDraft, settings: EngineSettings, now: Instant) -> TakenItem:
+        """Take an item in.
+
+        Args:
+            draft: what its sender says.
+            settings: those in force: sources, limits and channels.
+            now: the present moment.
+
+        Raises:
+            Contradiction: it says nothing, or two things.
+            NotFound: it names a channel that there is not.
+            LedgerError: it could not be written down.
+        """
+        position = self.ledger.position()
+        event = event_of(
+            draft,
+            settings.sources.of(draft.source),
+            self.new_id(),
+            position.epoch if position is not None else Epoch(0),
+            now,
+        )
+        limits = settings.limits
+        notice = about_storm(event, limits.storm, limits.storm_period * SECOND, now)
+        storm = StormRule(
+            limits.storm, limits.storm_period * SECOND, notice, [near_message(notice, settings.channels, now)]
+        )
+        taken = self.ledger.take_item(event, now, storm=storm, sends=_messages(event, settings, now))
+        self.log.info(
+            "item_taken_in",
+            source=draft.source,
+            agent=event.identity,
+            event_id=taken.event.id,
+            was=taken.was.value,
+            storm=taken.is_storm or None,
+        )
+        return taken
+
+
+def _messages(event: WakeEvent, settings: EngineSettings, now: Instant) -> list[Send]:
+    """What tells the person of an item that is for them."""
+    item = event.detail
+    if not isinstance(item, ItemDetail) or item.mode is not ItemMode.PROMPT:
+        return []
+    channel = chosen(settings.channels, item.channel_id) if item.channel_id else by_default(settings.channels)
+    about = f" about {item.about}" if item.about else ""
+    said = f"[{item.source}{about}] {harmless(item.text, _TOLD)}"
+    return [text_message(said, channel.name if channel else NONE_YET, item.by, event.id, now)]

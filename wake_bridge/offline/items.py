@@ -1,0 +1,135 @@
+"""What commands and tools do with items from outside: send one, list and settle those of an inbox, in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from wake_bridge.domain.delivery import Outcome, Proof
+from wake_bridge.domain.errors import UsageMistake
+from wake_bridge.domain.events import ItemTier, WakeEvent
+from wake_bridge.domain.items import LEASED_FOR, ME, Contradiction, ItemDraft
+from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.offline.owner import may_touch
+from wake_bridge.offline.workplace import Workplace
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
+
+if TYPE_CHECKING:
+    from wake_bridge.ports.items import TakenItem
+
+FLOORS: Final = {
+    "now": frozenset({ItemTier.NOW}),
+    "next": frozenset({ItemTier.NOW, ItemTier.NEXT}),
+    "later": frozenset(ItemTier),
+}
+"""Which tiers a list shows."""
+
+
+def notify(run: Workplace, draft: ItemDraft) -> TakenItem:
+    """Put an item into the inbox of its recipient.
+
+    Args:
+        run: the act.
+        draft: the item; who sends it is found here.
+
+    Raises:
+        UsageMistake: it says nothing, or two things.
+        NotFound: there is no such identity or channel.
+        LedgerError: it cannot be written down.
+    """
+    import structlog
+
+    from wake_bridge.config.settings import engine_settings
+    from wake_bridge.control.settings_in_force import as_the_daemon_goes
+    from wake_bridge.engine.tail.intake import Intake
+    from wake_bridge.offline.channels import sender_of
+    from wake_bridge.storage.graph.nodes import require_known
+    from wake_bridge.system.ulids import new_ulid
+
+    if draft.recipient != ME:
+        require_known(run.settings, draft.recipient)
+    settings = engine_settings(as_the_daemon_goes(run.settings), embedded=False)
+    # the answer says what became of it, and nothing else may stand beside that
+    silent = structlog.wrap_logger(structlog.ReturnLogger(), processors=[_drop])
+    try:
+        with closing(LedgerStore.open(run.settings.state_dir)) as ledger:
+            intake = Intake(ledger, new_ulid, log=silent)
+            taken = intake.take(replace(draft, by=sender_of(run)), settings, SteadyClock().now())
+    except Contradiction as wrong:
+        raise UsageMistake(wrong.why, f"--{wrong.field}" if wrong.field != "text" else "TEXT") from None
+    run.poke_daemon()
+    return taken
+
+
+def _drop(*_: object) -> dict[str, object]:
+    from structlog import DropEvent
+
+    raise DropEvent
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItems:
+    """What is shown of an inbox's items; `total` is how many there are. `is_own`: by its owner, who settles by reading on."""
+
+    items: Sequence[WakeEvent]
+    total: int
+    is_own: bool = True
+
+
+def unread(run: Workplace, identity: Identity, *, floor: str, limit: int, is_own: bool) -> ShownItems:
+    """The unread items of an inbox: by tier, then the oldest first. What its owner had under a lease is settled.
+
+    Args:
+        run: the act.
+        identity: whose inbox.
+        floor: a key of `FLOORS`.
+        limit: show at most so many.
+        is_own: whether its owner reads, or somebody who takes nothing from it.
+
+    Raises:
+        LedgerError: the ledger cannot be read, or of an owner's not be written.
+    """
+    now = SteadyClock().now()
+    with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
+        items, total = ledger.unread_items(identity, FLOORS[floor], limit, now)
+        leased = is_own and ledger.has_leased_items(identity, now)
+    if leased:
+        with closing(LedgerStore.open(run.places.state_dir)) as ledger:
+            ledger.settle_leased_items(identity, now)
+    return ShownItems(items, total, is_own)
+
+
+def write_down(run: Workplace, shown: ShownItems, *, consume: bool) -> None:
+    """What has left this process: read, or under a lease until its reader acknowledges it or reads on."""
+    ids = [one.id for one in shown.items]
+    if not (ids and shown.is_own):
+        return
+    with closing(LedgerStore.open(run.places.state_dir)) as ledger:
+        now = SteadyClock().now()
+        if consume:
+            ledger.settle_items(ids, now)
+        else:
+            ledger.lease_items(ids, Instant(now + LEASED_FOR), now)
+        told = {one.id: one for item in ids for one in ledger.deliveries_with(item)}
+        for carrier in told.values():
+            if carrier.outcome is Outcome.SUBMITTED and carrier.proof < Proof.ACKNOWLEDGED:
+                ledger.raise_proof(carrier.id, Proof.ACKNOWLEDGED, {"by": "inbox"}, now)
+
+
+def acknowledge(run: Workplace, item_id: str) -> WakeEvent | None:
+    """Settle an item by its id; None where there is none.
+
+    Raises:
+        RefusedForSafety: it is another's.
+    """
+    with closing(LedgerStore.open(run.places.state_dir)) as ledger:
+        found = ledger.find_item(item_id)
+        if found is None:
+            return None
+        may_touch(run, "ack", found.identity)
+        ledger.settle_items([found.id], SteadyClock().now())
+    run.poke_daemon()
+    return found

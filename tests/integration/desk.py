@@ -95,11 +95,12 @@ def played(
     agents: Sequence[Identity] = (AGENT,),
     start: int = ONE_O_CLOCK,
     zone: tzinfo = UTC,
+    channels: Sequence[str] = (),
 ) -> None:
     """Play a story at a desk, with `agents` that are woken for mail; each lives in the pane of its name."""
 
     async def run() -> None:
-        office = Office(directory, list(dict.fromkeys([*agents, AGENT, OTHER])), start=start, zone=zone)
+        office = Office(directory, list(dict.fromkeys([*agents, AGENT, OTHER])), start=start, zone=zone, channels=channels)
         for one in agents:
             office.subscribe(one, pane=one.removeprefix("@"))
         async with office:

@@ -323,3 +323,25 @@ def test_a_turn_that_is_seen_once_ends_what_stood_there(tmp_path: Path) -> None:
         assert desk.told == [("@agent", "approval")] * 2
 
     played(tmp_path, story)
+
+
+@pytest.mark.parametrize("glimpse", [IDLE, PresenceState.UNKNOWN])
+def test_what_a_harness_says_of_itself_ends_nothing_that_its_screen_shows(
+    tmp_path: Path, glimpse: PresenceState
+) -> None:
+    """A control plane that says idle knows nothing of the error on the screen, which is just drawn anew."""
+
+    async def story(desk: Desk) -> None:
+        agent = desk.office.agent("agent")
+        desk.office.line(AGENT, "agent")
+        agent.sign = AttentionKind.FAILED
+        await desk.lets_pass(70)
+        for _ in range(3):
+            await glimpses(desk, agent, glimpse)
+        assert desk.told == [("@agent", "failed")]
+        assert [one.ending for one in desk.episodes()] == [""]
+        agent.sign = None
+        await desk.lets_pass(10)
+        assert [one.ending for one in desk.episodes()] == ["went on"]
+
+    played(tmp_path, story, channels=("channel",))

@@ -61,8 +61,8 @@ class TrackedPlace:
 
     `since` is when it began to show what it shows now; `turns` counts how often it was seen to begin a turn, the last one
     at `turn_began`. `rests` counts how often it was seen to stand at nothing, and `is_at_rest` says that it does now: at a
-    turn, or otherwise for as long as idle needs to be proven. A screen that is just drawn anew can miss what its agent
-    stands at.
+    turn, or otherwise for as long as idle needs to be proven; None where no look could tell. A screen that is just drawn
+    anew can miss what its agent stands at.
     """
 
     route: Route
@@ -72,7 +72,7 @@ class TrackedPlace:
     turns: int = 0
     turn_began: Instant = EPOCH_START
     rests: int = 0
-    is_at_rest: bool = False
+    is_at_rest: bool | None = None
     nothing_since: Instant | None = None
     samples: deque[Observation] = field(default_factory=lambda: deque(maxlen=8))
     is_looked_at: bool = False
@@ -98,6 +98,7 @@ class TrackedPlace:
         if standing.kind is not None:
             self.nothing_since, self.is_at_rest = None, False
         elif standing.is_certain:
+            self.is_at_rest = bool(self.is_at_rest)
             self.nothing_since = latest.at if self.nothing_since is None else self.nothing_since
             self._note_rest(latest.at, is_certain=latest.is_proof or vote_of(latest)[0] is PresenceState.ACTIVE)
 

@@ -253,7 +253,7 @@ class Episodes:
                 # after a restart it rests as before
                 return
             seen.is_known = True
-            if episode is not None and (episode.kind in AFTER_WORK or track is None or track.is_at_rest):
+            if episode is not None and (episode.kind in AFTER_WORK or self._is_at_rest(identity)):
                 self._turn(episode, ENDINGS[episode.kind], None, now)
             return
         since = track.since if track is not None else (seen.lost_at or now)
@@ -290,6 +290,10 @@ class Episodes:
         else:
             self._turn(None, "", begun, now)
         seen.is_known = True
+
+    def _is_at_rest(self, identity: Identity) -> bool:
+        """Whether none of its places can still show what was seen there: one may say idle where another has the sign."""
+        return all(one.is_at_rest is not False for one in self._watch.looked_at(identity))
 
     def _at_limit(self, begun: Episode, text: str, *, is_first_look: bool) -> Episode:
         """When the limit resets, as the screen says; and what is known from before, where the same limit is met again.

@@ -100,7 +100,9 @@ def played(
     """Play a story at a desk, with `agents` that are woken for mail; each lives in the pane of its name."""
 
     async def run() -> None:
-        office = Office(directory, list(dict.fromkeys([*agents, AGENT, OTHER])), start=start, zone=zone, channels=channels)
+        office = Office(
+            directory, list(dict.fromkeys([*agents, AGENT, OTHER])), start=start, zone=zone, channels=channels
+        )
         for one in agents:
             office.subscribe(one, pane=one.removeprefix("@"))
         async with office:

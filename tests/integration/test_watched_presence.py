@@ -256,3 +256,26 @@ def test_a_turn_between_two_rounds_of_notices_counts_as_work(tmp_path: Path, *, 
             assert f"@worker has {'finished' if says else 'stopped'}" in texts(desk, LEAD)[-1]
 
     played(tmp_path, story, agents=(LEAD, WORKER))
+
+
+def test_a_word_ends_one_turn_and_not_the_next_that_begins_at_once(tmp_path: Path) -> None:
+    """A row is read a moment late, so that a moment counts; what was told as the end of a turn is of that turn alone."""
+
+    async def story(desk: Desk) -> None:
+        await watches(desk, LEAD, WORKER, "finished", "stopped")
+        worker = desk.office.agent("worker")
+        await desk.lets_pass(20)
+        worker.state = ACTIVE
+        await desk.lets_pass(5)
+        desk.office.core.send(WORKER, OTHER, "done", sentAt=desk.office.now_text())
+        await desk.office.reads()
+        worker.state = IDLE
+        await desk.office.watch.round()
+        desk.office.episodes.look(desk.office.clock.now())
+        worker.state = ACTIVE
+        await desk.lets_pass(10)
+        worker.state = IDLE
+        await desk.lets_pass(90)
+        assert [one.kind for one in desk.episodes(WORKER)] == [AttentionKind.FINISHED, AttentionKind.STOPPED]
+
+    played(tmp_path, story, agents=(LEAD, WORKER))

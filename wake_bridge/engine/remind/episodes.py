@@ -80,6 +80,8 @@ class _Seen:
     is_known: bool = False
     has_kept_word: bool = False
     word_at: Instant = EPOCH_START
+    finished_by: Instant = EPOCH_START
+    heard_word: Instant = EPOCH_START
     work_began: Instant = EPOCH_START
     idle_since: Instant | None = None
     program: str = ""
@@ -320,6 +322,8 @@ class Episodes:
         if not seen.has_worked or seen.idle_since or is_over:
             seen.has_kept_word = seen.has_kept_word and seen.idle_since is None
             seen.work_began, seen.idle_since = track.turn_began, None
+            # what ended the turn before ends no other one
+            seen.heard_word = seen.finished_by
         seen.has_worked = True
         # the turn that a limit ends at once was none
         seen.was_at_work = is_at_work and self._clock.now() - track.since >= AT_WORK_FOR
@@ -354,8 +358,10 @@ class Episodes:
             return calm
         wanted = {kind for kind in AFTER_WORK if self._is_wanted(identity, kind)}
         # a row may be read a moment after it was written, and the end of a turn a moment before
-        has_word = seen.has_kept_word or seen.word_at >= seen.work_began - ROW_SLACK
+        is_of_this_turn = seen.word_at >= seen.work_began - ROW_SLACK and seen.word_at != seen.heard_word
+        has_word = seen.has_kept_word or is_of_this_turn
         if AttentionKind.FINISHED in wanted and has_word:
+            seen.finished_by = seen.word_at
             return Standing(AttentionKind.FINISHED, evidence="idle after mail or the end of a task")
         is_stopped = AttentionKind.STOPPED in wanted and seen.has_worked
         return Standing(AttentionKind.STOPPED, evidence="idle after work") if is_stopped else calm

@@ -244,7 +244,7 @@ def test_a_lead_is_woken_by_its_worker_s_approval(house: ToldHouse) -> None:
     STATE["approval"].put(Visit(house))
     told = house.bridge.waits_for_delivery(agentIdentity=lead, state="DELIVERED")
     says = {"approval": "waits for an approval", "question": "asks its person a question"}[kind]
-    assert f"(latest: {house.identity} {says}" in told["digest"]
+    assert f"{house.program.name} {says}" in told["digest"]
 
     def read() -> list[str]:
         return [one.asked.last for one in house.model.requests() if told["id"] in one.asked.last]

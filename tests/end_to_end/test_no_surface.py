@@ -61,7 +61,7 @@ def test_without_an_adapter_the_remedy_is_to_enable_one(sandbox: Sandbox) -> Non
     reason, remedy = _told(sandbox)
 
     assert reason == "no_adapter"
-    assert remedy.startswith("no adapter serves @agent: name one that `wake-bridge adapters` lists")
+    assert remedy.startswith("no adapter serves @agent: name an adapter that `wake-bridge adapters` lists")
 
 
 def test_what_is_told_where_tmux_or_its_server_is_missing_helps_when_it_is_taken_literally(

@@ -160,10 +160,8 @@ class SubscriptionBook:
         return [one.identity for one in self._able() if not self._is_placed(one)]
 
     def _able(self) -> list[Subscription]:
-        return [self._all[one] for one in (*self._routes, *self._lifted_by_targets())]
-
-    def _lifted_by_targets(self) -> list[str]:
-        return [one for one in self._with_target_only if self._has_target(self._all[one].identity)]
+        lifted_by_targets = (one for one in self._with_target_only if self._has_target(self._all[one].identity))
+        return [self._all[one] for one in (*self._routes, *lifted_by_targets)]
 
 
 def _drop(index: dict[Identity, dict[str, Subscription]], subscription: Subscription) -> None:

@@ -194,7 +194,7 @@ class TmuxAdapter:
             evidence=view.evidence,
             fingerprint=view.fingerprint,
             where=place.label,
-            capabilities=_harness_of(view),
+            capabilities=(view.agent.profile.name,) if isinstance(view.agent, PaneAgent) else (),
         )
 
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
@@ -422,7 +422,3 @@ async def _nothing_to_write(step: Step, evidence: Mapping[str, str]) -> None:
 
 def _gone(why: str, cause: Cause = Cause.UNREACHABLE) -> Evidence:
     return Evidence("pane-gone", PresenceState.UNKNOWN, why, "pane", hold=HoldReason.UNREACHABLE, cause=cause)
-
-
-def _harness_of(view: PaneView) -> tuple[str, ...]:
-    return (view.agent.profile.name,) if isinstance(view.agent, PaneAgent) else ()

@@ -10,21 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 from wake_bridge.domain.activity import Activity
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import Channel, Send, SendLine
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome
 from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
-from wake_bridge.domain.names import Identity, Instant
-from wake_bridge.domain.presence import Evidence, PresenceState
+from wake_bridge.domain.explanation import span
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
+from wake_bridge.domain.presence import Evidence, PresenceState, Sighted
 from wake_bridge.domain.reasons import held_because
 from wake_bridge.domain.reminders import Reminder
 from wake_bridge.domain.route_table import TABLE, RouteVerdict
 from wake_bridge.domain.routing import Authority, Inject, RouteState, Start, Steer, hold_because_of
-from wake_bridge.engine.explain.overview import IdentityOverview
+from wake_bridge.engine.explain.overview import IdentityOverview, Need
 from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.engine.explain.presence_query import PresenceReading, Reach
+    from wake_bridge.ports.ledger import Archive
 
+
+REASONS_NAMED: Final = 3
+"""Reasons of held wakes that the summary of a person's absence names."""
 
 MOVES: Final[dict[type, str]] = {Start: "start", Steer: "steer", Inject: "inject", Hold: "hold"}
 
@@ -210,6 +215,36 @@ def item_record(event: WakeEvent, delivered_at: Instant | None = None) -> dict[s
     }
 
 
+def absence_record(archive: Archive, left_at: Instant | None) -> dict[str, Any]:
+    """Counts since a person looked last, and what is held now and why; everything there ever was for one who never looked."""
+    ended = archive.outcomes_since(left_at or EPOCH_START)
+    held = [one for one in archive.unsettled() if one.hold is not None]
+    return {
+        "since": time_or_none(left_at),
+        "delivered": ended.get(Outcome.SUBMITTED, 0),
+        "held": len(held),
+        "heldFor": list(dict.fromkeys(held_because(one.hold, one.identity) for one in held if one.hold)),
+        "unknown": ended.get(Outcome.UNKNOWN, 0),
+        "failed": ended.get(Outcome.FAILED, 0),
+    }
+
+
+def absence_words(record: Mapping[str, Any], now: Instant) -> str:
+    """`since you last looked (6 h ago): 14 delivered, 2 held (approval waiting in agents:1.2; quiet hours), 1 unknown`."""
+    left_at = parse_instant(record["since"])
+    since = "so far" if left_at is None else f"since you last looked ({span(max(0, now - left_at))} ago)"
+    parts = [f"{record['delivered']} delivered"] if record["delivered"] else []
+    if record["held"]:
+        parts.append(f"{record['held']} held ({_reasons(record['heldFor'])})")
+    parts += [f"{record[name]} {name}" for name in ("unknown", "failed") if record[name]]
+    return f"{since}: {', '.join(parts) or 'nothing new'}"
+
+
+def _reasons(clauses: Sequence[str]) -> str:
+    more = len(clauses) - REASONS_NAMED
+    return "; ".join(clauses[:REASONS_NAMED]) + (f"; and {more} more reasons" if more > 0 else "")
+
+
 def channel_record(channel: Channel, *, is_default: bool) -> dict[str, Any]:
     """One channel, as everybody may know it."""
     return {
@@ -267,15 +302,24 @@ def journal_record(entry: JournalEntry) -> dict[str, Any]:
     return {"at": time_or_none(entry.at), "step": entry.step, "detail": entry.detail}
 
 
+def sighted_record(sighted: Sighted | None) -> dict[str, Any]:
+    """What an agent showed when it was last looked at; nulls where nobody watches."""
+    return {
+        "presence": sighted.state if sighted else None,
+        "looksLike": sighted.looks_like if sighted else None,
+        "since": time_or_none(sighted.since) if sighted else None,
+        "route": (sighted.adapter if sighted else "") or None,
+        "where": (sighted.where if sighted else "") or None,
+    }
+
+
 def overview_record(row: IdentityOverview) -> dict[str, Any]:
     """One line of the live table."""
+    seen = sighted_record(row.sighted)
     return {
         "agentIdentity": row.identity,
-        "presence": row.sighted.state if row.sighted else None,
-        "looksLike": row.sighted.looks_like if row.sighted else None,
-        "since": time_or_none(row.sighted.since) if row.sighted else None,
-        "route": (row.sighted.adapter if row.sighted else "") or None,
-        "where": (row.sighted.where if row.sighted else "") or (row.hold.where if row.hold else "") or None,
+        **seen,
+        "where": seen["where"] or (row.hold.where if row.hold else "") or None,
         "waiting": row.waiting,
         "holdReason": row.hold.reason if row.hold else None,
         "cause": row.hold.cause if row.hold else None,
@@ -284,6 +328,22 @@ def overview_record(row: IdentityOverview) -> dict[str, Any]:
         "nextLook": time_or_none(row.next_look),
         "lastWake": time_or_none(row.last_wake),
         "budget": asdict(row.budget),
+        "deliveryId": row.delivery_id or None,
+        "attention": row.episode.kind if row.episode else None,
+        "needs": [need_record(one) for one in row.needs],
+        "isPaused": row.pause is not None,
+        "pausedUntil": time_or_none(row.pause.until) if row.pause else None,
+    }
+
+
+def need_record(need: Need) -> dict[str, Any]:
+    """What a person is needed for; `deliveryId` is what can be retried or acknowledged."""
+    return {
+        "what": need.what,
+        "remedy": need.remedy,
+        "since": time_or_none(need.since),
+        "deliveryId": need.about.id if need.about else None,
+        "outcome": need.about.outcome if need.about else None,
     }
 
 

@@ -28,6 +28,7 @@ STORY = (
     "docs/serve.md",
     "docs/attention.md",
     "docs/activity.md",
+    "docs/page.md",
     "docs/channels.md",
     "docs/mcp.md",
     "docs/keeping.md",

@@ -87,7 +87,7 @@ def test_what_a_wake_ended_with_is_its_entry(tmp_path: Path, outcome: Outcome, k
         ledger.give_notice(Notice(delivery.id, outcome, "wake-bridge: look", "To do: look", START, AGENT), START)
 
         assert said(ledger)[1:] == [(kind, outcome.value), ("wake.escalated", outcome.value)]
-        assert ledger.latest_activity(1)[0].told == f"you were told: {outcome}"
+        assert ledger.latest_activity(1)[0].told == f"needs you, and you were told: {outcome}"
 
 
 def test_a_move_that_is_taken_back_leaves_no_entry(tmp_path: Path) -> None:
@@ -131,13 +131,13 @@ def test_an_agent_that_needs_a_person_and_what_the_person_did_are_told(tmp_path:
         assert told == [
             (attention, "approval", Origin.ATTENTION, "waits for an approval in a:1.0"),
             (attention, "answered", Origin.ATTENTION, "waits for an approval: answered"),
-            (text, "pending", Origin.GRAPH, "on its way to you"),
-            (text, "sent", Origin.GRAPH, "phone accepted it"),
-            (text, "paused", Origin.PERSON, "you paused @agent"),
-            (text, "paused", Origin.PERSON, "you paused @agent"),
-            (text, "resumed", Origin.PERSON, "you resumed every identity"),
-            (text, "resumed", Origin.PERSON, "you resumed every identity"),
-            (text, "missed", Origin.SCHEDULER, "reminder missed"),
+            (text, "pending", Origin.GRAPH, "a message to you is on its way"),
+            (text, "sent", Origin.GRAPH, "you were told by phone"),
+            (text, "paused", Origin.PERSON, "paused by you"),
+            (text, "paused", Origin.PERSON, "paused by you"),
+            (text, "resumed", Origin.PERSON, "resumed by you, every agent"),
+            (text, "resumed", Origin.PERSON, "resumed by you, every agent"),
+            (text, "missed", Origin.SCHEDULER, "a reminder was missed"),
         ]
         assert message.reason == TEXT
         assert ledger.activity_after(2, 1)[0].stimulus == "the build is green"

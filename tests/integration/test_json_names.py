@@ -27,8 +27,8 @@ from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 
-NEITHER = {"run", "serve", "demo", "screens", "mcp"}
-"""Play for some seconds, need an agent that rests, or speak another protocol."""
+NEITHER = {"run", "serve", "demo", "screens", "mcp", "open"}
+"""Play for some seconds, need an agent that rests or a daemon, or speak another protocol."""
 
 GROUPS = {"add", "show", "check", "install", "status"}
 """Words behind a command that are commands themselves."""

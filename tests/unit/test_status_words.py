@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.cli.daemon import HEADINGS, cells_of, opening
+from wake_bridge.cli.daemon import HEADINGS, cells_of
 from wake_bridge.domain.names import Instant
+from wake_bridge.records import absence_words
 
 NOW = Instant(1_700_000_000_000)
 SIX_HOURS_AGO = "2023-11-14T16:13:20.000Z"
@@ -34,7 +35,7 @@ def absence(**said: Any) -> dict[str, Any]:
 )
 def test_status_opens_with_what_happened_since_somebody_last_looked(said: dict[str, Any], told: str) -> None:
     """It opens with "since you last looked: 14 delivered, 2 held (why), 1 unknown"."""
-    assert opening(absence(**said), NOW) == told
+    assert absence_words(absence(**said), NOW) == told
 
 
 def test_a_row_of_the_live_table_has_a_cell_for_each_heading() -> None:

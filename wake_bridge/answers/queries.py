@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from wake_bridge.config.settings import listen_address
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.control.serving import surroundings
+from wake_bridge.domain.channels import by_default
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
@@ -19,11 +21,13 @@ from wake_bridge.engine.route_states import RouteStates
 from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (
+    channel_record,
     overview_record,
     panes_record,
     presence_record,
     reach_record,
     routes_record,
+    sighted_record,
     time_or_none,
 )
 from wake_bridge.storage.logs import where_logs_go
@@ -59,6 +63,8 @@ class Queries:
             "presence": self._presence,
             "routes": self._routes,
             "overview": self._overview,
+            "presences": self._presences,
+            "around": self._around,
             "panes": self._panes,
             "reach": self._reach,
             "sessions": self._sessions,
@@ -118,9 +124,41 @@ class Queries:
     async def _overview(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
         everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
-        limits, now = parts.current.settings.limits, parts.clock.now()
-        rows = overview(parts.ledger, everybody, parts.watch.sighted, limits, now)
+        settings = parts.current.settings
+        rows = overview(
+            parts.ledger,
+            everybody,
+            parts.watch.sighted,
+            settings.limits,
+            parts.clock.now(),
+            settings.notice_after_ms,
+        )
         return {"agents": [overview_record(row) for row in rows]}
+
+    async def _presences(self, _: Mapping[str, Any]) -> Answer:
+        parts = self._parts
+        everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
+        seen = {one: parts.watch.sighted(one) for one in sorted(everybody)}
+        return {one: sighted_record(sighted) for one, sighted in seen.items()}
+
+    async def _around(self, _: Mapping[str, Any]) -> Answer:
+        """What stands around the agents: the ways to their person, this host, and those that send to it or are sent to."""
+        parts, channels = self._parts, self._parts.current.settings.channels
+        default = by_default(channels)
+        return {
+            "host": socket.gethostname(),
+            "daemon": await self._status({}),
+            "graph": str(parts.settings.graph_path) if parts.settings.has_graph else None,
+            "channels": [channel_record(one, is_default=one is default) for one in channels],
+            "senders": [
+                {"sender": name, "identities": list(table.identities)}
+                for name, table in sorted(parts.settings.config.http.senders.items())
+            ],
+            "receivers": [
+                {"subscriptionId": one.subscription_id, "failures": one.failures, "why": one.why}
+                for one in parts.ledger.receiver_standings()
+            ],
+        }
 
     async def _panes(self, request: Mapping[str, Any]) -> Answer:
         parts, adapters = self._parts, self._parts.loaded.adapters

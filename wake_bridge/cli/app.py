@@ -56,6 +56,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "run": ("run", "run --once --dry-run"),
     "serve": ("serve", "serve --json"),
     "status": ("status", "status --watch"),
+    "open": ("open", "open --print"),
     "activity": ("activity --since 8h", "activity --follow --agent @reviewer"),
     "next": ("next", "next --back"),
     "deliveries": ("deliveries --state held", "deliveries --target @reviewer --limit 5"),
@@ -171,6 +172,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
     },
     "Attention and reminders": {
         "next": CommandPlace("next", "next_agent", "Go to the agent that needs you; again for the one after it."),
+        "open": CommandPlace("page", "open_page", "Open the page of all your agents in the browser."),
         "activity": CommandPlace("activity", "activity", "Show what happened, newest last; follow it with --follow."),
         "channels": CommandPlace("channels", "channels", "List and test the ways to you; send a text by one of them."),
         "remind": CommandPlace("remind", "remind", "Remind an agent, or you, of something at a time."),

@@ -29,48 +29,6 @@ if TYPE_CHECKING:
     from wake_bridge.cli.output import Console
     from wake_bridge.config.settings import Settings
     from wake_bridge.control.instance_lock import InstanceLock
-    from wake_bridge.storage.ledger import LedgerStore
-
-
-REASONS_NAMED: Final = 3
-
-
-def since_you_left(ledger: LedgerStore, left_at: Instant | None) -> dict[str, Any]:
-    """Counts since then, and what is held now and why; everything there ever was for one who never looked."""
-    from wake_bridge.domain.delivery import Outcome
-    from wake_bridge.domain.names import EPOCH_START
-    from wake_bridge.domain.reasons import held_because
-    from wake_bridge.records import time_or_none
-
-    ended = ledger.outcomes_since(left_at or EPOCH_START)
-    held = [one for one in ledger.unsettled() if one.hold is not None]
-    return {
-        "since": time_or_none(left_at),
-        "delivered": ended.get(Outcome.SUBMITTED, 0),
-        "held": len(held),
-        "heldFor": list(dict.fromkeys(held_because(one.hold, one.identity) for one in held if one.hold)),
-        "unknown": ended.get(Outcome.UNKNOWN, 0),
-        "failed": ended.get(Outcome.FAILED, 0),
-    }
-
-
-def opening(record: Mapping[str, Any], now: Instant) -> str:
-    """`since you last looked (6 h ago): 14 delivered, 2 held (approval waiting in agents:1.2; quiet hours), 1 unknown`."""
-    from wake_bridge.domain.explanation import span
-    from wake_bridge.domain.names import parse_instant
-
-    left_at = parse_instant(record["since"])
-    since = "so far" if left_at is None else f"since you last looked ({span(max(0, now - left_at))} ago)"
-    parts = [f"{record['delivered']} delivered"] if record["delivered"] else []
-    if record["held"]:
-        parts.append(f"{record['held']} held ({_reasons(record['heldFor'])})")
-    parts += [f"{record[name]} {name}" for name in ("unknown", "failed") if record[name]]
-    return f"{since}: {', '.join(parts) or 'nothing new'}"
-
-
-def _reasons(clauses: Sequence[str]) -> str:
-    more = len(clauses) - REASONS_NAMED
-    return "; ".join(clauses[:REASONS_NAMED]) + (f"; and {more} more reasons" if more > 0 else "")
 
 
 TICK: Final = 1.0
@@ -330,7 +288,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     from wake_bridge.control.last_look import last_look
     from wake_bridge.control.serving import DaemonState, serving
     from wake_bridge.control.settings_in_force import in_force
-    from wake_bridge.records import episode_record, hold_record, time_or_none
+    from wake_bridge.records import absence_record, episode_record, hold_record, time_or_none
     from wake_bridge.storage.graph.status import graph_status
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
@@ -340,7 +298,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
     tally, position, pauses = ledger.tally(), ledger.position(), ledger.pauses(SteadyClock().now())
     waiting = [hold_record(one) for one in ledger.unsettled() if one.hold is not None]
     bound = ledger.bindings()
-    absence = since_you_left(ledger, last_look(settings.state_dir))
+    absence = absence_record(ledger, last_look(settings.state_dir))
     notices, episodes = ledger.standing_notices(NOTICES), ledger.open_episodes()
     degraded, hits = ledger.degraded_routes(), ledger.window_hits()
     ledger.close()
@@ -398,6 +356,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
 
 
 def _words(record: Mapping[str, Any]) -> str:
+    from wake_bridge.records import absence_words
     from wake_bridge.system.clock import SteadyClock
 
     version = f", version {record['version']}" if record["version"] else ""
@@ -407,7 +366,7 @@ def _words(record: Mapping[str, Any]) -> str:
     if record["starting"]:
         state = f"starting (pid {record['pid']})"
     lines = [
-        opening(record["sinceYouLeft"], SteadyClock().wall()),
+        absence_words(record["sinceYouLeft"], SteadyClock().wall()),
         f"daemon     {state}",
         *_settings_words(record),
         f"graph      {record['graph_trouble'] or record['graph']}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import click
 from wake_bridge.cli.streams import stop_writing
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
 from wake_bridge.domain.names import Instant, is_identity
+from wake_bridge.domain.text import without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -79,13 +79,8 @@ def time_of_day(instant: Instant) -> str:
     return f"{local:%H:%M}" if is_today else f"{local:%b %d %H:%M}"
 
 
-_UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that would steer the terminal, or cannot be written to it; tab and newline are fine."""
-
-
-def harmless(text: str) -> str:
-    """`text` as it may be shown on a terminal, whoever wrote it."""
-    return _UNSAFE.sub("�", text)
+harmless: Final = without_controls
+"""What every text goes through that a command prints."""
 
 
 def complaint(what: str, where: str, hint: str, problems: Sequence[str] = ()) -> str:

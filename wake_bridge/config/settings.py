@@ -79,7 +79,7 @@ class Settings:
     origins: Mapping[Key, str] = field(default_factory=dict)
 
 
-HTTP_NEEDS: Final = ("starlette", "standardwebhooks", "uvicorn")
+HTTP_NEEDS: Final = ("jinja2", "sse_starlette", "standardwebhooks", "starlette", "uvicorn")
 """The packages of the extra `http`."""
 
 WEBHOOK_NEEDS: Final = ("httpx2", "standardwebhooks")

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -37,6 +37,7 @@ from wake_bridge.control.settings_in_force import write_settings
 from wake_bridge.daemon.chores import Chores, OtherDrivers
 from wake_bridge.daemon.process import OwnTerminal, ServiceNotifier
 from wake_bridge.daemon.supervise import Supervisor
+from wake_bridge.daemon.web import Web
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
 from wake_bridge.integrations.adapters import checked_settings, reload_adapters
@@ -44,9 +45,6 @@ from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level
 from wake_bridge.system.files import make_private_directory, require_own_place
 from wake_bridge.wiring import wire
-
-if TYPE_CHECKING:
-    from wake_bridge.http.server import WakeServer
 
 STOP_PATIENCE: Final = 3.5
 """Seconds an attempt under way may take to come to a safe end when the daemon stops (a clean stop takes at most 5)."""
@@ -226,12 +224,15 @@ class Daemon:
     async def serve(self) -> None:
         """Run until SIGTERM, SIGINT or the end of its terminal; raises what a job raised once too often."""
         parts = self.parts
-        answers = (
-            Queries(parts, self._since, self._others.now, lambda: self._refused),
-            Actions(parts, self._take_over_configuration),
-            SessionAnswers(parts),
-        )
-        handlers = {name: handler for one in answers for name, handler in one.handlers().items()}
+        queries = Queries(parts, self._since, self._others.now, lambda: self._refused)
+        actions = Actions(parts, self._take_over_configuration)
+        web = Web(parts, self._settings, self._directory, {**queries.handlers(), **actions.of_page()})
+        handlers = {
+            **queries.handlers(),
+            **actions.handlers(),
+            **SessionAnswers(parts).handlers(),
+            **({} if self._is_dry_run else web.command_handlers()),
+        }
         control = ControlServer(self._directory, handlers, PATIENT)
         await control.start()
         self._take_signals()
@@ -256,30 +257,19 @@ class Daemon:
             "acknowledge": parts.acknowledge.run,
             "unknowns": self._unknowns,
         }
-        server = self._listen()
-        if server is not None:
-            jobs["http"] = server.run
+        if not self._is_dry_run:
+            web.start()
+            jobs["http"] = web.run
         try:
             await Supervisor(jobs, parts.clock).run(self._stop)
         finally:
-            if server is not None:
-                server.close()
+            web.close()
             self._notifier.stopping()
             self._log.info("daemon_stopping")
             await parts.deliverer.drain(STOP_PATIENCE)
             await self._chores.stop()
             await control.stop()
             self._log.info("daemon_stopped", cursor=parts.tail.cursor)
-
-    def _listen(self) -> WakeServer | None:
-        """Take the address for signed wakes, if any are taken in here."""
-        if listen_address(self._settings) is None or self._is_dry_run:
-            return None
-        from wake_bridge.http.server import WakeServer  # noqa: PLC0415 - an extra, that was looked for
-
-        server = WakeServer(self._settings, self.parts.signed.take, self.parts.clock.wall)
-        self._log.info("http_listening", where=str(server.bind()), senders=sorted(self._settings.config.http.senders))
-        return server
 
     async def _watch(self) -> None:
         """Look at the panes as soon as it is known whose they are."""

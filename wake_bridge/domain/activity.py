@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.attention import Episode
-from wake_bridge.domain.channels import TEXT, Send, told_of
+from wake_bridge.domain.channels import TEXT, Send, SendOutcome, told_of
 from wake_bridge.domain.delivery import Delivery, Hold, HoldReason, Outcome
 from wake_bridge.domain.digest import Anybody, grouped, phrase
 from wake_bridge.domain.events import REMINDER, ItemDetail, ItemMode, WakeEvent
@@ -19,7 +19,7 @@ from wake_bridge.domain.reasons import ENDED, held_because
 from wake_bridge.domain.reminders import Reminder
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.domain.signed_wakes import is_signed
-from wake_bridge.domain.text import harmless
+from wake_bridge.domain.text import WIDE_AT, harmless
 
 STIMULI_TOLD: Final = 200
 """Events of one delivery that are read to say what it was for; of a flood the others are counted."""
@@ -145,6 +145,9 @@ class Activity:
     @property
     def stimulus(self) -> str:
         """Why it happened at all, one clause: the news, the screen, the text; empty where nobody knows any more."""
+        return _for_a_person(self._stimulus())
+
+    def _stimulus(self) -> str:
         notes = self.notes
         if notes.events:
             more = f"; and {notes.events_besides} more" if notes.events_besides else ""
@@ -169,6 +172,9 @@ class Activity:
     @property
     def told(self) -> str:
         """What happened, one clause, for a person."""
+        return _for_a_person(self._told())
+
+    def _told(self) -> str:
         match self.kind:
             case ActivityKind.WAKE_PENDING:
                 return "waits to be told"
@@ -181,7 +187,7 @@ class Activity:
             case ActivityKind.WAKE_UNKNOWN:
                 return ENDED[Outcome.UNKNOWN]
             case ActivityKind.WAKE_ESCALATED:
-                return f"you were told: {self.outcome}"
+                return f"needs you, and you were told: {self.outcome}"
             case ActivityKind.ATTENTION:
                 return self._attention()
             case ActivityKind.MESSAGE:
@@ -220,11 +226,22 @@ class Activity:
 
     def _message(self) -> str:
         if self.outcome in {"paused", "resumed"}:
-            whom = "every identity" if self.identity == _EVERYBODY else self.identity
-            return f"you {self.outcome} {whom}"
-        if self.notes.send is None:
-            return f"reminder {self.outcome}"
-        return "on its way to you" if self.outcome == "pending" else harmless(told_of(self.notes.send))
+            return f"{self.outcome} by you" + (", every agent" if self.identity == _EVERYBODY else "")
+        send = self.notes.send
+        if send is None:
+            return f"a reminder was {self.outcome}"
+        if self.outcome == SendOutcome.SENT:
+            return f"you were told by {harmless(send.channel)}"
+        return (
+            "a message to you is on its way"
+            if self.outcome == "pending"
+            else f"a message to you {harmless(told_of(send))}"
+        )
+
+
+def _for_a_person(text: str) -> str:
+    """What reads files at `@name` is a harness; a person reads the sign as it is."""
+    return text.replace(WIDE_AT, "@")
 
 
 def _origin_of(event: WakeEvent) -> Origin:

@@ -86,13 +86,7 @@ def about_hold(
 
 def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]) -> Notice:
     """The notice that a delivery failed, or that nobody knows whether it arrived."""
-    who, where = name(delivery.identity, known=True), harmless(delivery.seen_in) or "its pane"
-    if delivery.outcome is Outcome.UNKNOWN:
-        what = "may or may not have arrived"
-        remedy = f"look in {where} for {delivery.id}; if it is not there, `wake-bridge deliveries retry {delivery.id} --i-looked`"
-    else:
-        what = "failed"
-        remedy = f"see `wake-bridge deliveries show {delivery.id}`, then `wake-bridge deliveries retry {delivery.id}`"
+    who, (what, remedy) = name(delivery.identity, known=True), said_of_end(delivery)
     return Notice(
         subject=delivery.id,
         reason=str(delivery.outcome),
@@ -108,22 +102,39 @@ def about_escalation(
     delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]
 ) -> Notice:
     """The notice that an agent did not answer in time, or could not be woken: what it was to be told is the person's now."""
-    who, within = name(delivery.identity, known=True), lasting(delivery.ack_within)
-    if not delivery.awaits_ack:
-        what = f"could not be woken within {within}{f' ({delivery.hold.reason})' if delivery.hold else ''}"
-    elif delivery.hold is not None and delivery.hold.detail:
-        what = f"did not answer ({harmless(delivery.hold.detail, _REMEDY)})"
-    else:
-        what = f"did not answer within {within}"
+    who, (what, remedy) = name(delivery.identity, known=True), said_of_escalation(delivery)
     return Notice(
         subject=delivery.id,
         reason=ESCALATED,
         title=f"wake-bridge: {who} {what}",
-        body=f"To do: it is yours now; `wake-bridge ack {delivery.id}` says that you have it. {_told(events, now, known)}",
+        body=f"To do: {remedy}. {_told(events, now, known)}",
         since=delivery.created_at,
         identity=delivery.identity,
         where=harmless(delivery.seen_in),
     )
+
+
+def said_of_escalation(delivery: Delivery) -> tuple[str, str]:
+    """Why a wake is a person's now, and what to do. One clause each."""
+    remedy, within = (
+        f"it is yours now; `wake-bridge ack {delivery.id}` says that you have it",
+        lasting(delivery.ack_within),
+    )
+    if not delivery.awaits_ack:
+        return f"could not be woken within {within}{f' ({delivery.hold.reason})' if delivery.hold else ''}", remedy
+    if delivery.hold is not None and delivery.hold.detail:
+        return f"did not answer ({harmless(delivery.hold.detail, _REMEDY)})", remedy
+    return f"did not answer within {within}", remedy
+
+
+def said_of_end(delivery: Delivery) -> tuple[str, str]:
+    """What became of a wake that failed, or of which nobody knows whether it arrived; and what to do. One clause each."""
+    where = harmless(delivery.seen_in) or "its pane"
+    if delivery.outcome is Outcome.UNKNOWN:
+        look = f"look in {where} for {delivery.id}; if it is not there, "
+        return "may or may not have arrived", f"{look}`wake-bridge deliveries retry {delivery.id} --i-looked`"
+    see = f"see `wake-bridge deliveries show {delivery.id}`, "
+    return "failed", f"{see}then `wake-bridge deliveries retry {delivery.id}`"
 
 
 def about_failed_turns(
@@ -156,6 +167,11 @@ _NEEDS: Final[Mapping[AttentionKind, tuple[str, str]]] = {
 def standing_at(kind: AttentionKind) -> str:
     """What an agent stands at, one clause."""
     return _NEEDS[kind][0]
+
+
+def remedy_at(episode: Episode) -> str:
+    """What a person can do about it, one clause."""
+    return _NEEDS[episode.kind][1].format(where=harmless(episode.where) or "its pane")
 
 
 def about_attention(episodes: Sequence[Episode], now: Instant, resets: str = "") -> Notice:

@@ -82,6 +82,15 @@ def harmless(text: str, limit: int = SUBJECT_LIMIT) -> str:
     return composed[:end].rstrip(" ") + _ELLIPSIS
 
 
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that would steer a terminal or turn a line around, or cannot be written; tab and newline are fine."""
+
+
+def without_controls(text: str) -> str:
+    """`text` as a person may be shown it on a terminal or a page, whoever wrote it."""
+    return _CONTROLS.sub("�", text)
+
+
 def name(login: str, *, known: bool) -> str:
     """A name as it is shown: `@login` only for an AgentIdentity that the graph knows.
 

@@ -1,18 +1,18 @@
-"""The HTTP routes: `POST /api/wake` for signed requests, `GET /healthz` for everybody."""
+"""The HTTP routes: `POST /api/wake` for signed requests, the page for who has a token, `GET /healthz` for everybody."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wake_bridge.domain.errors import LedgerError
@@ -21,6 +21,8 @@ from wake_bridge.engine.tail.signed_wakes import NotHere
 from wake_bridge.http.signatures import NEO, STANDARD, Signatures, Unsigned, require_recent
 from wake_bridge.ports.ledger_records import Taken
 from wake_bridge.schemas.incoming import Incoming, NotAWake, read_wake
+
+WAKE: Final = "/api/wake"
 
 MOST_BYTES: Final = 64 * 1024
 """Bytes of a body."""
@@ -69,19 +71,26 @@ class _Refused(Exception):
 
 
 def application(
-    signatures: Signatures, take_in: TakeIn, hosts: Collection[str], wall: Callable[[], Instant]
+    signatures: Signatures | None,
+    take_in: TakeIn,
+    hosts: Collection[str],
+    wall: Callable[[], Instant],
+    page: Sequence[BaseRoute] = (),
 ) -> ASGIApp:
     """The application.
 
     Args:
-        signatures: tell who sent a request.
+        signatures: tell who sent a request; without them no signed wake is taken in.
         take_in: hands a verified wake over.
         hosts: the names by which this host may be called, in lower case, without a port.
         wall: the wall clock.
+        page: the routes of the page, where this address has it.
     """
     refusals = _Refusals()
 
     async def wake(request: Request) -> JSONResponse:
+        if signatures is None:
+            return JSONResponse({"error": "no signed wakes are taken in here"}, 404)
         try:
             return await _answer(request, signatures, take_in, wall)
         except _Refused as refused:
@@ -94,8 +103,8 @@ def application(
     async def healthy(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
-    routes = [Route("/api/wake", wake, methods=["POST"]), Route("/healthz", healthy, methods=["GET"])]
-    return _Guarded(Starlette(routes=routes), frozenset(hosts))
+    routes = [Route(WAKE, wake, methods=["POST"]), Route("/healthz", healthy, methods=["GET"]), *page]
+    return _Guarded(Starlette(routes=routes), frozenset(hosts), has_page=bool(page))
 
 
 class _Refusals:
@@ -122,11 +131,12 @@ class _Refusals:
 
 
 class _Guarded:
-    """Answers only who calls this host by its name, and no web page."""
+    """Answers only who calls this host by its name, and no web page but its own."""
 
-    def __init__(self, inner: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, inner: ASGIApp, hosts: Collection[str], *, has_page: bool) -> None:
         self._inner = inner
         self._hosts = hosts
+        self._has_page = has_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI has it."""
@@ -134,12 +144,23 @@ class _Guarded:
             return
         request = Request(scope)
         why = ""
-        if request.headers.getlist("origin"):
-            why = "requests of web pages are refused: it has an Origin"
-        elif [_bare(one) in self._hosts for one in request.headers.getlist("host")] != [True]:
+        if [_bare(one) in self._hosts for one in request.headers.getlist("host")] != [True]:
             why = "this host does not have that name: add it to [http] hosts"
+        elif self._is_from_elsewhere(request):
+            why = "requests of other web pages are refused"
         answer: ASGIApp = JSONResponse({"error": why}, 403) if why else self._inner
         await answer(scope, receive, send)
+
+    def _is_from_elsewhere(self, request: Request) -> bool:
+        """Whether a web page has it sent that is not ours; what a browser says of the sender no script can change."""
+        origins, path = request.headers.getlist("origin"), request.scope["path"]
+        if not self._has_page or path == WAKE:
+            return bool(origins)
+        if origins not in ([], [f"{request.scope['scheme']}://{request.headers['host']}"]):
+            return True
+        # a link to the page may stand anywhere: it has nothing to show without a token
+        is_link = (request.method, path, request.headers.get("sec-fetch-mode")) == ("GET", "/", "navigate")
+        return request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not is_link
 
 
 def _bare(host: str) -> str:

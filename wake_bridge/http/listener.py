@@ -29,7 +29,11 @@ HEAD_TIME: Final = 5.0
 """Seconds from the connection to the end of its headers, TLS included."""
 
 LONGEST: Final = 30.0
-"""Seconds that a connection may last, whatever happens on it; where answers may be streams, until its request is whole."""
+"""Seconds that a connection may last, whatever happens on it, unless it was let become a stream; where all answers may be
+streams, until its request is whole."""
+
+STAY: Final = "stay"
+"""In the state of a request: call it to let its connection last."""
 
 MOST_HEAD: Final = 16 * 1024
 """Bytes of a request's line and headers."""
@@ -41,8 +45,8 @@ REFUSED_FOR: Final = 0.2
 class _Connection(H11Protocol):
     """One connection: a request, an answer, the end."""
 
-    def __init__(self, config: Config, state: ServerState, over: Callable[[], None]) -> None:
-        super().__init__(config=config, server_state=state, app_state={})
+    def __init__(self, config: Config, state: ServerState, over: Callable[[], None], stay: Callable[[], None]) -> None:
+        super().__init__(config=config, server_state=state, app_state={STAY: stay})
         self._over = over
 
     @property
@@ -68,9 +72,16 @@ class _Guest:
         self.connected = connected
         self.connection: _Connection | None = None
         self.has_begun = False
+        self.is_stream = False
         self.work: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.over = loop.create_future()
+
+    def stay(self) -> None:
+        """Let it last: it is a stream, whose end is its client's business."""
+        self.is_stream = True
+        for timer in self.timers:
+            timer.cancel()
 
     @property
     def owes_its_head(self) -> bool:
@@ -183,7 +194,7 @@ class Listener:
                 # many that are waiting are accepted without a pause
                 await asyncio.sleep(0)
         finally:
-            if ending := [one.over for one in self._guests]:
+            if ending := [one.over for one in self._guests if not one.is_stream]:
                 await asyncio.wait(ending, timeout=1)
             for guest in [*self._guests]:
                 guest.end()
@@ -211,7 +222,7 @@ class Listener:
 
     async def _connect(self, guest: _Guest, config: Config, state: ServerState) -> None:
         def made() -> _Connection:
-            guest.connection = _Connection(config, state, guest.is_over)
+            guest.connection = _Connection(config, state, guest.is_over, guest.stay)
             return guest.connection
 
         options: dict[str, Any] = {}

@@ -1,20 +1,25 @@
-"""The server of signed wakes: on a thread and a loop of its own, so that no client delays a wake."""
+"""The web server: on a thread and a loop of its own, so that no client delays a wake."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
-from wake_bridge.config.settings import Settings, listen_address, senders_of
+from wake_bridge.config.senders import ConfiguredSender
+from wake_bridge.config.settings import Settings
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.http.app import application
 from wake_bridge.http.listener import Listener, tls_context
+from wake_bridge.http.page import FleetPage
 from wake_bridge.http.signatures import Signatures
+from wake_bridge.http.tokens import PageTokens
+from wake_bridge.http.views import Ask
 from wake_bridge.ports.ledger_records import Taken
 from wake_bridge.schemas.incoming import Incoming
 from wake_bridge.system.files import expanded
@@ -22,33 +27,50 @@ from wake_bridge.system.files import expanded
 ENDS_WITHIN: Final = 2.0
 """Seconds for requests under way when the daemon stops."""
 
+ANSWERED_WITHIN: Final = 10.0
+"""Seconds that the daemon has to answer the page."""
 
-class WakeServer:
-    """Listens as the settings say.
+Value = TypeVar("Value")
+
+
+class WebServer:
+    """Listens at one address.
 
     Args:
-        settings: those of the daemon; they say where to listen.
+        settings: those of the daemon.
+        where: the address.
+        senders: whose signed wakes are taken in there; None where none are.
         take_in: writes a verified wake down, on the daemon's own loop.
         wall: the wall clock.
+        state_dir: where the ledger lies, for the page.
+        tokens: who may use the page; None where this address has none.
+        ask: asks the daemon, on its own loop.
     """
 
     def __init__(
         self,
         settings: Settings,
+        where: ListenAddress,
+        senders: list[ConfiguredSender] | None,
         take_in: Callable[[str, Incoming, str], Awaitable[Taken]],
         wall: Callable[[], Instant],
+        *,
+        state_dir: Path,
+        tokens: PageTokens | None,
+        ask: Ask,
     ) -> None:
-        where = listen_address(settings)
-        if where is None:
-            raise AssertionError("there is an address")
         self._settings = settings
         self._where = where
         self._take_in = take_in
         self._wall = wall
+        self._state_dir = state_dir
+        self._tokens = tokens
+        self._ask = ask
         http, beside = settings.config.http, settings.config_file.parent
         certificate, key = (beside / expanded(one) for one in (http.tls_certificate_file, http.tls_key_file))
-        self._listener = Listener(where, tls_context(certificate, key) if http.tls_certificate_file else None)
-        self._signatures = Signatures(senders_of(settings))
+        has_tls = bool(http.tls_certificate_file) and senders is not None
+        self._listener = Listener(where, tls_context(certificate, key) if has_tls else None)
+        self._signatures = Signatures(senders) if senders is not None else None
 
     def bind(self) -> ListenAddress:
         """Take the address; answers which. Raises `OperationFailed`."""
@@ -63,14 +85,32 @@ class WakeServer:
         """Answer until cancelled; raises what the server's thread met."""
         daemon = asyncio.get_running_loop()
 
+        async def there(work: Coroutine[None, None, Value]) -> Value:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, daemon))
+
         async def take_in(sender: str, wake: Incoming, body: str) -> Taken:
             async def work() -> Taken:
                 return await self._take_in(sender, wake, body)
 
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), daemon))
+            return await there(work())
 
-        answer = application(self._signatures, take_in, self._hosts(), self._wall)
-        own = _OwnThread(lambda: self._listener.serve(answer), daemon)
+        async def ask(command: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+            async def work() -> Mapping[str, Any]:
+                return await self._ask(command, request)
+
+            async with asyncio.timeout(ANSWERED_WITHIN):
+                return await there(work())
+
+        async def serve() -> None:
+            page = FleetPage(self._state_dir, self._tokens, ask, self._wall) if self._tokens is not None else None
+            routes = page.routes() if page is not None else ()
+            try:
+                await self._listener.serve(application(self._signatures, take_in, self._hosts(), self._wall, routes))
+            finally:
+                if page is not None:
+                    page.close()
+
+        own = _OwnThread(serve, daemon)
         own.start()
         try:
             await asyncio.shield(own.ended)
@@ -80,7 +120,9 @@ class WakeServer:
 
     def _hosts(self) -> set[str]:
         """By which names this host may be called."""
-        names = {"localhost", *(one.lower() for one in self._settings.config.http.hosts)}
+        names = {"localhost"}
+        if self._signatures is not None:
+            names |= {one.lower() for one in self._settings.config.http.hosts}
         if self._where.path or self._where.is_local:
             names |= {"127.0.0.1", "::1"}
         if self._where.host and not self._where.is_every:
@@ -124,6 +166,7 @@ class _OwnThread:
         except BaseException as met:  # noqa: BLE001 - told to the daemon, which starts it again
             trouble = met
         finally:
+            self._loop.run_until_complete(_end_all())
             self._loop.close()
         with suppress(RuntimeError):
             self._daemon.call_soon_threadsafe(self._tell, trouble)
@@ -135,3 +178,12 @@ class _OwnThread:
             self.ended.set_result(None)
         else:
             self.ended.set_exception(trouble)
+
+
+async def _end_all() -> None:
+    """End what requests and streams have left running on this loop."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=1)

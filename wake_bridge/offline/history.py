@@ -103,8 +103,9 @@ def overview_without_daemon(settings: Settings) -> list[IdentityOverview]:
     """How every identity stands, from the ledger alone: nobody watches the panes. Raises `LedgerError`."""
     ledger = LedgerStore.open(settings.state_dir, read_only=True)
     try:
-        limits = engine_settings(settings, embedded=True).limits
-        return overview(ledger, _reachable(settings), lambda _: None, limits, SteadyClock().now())
+        engine = engine_settings(settings, embedded=True)
+        now, known = SteadyClock().now(), _reachable(settings)
+        return overview(ledger, known, lambda _: None, engine.limits, now, engine.notice_after_ms)
     finally:
         ledger.close()
 

@@ -371,8 +371,11 @@ class NoticeStore(Protocol):
     def noticed_at(self, subject: str) -> Instant | None:
         """When a person was told of that; None if they were not."""
 
+    def failed_waiting(self, since: Instant) -> list[Delivery]:
+        """Deliveries that FAILED since then and wait for somebody: not retried, acknowledged or seen to arrive; oldest first."""
+
     def failed_untold(self, since: Instant) -> list[Delivery]:
-        """Deliveries that FAILED since then and wait for somebody: nobody was told, retried, acknowledged or saw them arrive."""
+        """Those of `failed_waiting` of which nobody was told."""
 
     def standing_notices(self, limit: int) -> list[GivenNotice]:
         """The latest notices whose delivery did not arrive since."""

@@ -72,6 +72,7 @@ EVENTS: Final = frozenset(
         "subscription_defaults_taken",
         "no_active_routes",
         # signed wakes
+        "http_failed",
         "http_listening",
         "http_refused",
         "item_taken_in",

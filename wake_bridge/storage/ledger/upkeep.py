@@ -78,16 +78,20 @@ class NoticeRecord(LedgerPart):
         """See `Ledger.noticed`."""
         return {row["subject"] for row in self._db.rows("SELECT subject FROM notice")}
 
-    def failed_untold(self, since: Instant) -> list[Delivery]:
-        """See `Ledger.failed_untold`."""
+    def failed_waiting(self, since: Instant) -> list[Delivery]:
+        """See `Ledger.failed_waiting`."""
         return self._deliveries(
             "SELECT * FROM delivery WHERE state = 'FAILED' AND settled_at >= ? AND proof < 3 AND NOT is_seen_late"
             " AND escalated_at IS NULL"
-            " AND NOT EXISTS (SELECT 1 FROM notice WHERE subject = delivery.id)"
             " AND EXISTS (SELECT 1 FROM wake_event WHERE delivery_id = delivery.id"
             " AND (status = 'open' OR (delivery.outcome = 'unknown' AND status = 'announced'))) ORDER BY settled_at",
             (since,),
         )
+
+    def failed_untold(self, since: Instant) -> list[Delivery]:
+        """See `Ledger.failed_untold`."""
+        told = self.noticed()
+        return [one for one in self.failed_waiting(since) if one.id not in told]
 
     def standing_notices(self, limit: int) -> list[GivenNotice]:
         """See `Ledger.standing_notices`."""

@@ -1,0 +1,262 @@
+"""The fleet page: its routes. Nobody is told anything without a token, and no act types anything anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from sse_starlette.sse import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from wake_bridge.control.last_look import last_look, note_look
+from wake_bridge.domain.errors import LedgerError, NotFound, RefusedForSafety, WakeBridgeError
+from wake_bridge.domain.names import Identity, Instant, is_identity
+from wake_bridge.http.feed import Feed
+from wake_bridge.http.listener import STAY
+from wake_bridge.http.tokens import PageTokens
+from wake_bridge.http.views import Ask, Views
+from wake_bridge.records import activity_record
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.database import identity_of
+from wake_bridge.storage.ledger.ledger_file import FILE_NAME
+
+MOST_BYTES: Final = 4096
+"""Bytes of a request's body: an act is a few words."""
+
+BODY_TIME: Final = 5.0
+"""Seconds for the body."""
+
+MOST_DIGITS: Final = 18
+"""Of an id: SQLite holds no longer one."""
+
+MOST_ENTRIES: Final = 500
+ENTRIES: Final = 50
+
+PING: Final = 15
+"""Seconds between two comments on a stream."""
+
+READ_WITHIN: Final = 30.0
+"""Seconds that a client may take to read one event, before it is hung up on."""
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What every answer says to a browser."""
+
+_STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_STATUS: Final[Mapping[type[WakeBridgeError], int]] = {NotFound: 404, RefusedForSafety: 409, LedgerError: 409}
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class FleetPage:
+    """Answers the requests of the page, and of programs that have a token.
+
+    Used on the server's thread.
+
+    Args:
+        state_dir: where the ledger lies, and when a person looked last.
+        tokens: know who may ask.
+        ask: the daemon.
+        wall: the wall clock.
+    """
+
+    def __init__(self, state_dir: Path, tokens: PageTokens, ask: Ask, wall: Callable[[], Instant]) -> None:
+        self._state_dir = state_dir
+        self._tokens = tokens
+        self._ask = ask
+        self._wall = wall
+        self._log = structlog.get_logger("http")
+        self._reader: tuple[str, LedgerStore] | None = None
+        self._views = Views(self._ledger, ask, state_dir, wall)
+        self._feed = Feed(self._ledger, self._presences, lambda: last_look(state_dir))
+
+    def routes(self) -> list[BaseRoute]:
+        """All of them."""
+        return [
+            Route("/", self._shell, methods=["GET"]),
+            *(Route(f"/static/{name}", _static(name, kind), methods=["GET"]) for name, kind in _STATIC.items()),
+            Route("/api/session", self._session, methods=["POST"]),
+            Route("/api/activity", self._guarded(self._activity), methods=["GET"]),
+            Route("/api/events", self._guarded(self._events), methods=["GET"]),
+            Route("/api/act", self._guarded(self._act), methods=["POST"]),
+            Route("/page/fleet", self._guarded(self._fleet), methods=["GET"]),
+            Route("/page/agent/{identity}", self._guarded(self._agent), methods=["GET"]),
+            Route("/page/wake/{delivery}", self._guarded(self._wake), methods=["GET"]),
+        ]
+
+    def close(self) -> None:
+        """Give up the ledger."""
+        if self._reader is not None:
+            self._reader[1].close()
+            self._reader = None
+
+    def _ledger(self) -> LedgerStore:
+        """The ledger that lies there now, opened by this thread."""
+        lies_there = identity_of(str(self._state_dir / FILE_NAME))
+        if self._reader is None or self._reader[0] != lies_there:
+            self.close()
+            self._reader = lies_there, LedgerStore.open(self._state_dir, read_only=True)
+        return self._reader[1]
+
+    async def _presences(self) -> Mapping[str, Mapping[str, Any]]:
+        with suppress(TimeoutError, WakeBridgeError):
+            return dict(await self._ask("presences", {}))
+        return {}
+
+    def _guarded(self, answer: Answer) -> Answer:
+        """Asks for a token first, and says in words what went wrong."""
+
+        async def guarded(request: Request) -> Response:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not self._tokens.is_valid(token.strip()):
+                return said(401, "no valid token: `wake-bridge open` makes one")
+            try:
+                return await answer(request)
+            except _Wrong as wrong:
+                return said(wrong.status, str(wrong))
+            except WakeBridgeError as error:
+                status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+                return said(status, error.what, error.hint)
+            except TimeoutError:
+                return said(503, "the daemon is busy")
+            except Exception as broken:  # noqa: BLE001 - one bad view ends no other
+                self._log.exception("http_failed", reason=str(broken), where=request.url.path)
+                return said(500, "wake-bridge has a fault here; its log says more")
+
+        return guarded
+
+    async def _shell(self, _: Request) -> Response:
+        return HTMLResponse(self._views.shell(), headers=HEADERS)
+
+    async def _session(self, request: Request) -> Response:
+        try:
+            code = (await _body(request)).get("code")
+            token = self._tokens.token_for(code) if isinstance(code, str) else None
+        except _Wrong as wrong:
+            return said(wrong.status, str(wrong))
+        except OSError as trouble:
+            return said(503, f"the key of the page cannot be read: {trouble.strerror}")
+        if token is None:
+            return said(401, "this link was used or is too old: `wake-bridge open` makes another")
+        return JSONResponse({"token": token}, headers=HEADERS)
+
+    async def _activity(self, request: Request) -> Response:
+        query = request.query_params
+        after, before = _number(query.get("after"), "after"), _number(query.get("before"), "before")
+        limit = _number(query.get("limit"), "limit")
+        limit = ENTRIES if limit is None else limit
+        if not 1 <= limit <= MOST_ENTRIES:
+            raise _Wrong(422, f"limit: 1 to {MOST_ENTRIES}")
+        if after is not None and before is not None:
+            raise _Wrong(422, "after and before exclude each other")
+        agent = query.get("agent", "")
+        if agent and not is_identity(agent):
+            raise _Wrong(422, "agent: not an identity such as @api")
+        ledger = self._ledger()
+        oldest, last = ledger.activity_span()
+        if after is not None:
+            found = ledger.activity_after(after, limit, identity=agent)
+        else:
+            found = ledger.latest_activity(limit, before=before, identity=agent)
+        seen_until = last_look(self._state_dir)
+        entries = [activity_record(one, seen_until) for one in found]
+        more = found[-1].id if len(found) == limit else None
+        return JSONResponse({"entries": entries, "next": more, "oldest": oldest, "last": last}, headers=HEADERS)
+
+    async def _events(self, request: Request) -> Response:
+        asked = request.headers.get("last-event-id", request.query_params.get("after"))
+        after = _number(asked, "Last-Event-ID")
+        if self._feed.is_crowded:
+            return said(503, "too many listen already")
+        request.scope["state"].get(STAY, lambda: None)()
+        return EventSourceResponse(
+            self._feed.events(after), headers=HEADERS, ping=PING, send_timeout=READ_WITHIN, sep="\n"
+        )
+
+    async def _act(self, request: Request) -> Response:
+        body = await _body(request)
+        if body.get("act") == "look":
+            note_look(self._state_dir, self._wall())
+            return JSONResponse({"said": "noted"}, headers=HEADERS)
+        return JSONResponse(await self._ask("act", body), headers=HEADERS)
+
+    async def _fleet(self, _: Request) -> Response:
+        return HTMLResponse(await self._views.fleet(), headers=HEADERS)
+
+    async def _agent(self, request: Request) -> Response:
+        identity = str(request.path_params["identity"])
+        if not is_identity(identity):
+            raise _Wrong(422, "not an identity such as @api")
+        return HTMLResponse(await self._views.agent(Identity(identity)), headers=HEADERS)
+
+    async def _wake(self, request: Request) -> Response:
+        return HTMLResponse(await self._views.wake(str(request.path_params["delivery"])), headers=HEADERS)
+
+
+class _Wrong(Exception):
+    """The request is wrong; the text says how."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def said(status: int, error: str, hint: str = "") -> JSONResponse:
+    """A refusal in words."""
+    return JSONResponse({"error": error, **({"hint": hint} if hint else {})}, status, HEADERS)
+
+
+def _static(name: str, kind: str) -> Answer:
+    content = files("wake_bridge.http").joinpath("static", name).read_bytes()
+
+    async def answer(_: Request) -> Response:
+        return Response(content, media_type=kind, headers=HEADERS)
+
+    return answer
+
+
+def _number(text: str | None, name: str) -> int | None:
+    if text is None or text == "":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise _Wrong(422, f"{name}: not the id of an entry")
+    return int(text)
+
+
+async def _body(request: Request) -> Mapping[str, Any]:
+    """The JSON object of the body; raises `_Wrong`."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise _Wrong(415, "the body must be application/json")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIME):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise _Wrong(413, f"the body is larger than {MOST_BYTES} bytes")
+        said_there = json.loads(body)
+    except TimeoutError:
+        raise _Wrong(408, "the body did not arrive in time") from None
+    except (ValueError, RecursionError):
+        raise _Wrong(422, "the body is no JSON") from None
+    if not isinstance(said_there, dict):
+        raise _Wrong(422, "the body is no JSON object")
+    return said_there

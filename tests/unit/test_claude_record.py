@@ -7,17 +7,20 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from wake_bridge_adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
 from wake_bridge_adapters.claude_code.session import LONGEST, HalfWritten, read_record
 
+from wake_bridge.domain.attention import standing_of
 from wake_bridge.domain.delivery import HoldReason
-from wake_bridge.domain.names import Identity
+from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.presence import Observation, PresenceSource, PresenceState, fuse
 from wake_bridge.domain.routing import Address, Binding, Expected
 from wake_bridge.domain.sessions import NOBODY, Session
+from wake_bridge.domain.usage_limits import reset_in
 from wake_bridge.ports.adapter import AdapterContext, Nowhere, Place
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.claude_session import PlayedClaude, PlayedSessions
@@ -315,3 +318,25 @@ def test_doctor_counts_what_can_be_seen(claude: PlayedClaude, adapter: ClaudeCod
     claude.dies()
 
     assert asyncio.run(adapter.probe()) == []
+
+
+@pytest.mark.parametrize("resets_at", [1_795_974_946, None])
+def test_a_turn_that_ended_at_a_usage_limit_says_so_and_when_it_resets(
+    claude: PlayedClaude, adapter: ClaudeCodeAdapter, room: Path, resets_at: int | None
+) -> None:
+    """By the transcript, to the second; idle stays idle, and the next thing that is said is past it."""
+    claude.shows("idle")
+    claude.notes("user", "good morning")
+    assert standing_of(seen(adapter, by_directory(room)).evidence).kind is None
+    claude.reaches_its_limit(resets_at)
+
+    look = seen(adapter, by_directory(room))
+
+    standing = standing_of(look.evidence)
+    assert fuse(look, None, look.at, 5_000).state is PresenceState.IDLE
+    assert standing.kind is AttentionKind.LIMITED
+    assert standing.sign is not None
+    reset = reset_in(standing.sign.text, Instant(1_795_970_000_000), UTC)
+    assert (reset.at if reset else None) == (resets_at * 1000 if resets_at else None)
+    claude.notes("user", "go on")
+    assert standing_of(seen(adapter, by_directory(room)).evidence).kind is None

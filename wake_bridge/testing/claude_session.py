@@ -126,6 +126,27 @@ class PlayedClaude:
         row: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": said}}
         if kind == "queue-operation":
             row = {"type": kind, "operation": "enqueue", "content": said}
+        self._says(row)
+
+    def reaches_its_limit(self, resets_at: int | None) -> None:
+        """Add the row of a turn that ended at the account's usage limit, as the real program writes it.
+
+        `resets_at` is in seconds since 1970; None where the server did not say.
+        """
+        limits: dict[str, Any] = {"status": "rejected", "rateLimitType": "five_hour", "isUsingOverage": False}
+        row = {
+            "type": "assistant",
+            "isSidechain": False,
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "You've hit your 5-hour limit"}]},
+            "apiError": "usage_limit_reached",
+            "quotaLimits": limits | ({} if resets_at is None else {"resetsAt": resets_at}),
+            "isApiErrorMessage": True,
+            "apiErrorStatus": 429,
+        }
+        self._says(row)
+        self._says({"type": "last-prompt", "lastPrompt": "hello"})
+
+    def _says(self, row: dict[str, Any]) -> None:
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
         with self.transcript.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({**row, "sessionId": self.session_id}) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
@@ -9,6 +10,7 @@ from typing import ClassVar, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from wake_bridge.domain.delivery import HoldReason, Progress, Proof
+from wake_bridge.domain.names import AttentionKind
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Capabilities
 from wake_bridge.domain.sessions import Session
@@ -113,10 +115,18 @@ class ClaudeCodeAdapter:
         session = None
         if place.fence is not None:
             session = await self._live.one(place.fence.agent_pid, place.fence.agent_started)
-        evidence = _gone() if session is None else _said_by(session)
+        evidence = [_gone() if session is None else _said_by(session)]
+        if session is not None and evidence[0].vote is PresenceState.IDLE:
+            limit = await asyncio.to_thread(self._transcripts.limit_of, session.record.session_id)
+            evidence += [_at_limit(limit)] if limit else []
         stamp = f"{session.record.status} {session.record.stamp}" if session is not None else ""
         return Observation(
-            self._clock.now(), (evidence,), stamp, place.label, capabilities=(HARNESS,), is_proof=session is not None
+            self._clock.now(),
+            tuple(evidence),
+            stamp,
+            place.label,
+            capabilities=(HARNESS,),
+            is_proof=session is not None,
         )
 
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:
@@ -216,6 +226,19 @@ def _said_by(session: LiveSession) -> Evidence:
         return Evidence("session-busy", PresenceState.ACTIVE, record.status, "session", _SOURCE)
     words = "".join(letter for letter in record.waiting_for if letter.isprintable())
     return Evidence("session-waiting", PresenceState.WAITING_ON_APPROVAL, words or record.status, "session", _SOURCE)
+
+
+def _at_limit(said: str) -> Evidence:
+    return Evidence(
+        "transcript-limit",
+        PresenceState.IDLE,
+        said,
+        "transcript",
+        _SOURCE,
+        weighs=False,
+        attention=AttentionKind.LIMITED,
+        text=said,
+    )
 
 
 def _gone() -> Evidence:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
@@ -31,6 +31,12 @@ from wake_bridge_adapters.claude_code.session import (
 
 MOST_READ: Final = 64 * 1024 * 1024
 """Bytes at the end of a transcript that are searched."""
+
+_LAST_TURN: Final = 256 * 1024
+"""Bytes at the end of a transcript in which the last thing that was said is looked for."""
+
+_AT_LIMIT: Final = "usage_limit_reached"
+"""The `apiError` of what Claude Code says in the model's place when the account is at its limit (seen on 2.1.332)."""
 
 _PIECE: Final = 1024 * 1024
 _QUEUE: Final = "queue-operation"
@@ -60,6 +66,17 @@ class Transcripts:
         """A search for one wake, which may take many looks."""
         return EchoSearch(mark.encode(), self._file_of)
 
+    def limit_of(self, session_id: str) -> str:
+        """What the last turn of the conversation says of a usage limit that it has reached; empty where it has not.
+
+        When it resets stands there in seconds since 1970, if Claude Code was told.
+        """
+        file = self._file_of(session_id)
+        try:
+            return _limit_in(file) if file is not None else ""
+        except OSError:
+            return ""
+
     def can_be_read(self, session_id: str) -> bool:
         """Whether there is a transcript of the conversation."""
         file = self._file_of(session_id)
@@ -74,6 +91,30 @@ class Transcripts:
             return next((file for folder in self._projects.iterdir() if (file := folder / name).is_file()), None)
         except OSError:
             return None
+
+
+def _limit_in(file: Path) -> str:
+    """Raises `OSError`: it cannot be read."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
+        stream.seek(max(0, os.fstat(descriptor).st_size - _LAST_TURN))
+        lines = stream.read(_LAST_TURN).split(b"\n")
+    row = next((row for row in map(_said, reversed(lines)) if row is not None), {})
+    if row.get("apiError") != _AT_LIMIT:
+        return ""
+    limits = row.get("quotaLimits")
+    seconds = limits.get("resetsAt") if isinstance(limits, dict) else None
+    return f"usage limit reached|{seconds}" if isinstance(seconds, int) else "usage limit reached"
+
+
+def _said(line: bytes) -> dict[str, Any] | None:
+    """What the person or the model said, by a row of the transcript; None for any other row."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_said = isinstance(row, dict) and row.get("type") in {"user", "assistant"} and not row.get("isSidechain")
+    return row if is_said else None
 
 
 class EchoSearch:

@@ -65,7 +65,7 @@ def test_an_agent_that_stays_silent_past_the_deadline_has_its_person_told_once(d
     sandbox = desk.sandbox
     api = desk.world.enlisted("api")
     sandbox.daemon()
-    sandbox.send("@api", "Which port?", "--ack-within", "5m")
+    asked = sandbox.send("@api", "Which port?", "--ack-within", "5m")
     waiting = sandbox.waits_for_delivery(hold_reason="awaiting_ack")
     assert (waiting["state"], waiting["proof"], waiting["lease"]) == ("LOCKED", 2, 1)
     assert f"wake-bridge ack {waiting['id']} --lease 1" in " ".join(api.screen().split())
@@ -85,11 +85,76 @@ def test_an_agent_that_stays_silent_past_the_deadline_has_its_person_told_once(d
     assert "no longer in force" in late.stderr
     shown = sandbox.ask("deliveries", "show", waiting["id"])
     assert [one["step"] for one in shown["journal"]][-2:] == ["settled", "stale"]
+    assert [one["step"] for one in shown["messages"][0]["journal"]] == ["created", "intent_send", "settled"]
     assert len(api.fake.submits()) == 2
-    sandbox.run("ack", waiting["id"])
-    assert sandbox.ask("deliveries", "show", waiting["id"])["proof"] == 3
+    assert "a person was told" in sandbox.run("why", asked).stdout
+
+    sandbox.send("@api", "later")
+    sandbox.waits_for(lambda: len(api.fake.submits()) == 3)
+    sandbox.send("@api", "still later")
+    sandbox.waits_for(lambda: len(api.fake.submits()) == 4)
+    told_of = ["History, nothing to do" in str(one) for one in api.fake.submits()]
+    assert told_of == [False, False, True, False], "the agent hears of it once"
+    (history,) = sandbox.lines("seen", "@api")
+    assert (history["deliveryId"], history["subject"]) == (waiting["id"], "Which port?")
+
+    (mine,) = [one for one in sandbox.lines("inbox", "@me") if "deliveryId" in one]
+    assert (mine["deliveryId"], mine["agentIdentity"], mine["isAcknowledged"]) == (waiting["id"], "@api", False)
+    assert sandbox.ask("deliveries", "show", waiting["id"])["proof"] == 3, "to read is to acknowledge"
+    assert [one for one in sandbox.lines("inbox", "@me") if "deliveryId" in one] == []
     desk.later(3600)
     assert len(desk.told()) == 1
+
+
+def test_steps_follow_each_other_until_the_person_acknowledges(desk: Desk) -> None:
+    """Each step in its order and time, all of them again, and none after the acknowledgement."""
+    sandbox = desk.sandbox
+    desk.configure(
+        f'channels.phone = {{kind = "file", recipient = "{desk.world.directory / "phone"}"}}\n'
+        'escalation.steps = [{channel = "desk"}, {channel = "phone", after = 600.0}]\nescalation.repeats = 9\n'
+    )
+    desk.world.enlisted("api")
+    sandbox.daemon()
+    sandbox.send("@api", "Which port?", "--ack-within", "5m")
+    waiting = sandbox.waits_for_delivery(hold_reason="awaiting_ack")
+    desk.later(301)
+    sandbox.waits_for_delivery(outcome="escalated")
+    phone = desk.world.directory / "phone"
+    assert (len(desk.told()), phone.exists()) == (1, False)
+    desk.later(600)
+    sandbox.waits_for(phone.exists, what="the second step")
+    sandbox.waits_for(lambda: len(desk.told()) == 2, what="the first step again")
+    sandbox.run("ack", waiting["id"])
+    desk.later(7200)
+
+    def withdrawn() -> list[str]:
+        messages = sandbox.ask("deliveries", "show", waiting["id"])["messages"]
+        return [one["outcome"] for one in messages]
+
+    sandbox.waits_for(lambda: None not in withdrawn(), what="the rest to be withdrawn")
+    assert sorted(withdrawn()) == ["sent"] * 3 + ["withdrawn"] * 17
+
+
+def test_what_no_channel_takes_is_a_dead_letter_that_can_be_tried_again(desk: Desk) -> None:
+    """FAILED after a day, listed, and `retry` wakes the agent for it anew."""
+    sandbox = desk.sandbox
+    desk.configure('channels.lost = {kind = "command", command = ["false"], default = true}\n')
+    api = desk.world.enlisted("api")
+    sandbox.daemon()
+    sandbox.send("@api", "Which port?", "--ack-within", "5m")
+    waiting = sandbox.waits_for_delivery(hold_reason="awaiting_ack")
+    desk.later(301)
+    sandbox.waits_for_delivery(id=waiting["id"], state="ESCALATED")
+    sandbox.waits_for(lambda: sandbox.ask("deliveries", "show", waiting["id"])["messages"][0]["attempts"])
+    desk.later(25 * 3600)
+    sandbox.waits_for_delivery(id=waiting["id"], state="FAILED")
+    (dead,) = sandbox.lines("deliveries", "--state", "FAILED")
+    assert (dead["id"], dead["outcome"]) == (waiting["id"], "failed")
+    again = sandbox.ask("deliveries", "retry", waiting["id"])
+    assert again["id"] != waiting["id"]
+    waits = sandbox.waits_for_delivery(id=again["id"], hold_reason="awaiting_ack")
+    assert waits["lease"] == 1
+    assert len(api.fake.submits()) == 2
 
 
 def test_an_agent_that_answers_in_time_under_its_lease_is_never_told_on(desk: Desk) -> None:

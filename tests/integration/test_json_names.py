@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import AttentionKind, Identity, is_identity
+from wake_bridge.domain.notices import about_escalation
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 
 NEITHER = {"run", "serve", "demo", "screens", "mcp", "open"}
@@ -90,6 +93,10 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         delivery = open_delivery(ledger, sample_event(1, identity="@a"), new_id=counted_ids())
         asks = Episode("01X", Identity("@a"), AttentionKind.APPROVAL, START, "approval in bottom", "|1|%1", "a:1.0")
         ledger.turn_episode(None, "", asks, START)
+        asked = replace(sample_event(2, identity="@a"), ack_within=1000)
+        late, passed_at = open_delivery(ledger, asked, new_id=counted_ids("LATE")), SteadyClock().now()
+        given = ledger.escalate(late, about_escalation(late, [asked], passed_at, set()), [], passed_at)
+        ledger.settle_escalation(given, "", passed_at)
     logged = {"timestamp": "2026-11-28T10:00:00.000Z", "level": "info", "event": "graph_opened", "logger": "tail"}
     (sandbox.state_dir / LOG_FILE_NAME).write_text(f"{json.dumps(logged)}\n")
     for line in (
@@ -103,6 +110,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "activity",
         "resume --all",
         f"escalate {delivery.id}",
+        "seen @a",
         f"ack {delivery.id}",
         "wake @a x",
         f"task {message} working --as @a",

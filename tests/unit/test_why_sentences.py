@@ -153,7 +153,7 @@ def test_nobody_is_sent_to_a_place_that_is_a_moment_in_a_turn(adapter: str, told
     [
         (DeliveryState.PENDING, "due since 0 s"),
         (DeliveryState.LOCKED, "being announced in agents:1.0 right now"),
-        (DeliveryState.ESCALATED, "given to a person: agents:1.0"),
+        (DeliveryState.ESCALATED, "not answered in time; a person is being told"),
     ],
 )
 def test_every_open_state_is_told_and_needs_a_daemon(state: DeliveryState, told: str) -> None:

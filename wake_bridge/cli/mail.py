@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -24,11 +25,11 @@ from wake_bridge.domain.events import ItemDetail, Message, WakeEvent
 from wake_bridge.domain.facts import PERMISSIONS
 from wake_bridge.domain.items import ME
 from wake_bridge.domain.messages import LONGEST_ACK
-from wake_bridge.domain.names import BROADCAST, Identity, Priority, WakePolicy
+from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.domain.text import harmless
 from wake_bridge.offline import items, mail
-from wake_bridge.offline.owner import may_touch, speaker
+from wake_bridge.offline.owner import invoker, may_touch, speaker
 from wake_bridge.records import item_record
 from wake_bridge.storage.graph.graph_file import REPAIR
 from wake_bridge.storage.graph.mailbox import Draft
@@ -168,8 +169,14 @@ def inbox(
 ) -> None:
     """Show unread mail, oldest first, and then items from outside. What is shown counts as announced and causes no further wake.
 
-    An item stays unread until `ack ID`, or the next `inbox` within ten minutes; with --consume it is read at once.
+    An item stays unread until `ack ID`, or the next `inbox` within ten minutes; with --consume it is read at once. The inbox of a
+    person, and @me, begins with what agents did not answer in time; what is shown of it counts as acknowledged.
     """
+    passed_on: list[str] = []
+    if invoker(run).is_person and mail.is_persons(run, identity):
+        passed_on = mail.show_passed_on(run, partial(_print_passed_on, run))
+        run.console.flush()
+        mail.acknowledge_shown(run, passed_on)
     shown = _show_mail(run, identity, floor, limit, bodies=bodies, consume=consume, foreign=foreign)
     is_own = shown.is_own if shown is not None else may_touch(run, "inbox", identity)
     found = items.unread(run, Identity(identity), floor=floor, limit=limit, is_own=is_own)
@@ -178,7 +185,7 @@ def inbox(
     run.console.flush()
     items.write_down(run, found, consume=consume)
     run.poke_daemon()
-    if not (found.items or (shown is not None and shown.mails)):
+    if not (passed_on or found.items or (shown is not None and shown.mails)):
         run.console.say(f"no unread mail for {identity}" + ("" if floor == "later" else f" (floor {floor})"))
     if more := (shown.more if shown is not None else 0) + found.total - len(found.items):
         run.console.warn(f"note: {more} more; read these first, or add --limit {mail.MOST_AT_ONCE}")
@@ -246,6 +253,31 @@ def item_words(event: WakeEvent, *, with_text: bool) -> str:
 
 def _print(run: CommandContext, letter: mail.Letter) -> None:
     run.console.line(letter.record, _words(letter.message, letter.record))
+
+
+def _print_passed_on(run: CommandContext, record: Mapping[str, Any]) -> None:
+    words = (
+        f"{record['deliveryId']}  {record['agentIdentity']} did not answer  {record['escalatedAt']}  from {record['from']}\n"
+        f"  {' '.join(str(record['subject'] or '').split())}"
+    )
+    run.console.line(record, words)
+
+
+@click.command()
+@click.argument("identity", type=IDENTITY)
+@click.option("--since", "age", type=DURATION, default="7d", show_default=True, help="Only the last 8h, 30m, …")
+@pass_run
+def seen(run: CommandContext, identity: str, age: int) -> None:
+    """Show what a person was told in the place of an agent that did not answer. It is history: nothing is to be done."""
+    found = mail.seen(run, identity, Instant(int(time.time() * 1000) - age))
+    for record in found:
+        told = "acknowledged" if record["isAcknowledged"] else "not acknowledged yet"
+        run.console.line(
+            record,
+            f"{record['escalatedAt']}  {record['deliveryId']}  from {record['from']}  {told}\n  {' '.join(str(record['subject'] or '').split())}",
+        )
+    if not found:
+        run.console.say(f"no person was told anything in the place of {identity}")
 
 
 def _words(message: Message, record: Mapping[str, Any]) -> str:

@@ -300,15 +300,19 @@ def deliveries(context: click.Context, state: str | None, target: str | None, li
 @click.argument("delivery_id", metavar="ID")
 @pass_run
 def show(run: CommandContext, delivery_id: str) -> None:
-    """Show one delivery with its digest and its journal."""
+    """Show one delivery with its digest, its journal, and the messages to you about it."""
     from wake_bridge.offline.mail import find_delivery
-    from wake_bridge.records import delivery_record, journal_record
+    from wake_bridge.records import delivery_record, journal_record, send_journal_record, send_record
     from wake_bridge.storage.ledger import LedgerStore
 
     ledger = LedgerStore.open(run.places.state_dir, read_only=True)
     delivery = find_delivery(ledger, delivery_id)
     record = delivery_record(delivery, ledger.events_of(delivery.id))
     record["journal"] = [journal_record(entry) for entry in ledger.journal_of(delivery.id)]
+    record["messages"] = [
+        send_record(one) | {"journal": [send_journal_record(line) for line in ledger.journal_of_send(one.id)]}
+        for one in ledger.sends_about(delivery.id)
+    ]
     ledger.close()
     run.console.object(record, _story(record, delivery))
 
@@ -361,4 +365,9 @@ def _story(record: dict[str, object], delivery: Delivery) -> str:
     for entry in journal:
         detail = "  ".join(f"{name}={value}" for name, value in entry["detail"].items())
         lines.append(f"{entry['at']}  {entry['step']:<14} {detail}".rstrip())
+    messages = record["messages"]
+    assert isinstance(messages, list)  # noqa: S101 - as above
+    for message in messages:
+        lines += ["", f"message {message['messageId']} by {message['channel'] or 'no channel yet'}: {message['title']}"]
+        lines += [f"{line['at']}  {line['step']:<14} {line['why'] or ''}".rstrip() for line in message["journal"]]
     return "\n".join(lines)

@@ -65,6 +65,9 @@ BODY_BYTES: Final = 2048
 _SUBJECT_STEPS: Final = (SUBJECT_LIMIT, 120, 80, 40)
 """Characters of a subject that are shown, while the text is still too long for the paper."""
 
+_HISTORY: Final = 60
+"""Characters of a subject in the line of history."""
+
 _REMINDERS: Final = 3
 """Reminders of one wake whose texts it shows."""
 
@@ -240,6 +243,20 @@ def answer_line(delivery: Delivery) -> str:
     return f"Answer within {lasting(delivery.ack_within)}: wake-bridge ack {delivery.id} --lease {delivery.owner_lease + 1}"
 
 
+def history_line(
+    passed_on: Sequence[tuple[Delivery, Sequence[WakeEvent]]],
+    identity: Identity,
+    now: Instant,
+    known: Container[Identity],
+) -> str:
+    """What a person was told in the agent's place, as history: there is nothing to do about it. Empty for nothing."""
+    events = [one for _, each in passed_on for one in each]
+    if not events:
+        return ""
+    about = "; ".join(phrase(group, _HISTORY, now, known) for group in grouped(events)[:1])
+    return f"History, nothing to do: your person was told of {about}. See: wake-bridge seen {name(identity, known=identity in known)}"
+
+
 def lasting(milliseconds: int) -> str:
     """How long something lasts, in one unit."""
     if milliseconds < MINUTE:
@@ -265,6 +282,7 @@ def compose(
     paper_lines: int = 10,
     paper_characters: int = 1024,
     answer: str = "",
+    history: str = "",
     bodies: Mapping[str, str] | None = None,
     allow_from: Container[str] = frozenset(),
 ) -> str:
@@ -280,6 +298,7 @@ def compose(
         paper_lines: lines that the target takes well; where they do not suffice the compact form is written.
         paper_characters: characters that it takes well.
         answer: how it has to be answered; empty where it need not be.
+        history: what its person was told in its place; empty for nothing.
         bodies: message bodies by message id, for a target with `digest = "full"`.
         allow_from: the senders whose bodies may be shown.
 
@@ -292,7 +311,7 @@ def compose(
     """
     if not events:
         raise ValueError("a digest announces at least one event")
-    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines, answer)
+    sheet = _Sheet(events, identity, delivery_id, now, known, style or DigestStyle(), paper_lines, answer, history)
     above, below = sheet.fitting(paper_characters)
     lines = [*above, *quoted(events, bodies or {}, allow_from, known), *below]
     return sheet.joint.join(lines)
@@ -320,8 +339,9 @@ class _Sheet:
         style: DigestStyle,
         paper_lines: int,
         answer: str = "",
+        history: str = "",
     ) -> None:
-        self._answer = answer
+        self._answer, self._history = answer, history
         self._groups = grouped(events)
         self._style = style
         self._action_template = action_about(style.action, events)
@@ -353,7 +373,8 @@ class _Sheet:
 
     def _written(self, room: _Room) -> tuple[list[str], list[str]]:
         action = action_line(self._action_template, self._identity, self._known) if room.action else ""
-        below = [one for one in (action, self._answer, self._trailer) if one]
+        history = self._history if room.action else ""
+        below = [one for one in (history, action, self._answer, self._trailer) if one]
         allowed = min(room.kinds, self._style.max_lines - 1 - len(below))
         if allowed > 0 and 1 + allowed + len(below) <= self._paper_lines:
             return [f"{self._header()}:", *(f"- {one}" for one in self._phrases(room.subject, allowed))], below

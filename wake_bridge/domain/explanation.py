@@ -298,8 +298,8 @@ def _under_way(history: DeliveryHistory, times: TimeFormat, holds: Sequence[Hold
     along += f", once more after {', '.join(failed)} (its turn failed at once)" if failed else ""
     if delivery.state is DeliveryState.ESCALATED:
         return Explanation(
-            f"given to a person: {delivery.where or delivery.identity}{along}",
-            f"`wake-bridge ack {delivery.id}` when done",
+            f"not answered in time; a person is being told{along}",
+            f"`wake-bridge ack {delivery.id}` says that you have it",
         )
     if delivery.hold is not None:
         since = held_since(history.journal)
@@ -322,7 +322,18 @@ def _under_way(history: DeliveryHistory, times: TimeFormat, holds: Sequence[Hold
 
 def _delivered(history: DeliveryHistory, times: TimeFormat) -> Explanation:
     delivery = history.delivery
-    if delivery.outcome is not Outcome.SUBMITTED:
+    if delivery.outcome is Outcome.ESCALATED:
+        had_it = _last(history, Step.SUBMITTED) is not None
+        before = (
+            f"announced {times.clock(announced_at(history))}, not answered" if had_it else "not announced: not woken"
+        )
+        told = f"{before} in time; a person was told {times.clock(delivery.settled_at or EPOCH_START)}"
+        if delivery.proof is Proof.ACKNOWLEDGED:
+            when, by = _acknowledged(history, times)
+            return Explanation(f"{told}, acknowledged{when}{by}", NOTHING)
+        return Explanation(told, f"`wake-bridge ack {delivery.id}` says that you have it")
+    is_answered = delivery.outcome is Outcome.ACKNOWLEDGED and _last(history, Step.SUBMITTED) is not None
+    if delivery.outcome is not Outcome.SUBMITTED and not is_answered:
         return Explanation(f"not announced: {ENDED[delivery.outcome or Outcome.EMPTY]}", NOTHING)
     how = ENDED[Outcome.SUBMITTED] if delivery.proof is not Proof.ACCEPTED else "handed over, not seen as submitted"
     announced = f"announced {times.clock(announced_at(history))}"

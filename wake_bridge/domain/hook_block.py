@@ -83,6 +83,7 @@ def compose_block(
     bodies: Mapping[str, str] | None = None,
     allow_from: Container[str] = frozenset(),
     answer: str = "",
+    history: str = "",
 ) -> str:
     """Write the block.
 
@@ -97,6 +98,7 @@ def compose_block(
         bodies: message bodies by message id, for a target with `digest = "full"`.
         allow_from: the senders whose bodies may be shown.
         answer: how it has to be answered; empty where it need not be.
+        history: what its person was told in its place; empty for nothing.
 
     Raises:
         ValueError: nothing is shown.
@@ -114,7 +116,7 @@ def compose_block(
         lines.append(f"{total - len(shown)} more wait and follow at the next occasion.")
     action = action_line(action_about(style.action, events), identity, known).removeprefix(NOTICE).strip()
     lines += [action.translate(_LOOK_ALIKES)] if action else []
-    lines += [answer] if answer else []
+    lines += [one for one in (history.translate(_LOOK_ALIKES), answer) if one]
     return "\n".join([*lines, f"</{TAG}>"])
 
 

@@ -70,6 +70,7 @@ RULES: Final[Mapping[str, OwnershipRule]] = {
     "read --keep": OwnershipRule("shows the mail", READ_INBOX),
     "ack": OwnershipRule("acknowledges a wake"),
     "escalate": OwnershipRule("passes on a wake"),
+    "seen": OwnershipRule("shows what a person was told in the place"),
     "send": OwnershipRule("sends in the name"),
     "wake": OwnershipRule("sends in the name", instead="name yourself with --from; "),
     "task": OwnershipRule("moves a task in the name"),

@@ -120,8 +120,9 @@ def _send_message(desk: Desk, who: Identity, asked: models.SendMessageArguments)
         tags=tuple(asked.tags),
         reply_to=asked.reply_to,
         is_task=asked.task,
-        policy=_policy(asked.policy),
-        suppress_wake=asked.suppress_wake,
+        policy=_policy("immediate" if asked.ack_within else asked.policy),
+        suppress_wake=asked.suppress_wake and not asked.ack_within,
+        ack_within=asked.ack_within,
     )
     sent = mail.send(desk, draft, foreign=desk.foreign)
     return ToolAnswer(models.SentResult(message_id=sent.message_id, outcomes=list(sent.outcomes)))
@@ -132,7 +133,7 @@ def _policy(asked: str | None) -> names.WakePolicy | None:
 
 
 def _acknowledge(desk: Desk, who: Identity, asked: models.AcknowledgeArguments) -> ToolAnswer:  # noqa: ARG001 - all tools look alike
-    done = mail.acknowledge(desk, asked.delivery_id)
+    done = mail.acknowledge(desk, asked.delivery_id, asked.lease)
     after = done.delivery
     return ToolAnswer(
         models.AcknowledgedResult(

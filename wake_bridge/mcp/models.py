@@ -10,6 +10,9 @@ from pydantic.alias_generators import to_camel
 LONGEST_MESSAGE: Final = 2000
 """Characters that are sent to a channel at once."""
 
+LONGEST_ACK: Final = 604_800
+"""Seconds in which a message may have to be answered."""
+
 LONGEST_REMINDER: Final = 200
 """Characters of a reminder."""
 
@@ -131,6 +134,9 @@ class SendMessageArguments(Takes):
     task: bool = Field(default=False, description="Send it as a task, which the recipient moves with update_task.")
     policy: Policy | None = Field(None, description="When to wake: never, at the next turn, or at once.")
     suppress_wake: bool = Field(default=False, description="Wake nobody: it waits in the inbox.")
+    ack_within: Annotated[int, Field(ge=1, le=LONGEST_ACK)] | None = Field(
+        None, description="Wake at once; if nobody has answered after so many seconds, a person is told."
+    )
 
 
 class SentResult(Gives):
@@ -145,6 +151,9 @@ class AcknowledgeArguments(Takes):
 
     delivery_id: Annotated[str, Field(min_length=1)] = Field(
         description="What stands behind `Wake:` in the notice that woke you."
+    )
+    lease: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="What stands behind `--lease` in that notice, where it asks for an answer."
     )
 
 

@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from wake_bridge.domain.errors import LedgerError, LedgerUnwritable, NotFound, OperationFailed, RefusedForSafety
+from wake_bridge.domain.errors import (
+    LedgerError,
+    LedgerUnwritable,
+    NotFound,
+    OperationFailed,
+    RefusedForSafety,
+    SourceError,
+)
 from wake_bridge.domain.events import Message
+from wake_bridge.domain.items import ME
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, WakePolicy
 from wake_bridge.offline.owner import invoker, may_touch, speaker
@@ -18,7 +26,7 @@ from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import mailbox
 from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter, Node
 from wake_bridge.storage.graph.mailbox import Draft, Mail, TaskMove, UnreadableMail
-from wake_bridge.storage.graph.nodes import require_identity
+from wake_bridge.storage.graph.nodes import find_identity, require_identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import timestamp_now
 
@@ -276,6 +284,81 @@ def _under_lease(
         record = delivery_record(after, ledger.events_of(after.id))
     work.poke_daemon()
     return Acknowledged(after, record, waited)
+
+
+def passed_on_record(delivery: Delivery, events: Sequence[WakeEvent]) -> dict[str, Any]:
+    """What a person was told in an agent's place, as programs are told of it: a line of an inbox, and of whom it comes."""
+    from wake_bridge.domain.events import MessageDetail
+    from wake_bridge.records import time_or_none
+
+    detail = next((one.detail for one in events if isinstance(one.detail, MessageDetail)), None)
+    return {
+        "messageId": detail.message_id if detail else None,
+        "from": detail.sender if detail else None,
+        "subject": detail.subject if detail else None,
+        "priority": events[0].priority.value if events else None,
+        "deliveryId": delivery.id,
+        "agentIdentity": delivery.identity,
+        "escalatedAt": time_or_none(delivery.escalated_at),
+        "isAcknowledged": int(delivery.proof) == _ACKNOWLEDGED,
+    }
+
+
+_ACKNOWLEDGED: Final = 3
+"""The proof of what somebody has acknowledged."""
+
+
+def seen(work: Workplace, identity: str, since: Instant) -> list[dict[str, Any]]:
+    """What a person was told since then in the place of the identity's agent; it changes nothing.
+
+    Raises:
+        RefusedForSafety: it is another's.
+        LedgerError: the ledger cannot be read.
+    """
+    may_touch(work, "seen", identity)
+    with closing(LedgerStore.open(work.places.state_dir, read_only=True)) as ledger:
+        return [passed_on_record(*one) for one in ledger.passed_on(Identity(identity), since)]
+
+
+def is_persons(work: Workplace, identity: str) -> bool:
+    """Whether an inbox is a person's: `@me`, which needs no node in the graph, or that of an identity that is one."""
+    if identity == ME:
+        return True
+    # without a graph there is nobody in it
+    with suppress(SourceError), work.open_mail(foreign=False, marking=False) as graph:
+        node = find_identity(graph, identity)
+        return node is not None and node.properties.get("accountType") == "human"
+    return False
+
+
+def show_passed_on(work: Workplace, show: Callable[[dict[str, Any]], None]) -> list[str]:
+    """Show what has passed to the person, and is not acknowledged yet; answers the deliveries, for `acknowledge_shown`.
+
+    Raises:
+        RefusedForSafety: an agent asks.
+        LedgerError: the ledger cannot be read.
+    """
+    if not invoker(work).is_person:
+        raise RefusedForSafety(
+            "what has passed to a person is shown to a person",
+            invoker(work).told,
+            hint="`wake-bridge seen` shows what your person was told in your place",
+        )
+    with closing(LedgerStore.open(work.places.state_dir, read_only=True)) as ledger:
+        found = ledger.unacknowledged_by_person()
+    for one in found:
+        show(passed_on_record(*one))
+    return [delivery.id for delivery, _ in found]
+
+
+def acknowledge_shown(work: Workplace, delivery_ids: Sequence[str]) -> None:
+    """What was shown to the person, and has left this process, is theirs: nobody reminds them of it any more."""
+    if not delivery_ids:
+        return
+    with closing(LedgerStore.open(work.places.state_dir)) as ledger:
+        for one in delivery_ids:
+            ledger.answer(one, None, "inbox", _now())
+    work.poke_daemon()
 
 
 def find_delivery(ledger: LedgerStore, delivery_id: str) -> Delivery:

@@ -37,6 +37,7 @@ class Lock:
     """What a delivery is frozen with: its digest, exactly these event ids, where it goes, and until when that is leased.
 
     `where` is the place as a person reads it, `pane_key` names it for locks and limits; `fence` must still hold later.
+    `history` are the deliveries that a person was told of in the agent's place, and that the digest tells the agent of.
     """
 
     digest: str
@@ -46,6 +47,7 @@ class Lock:
     pane_key: str
     until: Instant
     fence: Binding | None = None
+    history: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

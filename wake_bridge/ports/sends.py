@@ -8,7 +8,7 @@ from typing import Protocol
 from wake_bridge.domain.channels import Send, SendLine, SendOutcome
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
-from wake_bridge.domain.names import EPOCH_START, Instant
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.reminders import Reminder
 
@@ -77,6 +77,17 @@ class EscalationStore(Protocol):
 
         Raises `IllegalTransition` where a person asks and it has ended, or is theirs already.
         """
+
+    def passed_on(
+        self, identity: Identity, since: Instant, *, is_untold: bool = False
+    ) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """What a person was told since then in the place of the identity's agent, and has reached them; oldest first.
+
+        With `is_untold` only what no wake has told the agent of, as history.
+        """
+
+    def unacknowledged_by_person(self) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """What has passed to a person, who has not said yet that they have it; oldest first."""
 
     def sends_about(self, subject: str) -> list[Send]:
         """The messages about a delivery or an episode, oldest first."""

@@ -17,7 +17,7 @@ from wake_bridge.domain.delivery import (
     Outcome,
     Proof,
 )
-from wake_bridge.domain.digest import answer_line, compose
+from wake_bridge.domain.digest import answer_line, compose, history_line
 from wake_bridge.domain.errors import SourceError
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.guards import (
@@ -30,7 +30,7 @@ from wake_bridge.domain.guards import (
     before_lock,
     limits_of_receiver,
 )
-from wake_bridge.domain.names import DAY, Identity, Instant, WakePolicy
+from wake_bridge.domain.names import DAY, EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import compose_nudge
 from wake_bridge.domain.receivers import Receiver, is_receiver
 from wake_bridge.domain.route_table import RouteVerdict
@@ -348,7 +348,10 @@ class Gate:
     ) -> Delivery:
         """Lock the delivery and make one attempt on the route that was decided."""
         settings, route = self._current.settings, how.route
-        text = await self._text(delivery, place, events, news)
+        passed_on = () if news.pulses else self._ledger.passed_on(delivery.identity, EPOCH_START, is_untold=True)
+        history = history_line(passed_on, delivery.identity, self._clock.now(), news.judged.identities.keys())
+        text = await self._text(delivery, place, events, news, history)
+        is_told = history and history in text
         if place.paper.takes_envelopes and route.address.receiver is not None:
             text = await self._envelope(delivery, route.address.receiver, events, text)
         now = self._clock.now()
@@ -365,6 +368,7 @@ class Gate:
                 pane_key=place.key,
                 fence=place.fence,
                 until=Instant(now + settings.lease_ms),
+                history=[one.id for one, _ in passed_on] if is_told else (),
             ),
             now,
         )
@@ -385,7 +389,9 @@ class Gate:
             self._given_back.pop(delivery.id, None)
         return after
 
-    async def _text(self, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News) -> str:
+    async def _text(
+        self, delivery: Delivery, place: Place, events: tuple[WakeEvent, ...], news: News, history: str
+    ) -> str:
         """The digest; of a nudge its one line."""
         style = self._current.settings.digest
         allowed = allowed_senders(self._current, delivery.identity)
@@ -409,6 +415,7 @@ class Gate:
             paper_lines=place.paper.max_lines,
             paper_characters=place.paper.max_characters,
             answer=answer_line(delivery),
+            history=history,
             bodies=await bodies_of(self._queries, events, allowed),
             allow_from=allowed,
         )

@@ -37,7 +37,7 @@ _ANY_AGE: Final = 2**62
 _MOST_DIGITS: Final = 18
 """Of a number that can be a row: SQLite holds no longer one."""
 
-_TOLD: Final = {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.UNKNOWN}
+_TOLD: Final = {Outcome.SUBMITTED, Outcome.ACKNOWLEDGED, Outcome.UNKNOWN, Outcome.ESCALATED}
 
 
 @dataclass(frozen=True, slots=True)

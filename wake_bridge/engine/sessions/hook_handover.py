@@ -14,12 +14,12 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Progress, Proof, Step, progress_of
-from wake_bridge.domain.digest import answer_line
+from wake_bridge.domain.digest import answer_line, history_line
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import Go, WakeCandidate, before_lock, switched_off
 from wake_bridge.domain.hook_block import MOST_SHOWN, compose_block, items_of
-from wake_bridge.domain.names import DAY, EventKind, Identity, Instant, WakePolicy
+from wake_bridge.domain.names import DAY, EPOCH_START, EventKind, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
@@ -224,6 +224,7 @@ class HookHandover:
         told = [event for item in shown for event in item.events]
         allowed = allowed_senders(self._current, identity)
         delivery_id = vehicle.id if vehicle else self._new_id()
+        passed_on = self._ledger.passed_on(identity, EPOCH_START, is_untold=True)
         block = compose_block(
             shown,
             total,
@@ -235,6 +236,7 @@ class HookHandover:
             bodies=await bodies_of(self._queries, told, allowed),
             allow_from=allowed,
             answer=answer_line(vehicle) if vehicle is not None else "",
+            history=history_line(passed_on, identity, self._clock.now(), judged.identities.keys()),
         )
         now = self._clock.now()
         where = f"{harmless(caller.harness, 20)} ({moment})"
@@ -249,6 +251,7 @@ class HookHandover:
                 where=where,
                 pane_key=_counted_against(identity, moment, place),
                 until=Instant(now + OFFER_LASTS),
+                history=[one.id for one, _ in passed_on],
             ),
             now,
         )

@@ -16,7 +16,7 @@ from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.integrations.agent_files.json_file import NotJson, WrongShape, value_at, with_added, with_value
 from wake_bridge.integrations.agent_files.text_file import HASH, Form, with_block
 
-MAIL_COMMANDS: Final = ("inbox", "send", "ack", "read", "escalate")
+MAIL_COMMANDS: Final = ("inbox", "send", "ack", "read", "escalate", "seen")
 
 _ORDERED: Final = tuple(f"wake-bridge {command} *" for command in MAIL_COMMANDS)
 

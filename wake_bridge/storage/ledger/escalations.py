@@ -8,7 +8,8 @@ from typing import Final
 from wake_bridge.domain.channels import Send
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, Step
 from wake_bridge.domain.errors import IllegalTransition, LateAnswer
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.storage.ledger.moves import DeliveryMoves
 from wake_bridge.storage.ledger.sends import SendRecord
@@ -104,6 +105,31 @@ class EscalationRecord(SendRecord, DeliveryMoves):
                 return self._read(delivery_id)
             self._write_line(delivery_id, Step.STALE, {"by": by, "lease": str(lease)}, now)
         raise _too_late(known, lease)
+
+    def passed_on(
+        self, identity: Identity, since: Instant, *, is_untold: bool = False
+    ) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """See `EscalationStore.passed_on`."""
+        found = self._deliveries(
+            "SELECT * FROM delivery WHERE identity = :who AND escalated_at IS NOT NULL AND state = 'DELIVERED'"
+            " AND settled_at >= :since AND (told_in = '' OR NOT :untold) ORDER BY settled_at, seq",
+            {"who": identity, "since": since, "untold": is_untold},
+        )
+        return [(one, self._events_of(one.id)) for one in found]
+
+    def unacknowledged_by_person(self) -> list[tuple[Delivery, list[WakeEvent]]]:
+        """See `EscalationStore.unacknowledged_by_person`."""
+        found = self._deliveries(
+            "SELECT * FROM delivery WHERE escalated_at IS NOT NULL AND proof < 3 ORDER BY escalated_at, seq"
+        )
+        return [(one, self._events_of(one.id)) for one in found]
+
+    def _events_of(self, delivery_id: str) -> list[WakeEvent]:
+        return self._events(
+            "SELECT wake_event.* FROM delivery_event JOIN wake_event ON wake_event.id = event_id"
+            " WHERE delivery_event.delivery_id = ? ORDER BY epoch, log_id, seq",
+            (delivery_id,),
+        )
 
     def sends_about(self, subject: str) -> list[Send]:
         """See `EscalationStore.sends_about`."""

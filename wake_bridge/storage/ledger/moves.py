@@ -207,6 +207,8 @@ class DeliveryMoves(Membership):
                 {"attempt": is_attempt, "due_at": due_at, **columns_of_hold(hold)},
             )
             self._let_riders_go(delivery.id, is_remembered=False)
+            # the digest that told of it is gone
+            self._db.change("UPDATE delivery SET told_in = '' WHERE told_in = ?", (delivery.id,))
             line = {"reason": hold.reason, "cause": hold.cause, "detail": hold.detail}
             self._write_line(delivery.id, Step.RELEASED, line | ({"passed_by": passed_by} if passed_by else {}), now)
             return self._read(delivery.id)
@@ -278,6 +280,10 @@ class DeliveryMoves(Membership):
             },
         )
         self._keep_exactly(delivery.id, lock.events)
+        self._db.change_each(
+            "UPDATE delivery SET told_in = ? WHERE id = ? AND told_in = ''",
+            [(delivery.id, one) for one in lock.history],
+        )
         line = {
             "adapter": lock.adapter,
             "where": lock.where,

@@ -243,7 +243,7 @@ def test_two_hosts_with_a_cable_that_is_pulled_wake_once_each(
     listen = senders(told["signingKey"], "@far").replace("127.0.0.1:0", "10.99.7.2:8787")
     listen = listen.replace("[http]", "[http]\nbehind_proxy = true")
     daemon, _ = serving(below, f'{QUICK}{listen}\n[targets."@far"]\npane = "{agent.session}"\nwindow = 0\n')
-    upstairs.configure(f"{ALLOWED.replace('127.0.0.0/8', '10.99.7.0/24')}[delivery]\nadapter_timeout = 1\n")
+    upstairs.configure(f"{ALLOWED.replace('127.0.0.0/8', '10.99.7.0/24')}[delivery]\nadapter_timeout = 5\n")
     upstairs.command = (*namespaces.prefix(0), *upstairs.command)
     above = upstairs.daemon()
 

@@ -84,9 +84,12 @@ class Sender:
             Unanswered: it may have arrived.
         """
         so_far = _Try()
+        # what is loaded once is no part of the time that a receiver has
+        await self._prepared()
+        trust = await self._trusted()
         try:
             async with asyncio.timeout(self._timeout):
-                await self._post(receiver, body, now, so_far)
+                await self._post(receiver, body, now, so_far, trust)
         except TimeoutError:
             if so_far.reply is None:
                 told = f"no answer within {self._timeout:g} s"
@@ -95,11 +98,10 @@ class Sender:
             raise AssertionError("what has neither answered nor failed was never sent")
         return so_far.reply
 
-    async def _post(self, receiver: Receiver, body: str, now: Instant, so_far: _Try) -> None:
+    async def _post(self, receiver: Receiver, body: str, now: Instant, so_far: _Try, trust: ssl.SSLContext) -> None:
         url = urlsplit(receiver.url.reveal())
         host, is_plain = url.hostname or "", url.scheme == "http"
         port = url.port or (80 if is_plain else 443)
-        await self._prepared()
         addresses = await self._resolver.addresses_of(host, port)
         require_public(host, addresses, self._allowed)
         refused = ""
@@ -107,13 +109,20 @@ class Sender:
         patience = self._timeout / len(addresses)
         for address in addresses:
             try:
-                return await self._post_to(address, receiver, body, now, so_far, patience)
+                return await self._post_to(address, receiver, body, now, so_far, patience, trust)
             except NotSent as unreachable:
                 refused = str(unreachable)
         raise NotSent(refused)
 
     async def _post_to(
-        self, address: IPAddress, receiver: Receiver, body: str, now: Instant, so_far: _Try, patience: float
+        self,
+        address: IPAddress,
+        receiver: Receiver,
+        body: str,
+        now: Instant,
+        so_far: _Try,
+        patience: float,
+        trust: ssl.SSLContext,
     ) -> None:
         import httpx2  # noqa: PLC0415 - an extra: what is not installed must not be missed at the start
 
@@ -130,7 +139,7 @@ class Sender:
         try:
             async with (
                 httpx2.AsyncClient(
-                    verify=await self._trusted(),
+                    verify=trust,
                     trust_env=False,
                     follow_redirects=False,
                     timeout=httpx2.Timeout(self._timeout, connect=patience),

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
+from importlib.util import find_spec, module_from_spec
 
 from pydantic import BaseModel
 
+# the packages' own `__init__` import the client and the high-level server as well, a fifth of the start: whoever asks for
+# the packages later gets them whole
+_BARE = [name for name in ("mcp", "mcp.server") if name not in sys.modules]
+for _name in _BARE:
+    if (_spec := find_spec(_name)) is not None:
+        sys.modules[_name] = module_from_spec(_spec)
 # of some thousand models a client's calls use a dozen: each is built when it is first used
 BaseModel.model_config["defer_build"] = True
 # nothing of an import is garbage
@@ -18,6 +26,8 @@ try:
     from mcp.shared.exceptions import MCPError
 finally:
     gc.enable()
+    for _name in _BARE:
+        sys.modules.pop(_name, None)
     del BaseModel.model_config["defer_build"]
 
 __all__ = ["CallNext", "MCPError", "Server", "ServerRequestContext", "stdio_server", "types"]

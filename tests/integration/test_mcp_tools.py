@@ -21,7 +21,7 @@ from wake_bridge.domain.ownership import PERSON, Invoker
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.mcp.acts import Desk, ToolAnswer, call
-from wake_bridge.mcp.callers import who_calls
+from wake_bridge.mcp.callers import CODEX_TURN, who_calls
 from wake_bridge.offline import owner
 from wake_bridge.offline.reminders import cancel, remind
 from wake_bridge.storage.graph.graph_file import GraphFile
@@ -236,6 +236,12 @@ def test_a_call_without_one_identity_is_refused_and_told_what_to_do(
         assert said.invoker.identities == {OTHER}
         with pytest.raises(RefusedForSafety, match="cannot tell which agent"):
             who_calls(Desk(None, foreign=False), {"threadId": "thread-2"})
+        turn = json.dumps({"thread_id": "thread-1"})
+        assert who_calls(Desk(None, foreign=False), {CODEX_TURN: turn, "threadId": "thread-1"}) == OTHER
+        with closing(LedgerStore.open(office.state_dir)) as ledger:
+            ledger.meet_session(Session("codex", "thread-2", MINE, seen_at=Instant(1)))
+        with pytest.raises(RefusedForSafety, match="@mine and @other"):
+            who_calls(Desk(None, foreign=False), {CODEX_TURN: turn, "threadId": "thread-2"})
     monkeypatch.setenv("WAKE_BRIDGE_AGENT", "@mine")
     assert who_calls(Desk(None, foreign=False), None) == MINE
     monkeypatch.setenv("WAKE_BRIDGE_AGENT", "@nobody")

@@ -15,7 +15,7 @@ from wake_bridge.domain.names import IDENTITY_PATTERN, AttentionKind, Identity, 
 from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.mcp import models
 from wake_bridge.mcp.acts import ACTS, Desk, call
-from wake_bridge.mcp.callers import thread_of
+from wake_bridge.mcp.callers import threads_of
 from wake_bridge.mcp.tools import TOOLS
 from wake_bridge.offline.mail import FLOORS, MOST_AT_ONCE
 from wake_bridge.offline.subscriptions import HARNESS_TARGETS, PUBLIC_TRIGGERS
@@ -88,7 +88,7 @@ def test_a_mistake_names_the_field_and_what_would_be_right(
 )
 def test_a_calls_conversation_is_read_of_what_the_harness_says(meta: dict[str, object] | None, thread: str) -> None:
     """Codex's app-server serves all conversations of a user: each call names its own."""
-    assert thread_of(meta) == thread
+    assert threads_of(meta) == ([thread] if thread else [])
 
 
 def test_without_the_extra_the_command_says_what_to_install(

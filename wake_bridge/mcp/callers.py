@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +31,8 @@ _PATIENCE: Final = 2.0
 _BIND: Final = "run `wake-bridge bind @ID` in the agent's own pane, or start the harness with WAKE_BRIDGE_AGENT=@ID"
 
 
-def thread_of(meta: Mapping[str, Any] | None) -> str:
-    """The conversation that a call's `_meta` names; empty where it names none."""
+def threads_of(meta: Mapping[str, Any] | None) -> list[str]:
+    """The conversations that a call's `_meta` names, each once; normally one or none."""
     said = meta or {}
     turn = said.get(CODEX_TURN)
     if isinstance(turn, str):
@@ -41,8 +41,7 @@ def thread_of(meta: Mapping[str, Any] | None) -> str:
         except (ValueError, RecursionError):
             turn = None
     named = [turn.get(name) for name in _THREAD] if isinstance(turn, Mapping) else []
-    found = [one for one in (*named, said.get("threadId")) if isinstance(one, str) and one]
-    return found[0] if found else ""
+    return [*dict.fromkeys(one for one in (*named, said.get("threadId")) if isinstance(one, str) and one)]
 
 
 def who_calls(work: Workplace, meta: Mapping[str, Any] | None) -> Identity:
@@ -55,24 +54,25 @@ def who_calls(work: Workplace, meta: Mapping[str, Any] | None) -> Identity:
     Raises:
         RefusedForSafety: it is nobody that is known, or it could be several.
     """
-    thread = thread_of(meta)
-    found = _of_thread(work, thread) if thread else _of_process(work)
+    threads = threads_of(meta)
+    found = _of_threads(work, threads) if threads else _of_process(work)
     if len(found.identities) != 1:
         raise _refused(found)
     work.invoker = found
     return next(iter(found.identities))
 
 
-def _of_thread(work: Workplace, thread: str) -> Invoker:
-    """Whose a conversation of Codex is: as it was recorded, else as the daemon knows it, which looks at the panes."""
-    why = f"conversation {thread} is recorded"
-    identities = _recorded(work, thread)
-    if not identities:
-        why = f"the daemon knows conversation {thread}"
-        identities = _known_to_daemon(work, thread)
-    return Invoker(
-        "codex", os.getppid(), identities, why if identities else f"conversation {thread} belongs to no known identity"
-    )
+def _of_threads(work: Workplace, threads: Sequence[str]) -> Invoker:
+    """Whose conversations of Codex these are: as was recorded, else as the daemon knows it, which looks at the panes."""
+    identities: frozenset[Identity] = frozenset()
+    whys = []
+    for thread in threads:
+        why, theirs = f"conversation {thread} is recorded", _recorded(work, thread)
+        if not theirs:
+            why, theirs = f"the daemon knows conversation {thread}", _known_to_daemon(work, thread)
+        whys.append(why if theirs else f"conversation {thread} belongs to no known identity")
+        identities |= theirs
+    return Invoker("codex", os.getppid(), identities, ", ".join(whys))
 
 
 def _recorded(work: Workplace, thread: str) -> frozenset[Identity]:

@@ -288,13 +288,13 @@ def posted_to(url: str, *steps: Prepare) -> Prepare:
     return then(subscribed("--webhook", url), *steps)
 
 
-def answers(status: str) -> Prepare:
+def answers(status: str, *flags: str) -> Prepare:
     """A receiver that runs, and is the newest subscription's."""
 
     def start(house: House) -> None:
         house.receiver = house.ends.enter_context(WebhookReceiver(house.home / "receiver", (status,)))
         house.configure('[adapters.webhook]\nallow = ["127.0.0.0/8"]')
-        house.subscribe("--webhook", house.receiver.url)
+        house.subscribe("--webhook", house.receiver.url, *flags)
 
     return start
 

@@ -251,10 +251,13 @@ SET_UPS: Final[Mapping[str, SetUp]] = {
     "receiver where nothing may be posted": SetUp(posted_to(FORBIDDEN), "place", PRIVATE, HoldReason.UNREACHABLE),
     "the same, beside a pane": SetUp(then(IN_WORK, posted_to(FORBIDDEN)), "look", "imagined", HoldReason.ACTIVE),
     "receiver that is gone": SetUp(
-        then(answers("410"), has_given_up), "place", "degraded: HTTP 410", HoldReason.UNREACHABLE
+        then(answers("410", "--window", "0"), has_given_up), "place", "degraded: HTTP 410", HoldReason.UNREACHABLE
     ),
     "receiver that refuses us, to be tried again by now": SetUp(
-        then(answers("403"), has_given_up, is_due_again), "place", "suspended: HTTP 403", HoldReason.UNREACHABLE
+        then(answers("403", "--window", "0"), has_given_up, is_due_again),
+        "place",
+        "suspended: HTTP 403",
+        HoldReason.UNREACHABLE,
     ),
     "receiver, webhooks off": SetUp(
         then(answers("204"), sets("ADAPTERS_WEBHOOK_ENABLED", "false")),

@@ -86,7 +86,7 @@ TESTED: Final = (
         "wakes that have to be answered: a death at every commit, an answer and a deadline at one moment",
         suite(
             "Answers, deadlines and deaths",
-            "properties/test_answers.py",
+            "properties/test_answers_survive.py",
             "integration/test_answer_races.py",
         ),
     ),

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -35,11 +35,11 @@ LOGGED_TYPES: Final = {"error", "warning"}
 class Browser:
     """One browser with a profile of its own; a context manager that ends it."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="wbt-browser-", ignore_cleanup_errors=True)
         environment = {**os.environ, "HOME": self._home.name}
         self._process = subprocess.Popen(
-            [program, *FLAGS, f"--user-data-dir={self._home.name}", "about:blank"],
+            ["chromium", *FLAGS, f"--user-data-dir={self._home.name}", "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment,
@@ -48,8 +48,13 @@ class Browser:
         port = Path(self._home.name) / "DevToolsActivePort"
         until(lambda: port.exists() and len(port.read_text().splitlines()) == 2, what="the browser's port")
         number, path = port.read_text().splitlines()
-        self._socket = connect(f"ws://127.0.0.1:{number}{path}", max_size=None, open_timeout=HUNG)
+        self._open = ExitStack()
+        self._socket = self._open.enter_context(
+            connect(f"ws://127.0.0.1:{number}{path}", max_size=None, open_timeout=HUNG, ping_interval=None)
+        )
         self._number = 0
+        self.events: list[dict[str, Any]] = []
+        """What the browser told without being asked."""
 
     def tab(self, url: str = "about:blank", *, width: int = 1280, height: int = 900) -> Tab:
         """Open a tab in a context of its own: it shares nothing with any other."""
@@ -70,6 +75,7 @@ class Browser:
         while True:
             answer = json.loads(self._socket.recv(HUNG))
             if answer.get("id") != self._number:
+                self.events.append(answer)
                 continue
             assert "error" not in answer, (method, answer["error"])
             result: dict[str, Any] = answer["result"]
@@ -81,7 +87,7 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         with suppress(Exception):
             self.call("Browser.close")
-        self._socket.close()
+        self._open.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -135,7 +141,8 @@ class Tab:
         found: list[Any] = [None]
 
         def is_true() -> bool:
-            found[0] = self._quietly(script)
+            # a node has no value of its own
+            found[0] = self._quietly(f"((v) => (v instanceof Node ? true : v))({script})")
             return bool(found[0])
 
         until(is_true, what=what or script)
@@ -172,6 +179,18 @@ class Tab:
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left", clickCount=1)
+
+    def answers(self, count: int) -> list[int]:
+        """Wait for so many answers to this tab since its network is watched; their status codes."""
+
+        def codes() -> list[int]:
+            self.does("0")
+            told = [one["params"] for one in self.browser.events if one.get("sessionId") == self._session]
+            # what a browser does not let its page read, it tells here alone
+            return [one["statusCode"] for one in told if one.get("statusCode")]
+
+        until(lambda: len(codes()) >= count, what="the answers")
+        return codes()
 
     def picture(self, file: Path, *, whole: bool = False) -> None:
         """Write what is seen as a PNG."""

@@ -244,8 +244,8 @@ def test_a_web_page_of_another_port_and_another_name_of_this_host_get_nothing(sa
     for where in ("cross-site", "same-site"):
         assert client.asks(*act, Sec_Fetch_Site=where)[0] == 403
         assert client.asks("/api/activity", Sec_Fetch_Site=where)[0] == 403
-        assert client.asks("/", Sec_Fetch_Site=where, Sec_Fetch_Mode="no-cors")[0] == 403
-        assert client.asks("/", Sec_Fetch_Site=where, Sec_Fetch_Mode="navigate")[0] == 200
+        assert client.asks("/", Sec_Fetch_Site=where, Sec_Fetch_Dest="iframe")[0] == 403
+        assert client.asks("/", Sec_Fetch_Site=where, Sec_Fetch_Dest="document")[0] == 200
     assert sandbox.ask("status")["paused"] == []
     assert client.asks(*act, Origin=own, Sec_Fetch_Site="same-origin")[0] == 200
     assert [one["agentIdentity"] for one in sandbox.ask("status")["paused"]] == ["@a"]

@@ -159,7 +159,7 @@ class _Guarded:
         if origins not in ([], [f"{request.scope['scheme']}://{request.headers['host']}"]):
             return True
         # a link to the page may stand anywhere: it has nothing to show without a token
-        is_link = (request.method, path, request.headers.get("sec-fetch-mode")) == ("GET", "/", "navigate")
+        is_link = (request.method, path, request.headers.get("sec-fetch-dest")) == ("GET", "/", "document")
         return request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not is_link
 
 

@@ -187,9 +187,7 @@ class FleetPage:
         if self._feed.is_crowded:
             return said(503, "too many listen already")
         request.scope["state"].get(STAY, lambda: None)()
-        return EventSourceResponse(
-            self._feed.events(after), headers=HEADERS, ping=PING, send_timeout=READ_WITHIN, sep="\n"
-        )
+        return EventSourceResponse(self._feed.events(after), headers=HEADERS, ping=PING, send_timeout=READ_WITHIN)
 
     async def _act(self, request: Request) -> Response:
         body = await _body(request)

@@ -205,7 +205,7 @@
         if (done) return;
         clearTimeout(watchdog);
         watchdog = setTimeout(() => abort.abort(), QUIET_FOR);
-        const blocks = (rest + value).split("\n\n");
+        const blocks = (rest + value.replaceAll("\r", "")).split("\n\n");
         rest = blocks.pop();
         for (const block of blocks) {
           const event = { name: "", id: "" };

@@ -38,6 +38,7 @@ from wake_bridge.engine.sessions.hook_handover import HookHandover
 from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.sessions.session_identity import SessionIdentity
 from wake_bridge.engine.settings import Current
+from wake_bridge.engine.tail.intake import Intake, ItemEntrance
 from wake_bridge.engine.tail.signed_wakes import SignedWakes
 from wake_bridge.engine.tail.tail import EventNotifier, Tail
 from wake_bridge.integrations.adapters import LoadedAdapters, make_adapters
@@ -98,6 +99,7 @@ class Parts:
     current: Current
     is_embedded: bool
     signed: SignedWakes
+    items: ItemEntrance
     pushes: Pushes
     is_dry_run: bool = False
 
@@ -295,9 +297,23 @@ def wire(
         lives_here=lambda identity: lives_here(identity, settings, current, ledger, tail),
         notifier=EventNotifier(deliverer.poke),
     )
+
+    def told_outside() -> None:
+        deliverer.poke()
+        notices.outbox.tick(clock.now())
+
+    items = ItemEntrance(
+        Intake(ledger, new_ulid),
+        current,
+        clock,
+        epoch=lambda: tail.epoch if tail.begun.is_set() else Epoch(0),
+        lives_here=lambda identity: lives_here(identity, settings, current, ledger, tail),
+        poke=told_outside,
+    )
     return Parts(
         settings=settings,
         signed=signed,
+        items=items,
         pushes=gate.pushes,
         clock=clock,
         ledger=ledger,

@@ -143,6 +143,8 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "channels test log",
         "channels send hello",
         "channels sent",
+        "sources token ci",
+        "sources list",
         "notify @a --source build --key k x",
         "remind @a --in 20m x",
         "reminders list",

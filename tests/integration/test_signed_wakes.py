@@ -23,7 +23,7 @@ from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.events import EventStatus, MessageDetail
 from wake_bridge.domain.names import DAY, EventKind, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.signed_wakes import ListenAddress
-from wake_bridge.http import app, listener
+from wake_bridge.http import app, listener, requests
 from wake_bridge.http.signatures import Signatures
 from wake_bridge.ports.ledger_records import Emission, Taken
 from wake_bridge.storage.ledger import LedgerStore
@@ -279,7 +279,7 @@ def test_a_slow_client_is_ended_in_time_and_keeps_nobody_out(tmp_path: Path, mon
     """A slow loris: headers, body and the whole connection have their time, and there is room for who sends."""
     monkeypatch.setattr(listener, "HEAD_TIME", 0.3)
     monkeypatch.setattr(listener, "MOST_CONNECTIONS", 5)
-    monkeypatch.setattr(app, "BODY_TIME", 0.3)
+    monkeypatch.setattr(requests, "BODY_TIME", 0.3)
 
     def drained(connection: Any) -> bytes:
         found = b""

@@ -47,6 +47,9 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "wake": ('wake @reviewer "Look at your mail"', 'wake @reviewer "Go on" --from @me'),
     "task": (f"task {_ID} completed --as @reviewer", f"task {_ID} inputrequired --as @reviewer"),
     "grant": ("grant CAN_REPLY_TO --to @reviewer --as @me", "grant CAN_READ_INBOX_OF --to @boss --as @me"),
+    "sources": ("sources list", "sources token ci"),
+    "sources list": ("sources list", "sources list --json"),
+    "sources token": ("sources token ci", "sources token ci --remove"),
     "notify": (
         'notify @reviewer --source build --mode active "the build is red"',
         'notify @me --source cron "the backup is done"',
@@ -161,6 +164,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "read": CommandPlace("mail", "read", "Show messages and mark them read."),
         "task": CommandPlace("mail", "task", "Move a task to another state."),
         "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),
+        "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
     },
     "Wakes": {
         "deliveries": CommandPlace("wakes", "deliveries", "List deliveries; show or retry one."),

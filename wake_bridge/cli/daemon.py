@@ -218,14 +218,30 @@ def run(run: CommandContext, once: bool, dry_run: bool, final_exit_zero: bool) -
 @click.command()
 @pass_run
 def serve(run: CommandContext) -> None:
-    """Run the daemon without a graph: it takes signed wakes from other hosts and wakes the agents of this one.
+    """Run the daemon without a graph: it takes signed wakes and items from outside, and wakes the agents of this host.
 
-    `[http]` in the configuration says where it listens, who may send, and whom each sender wakes. Needs the extra `http`.
+    `[http]` in the configuration says where it listens, who may send, and whom each sender wakes; `[sources]` says what sources of
+    items may do. In a terminal, and where nobody may send yet, a token is made and printed once. Needs the extra `http`.
     """
     early = _lock_early(run.config_option)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        _make_first_token(run)
     from wake_bridge.daemon.life import run_daemon
 
     run_daemon(run.config_option, once=False, dry_run=False, early=early, has_graph=False)
+
+
+def _make_first_token(run: CommandContext) -> None:
+    """Where nothing may be sent yet: without a token there would be no server."""
+    from wake_bridge.config.source_tokens import FIRST_SOURCE, SourceTokens, has_source_tokens
+
+    settings = run.settings
+    if settings.config.http.senders or has_source_tokens(settings.state_dir):
+        return
+    token = SourceTokens(settings.state_dir).renew(FIRST_SOURCE)
+    run.console.warn(
+        f"token of the source {FIRST_SOURCE}, which may send items to every agent of this host; it is not shown again:\n  {token}"
+    )
 
 
 def _lock_early(config_option: str | None) -> InstanceLock | None:

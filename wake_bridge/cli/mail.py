@@ -194,7 +194,7 @@ def inbox(
 def _show_mail(
     run: CommandContext, identity: str, floor: str, limit: int, *, bodies: bool, consume: bool, foreign: bool
 ) -> mail.Shown | None:
-    """Show the mail of an inbox; None where there is no graph, and for the person whom the graph does not know."""
+    """Show the mail of an inbox; None where there is no graph but items come, and for the person whom the graph does not know."""
     try:
         with run.open_mail(foreign=foreign, marking=consume) as graph:
             if identity == ME and find_identity(graph, identity) is None:
@@ -208,7 +208,7 @@ def _show_mail(
             mail.write_down(run, graph, shown)
             return shown
     except SourceMissing:
-        if run.has_no_graph():
+        if run.has_no_graph() and items.are_taken_in(run):
             return None
         raise
 

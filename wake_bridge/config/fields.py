@@ -479,8 +479,6 @@ class HttpTable(Table):
             raise ValueError("tls_certificate_file and tls_key_file go together")
         if not self.listen:
             return self
-        if not self.senders:
-            raise ValueError("listen needs a sender: [http.senders.NAME]")
         if not (ListenAddress.parse(self.listen).is_local or self.tls_certificate_file or self.behind_proxy):
             raise ValueError(
                 f"{self.listen} is open to other hosts: set tls_certificate_file and tls_key_file, or behind_proxy = true"

@@ -53,6 +53,9 @@ from wake_bridge.system.files import (
     why_another_could_change,
 )
 
+ANY_SOURCE: Final = "items"
+"""Stands for all sources of items in the name of a subscription."""
+
 ADAPTER_GROUP: Final = "wake_bridge.adapters"
 
 
@@ -311,10 +314,23 @@ def senders_of(settings: Settings) -> list[ConfiguredSender]:
 
 
 def signed_subscriptions(settings: Settings) -> tuple[Subscription, ...]:
-    """What stands for the word of each sender; none where no signed wakes are taken in."""
-    if listen_address(settings) is None:
-        return ()
-    return tuple(subscription_for(one.name, who) for one in senders_of(settings) for who in sorted(one.identities))
+    """What stands for the word of senders, where signed wakes are taken in, and of sources that wake who has a place here.
+
+    Without a graph every target may be woken by a source.
+    """
+    targets = settings.config.targets
+    told = [
+        (name, Identity(who))
+        for name, one in settings.config.sources.items()
+        for who in one.identities
+        if who in targets
+    ]
+    if listen_address(settings) is not None:
+        told += [(one.name, who) for one in senders_of(settings) for who in sorted(one.identities)]
+    if not settings.has_graph:
+        named = {who for _, who in told}
+        told += [(ANY_SOURCE, Identity(who)) for who in targets if who not in named]
+    return tuple(subscription_for(name, who) for name, who in dict.fromkeys(told))
 
 
 def why_no_webhooks(settings: Settings) -> str:
@@ -365,7 +381,13 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
         ),
         sources=SourcesTable(
             {
-                name: SourceRules(table.mode, table.threshold, _milliseconds(table.debounce))
+                name: SourceRules(
+                    table.mode,
+                    table.threshold,
+                    _milliseconds(table.debounce),
+                    tuple(map(Identity, table.identities)),
+                    frozenset(table.tiers),
+                )
                 for name, table in config.sources.items()
             }
         ),

@@ -30,6 +30,7 @@ from wake_bridge.config.settings import (
     needs_restart,
     taken_over,
 )
+from wake_bridge.config.source_tokens import has_source_tokens
 from wake_bridge.control.graph_lock import GraphLock
 from wake_bridge.control.instance_lock import InstanceLock, show_end
 from wake_bridge.control.server import ControlServer
@@ -142,7 +143,7 @@ def _copied_state(state_dir: Path) -> Iterator[Path]:
 
 
 def require_listening(settings: Settings) -> None:
-    """Raise what keeps signed wakes from being taken in where they are to be; without effect elsewhere.
+    """Raise what keeps signed wakes and items from being taken in where they are to be; without effect elsewhere.
 
     Raises:
         ConfigurationInvalid: nobody may send any.
@@ -151,11 +152,12 @@ def require_listening(settings: Settings) -> None:
     where = listen_address(settings)
     if where is None:
         return
-    if not settings.config.http.senders:
+    if not settings.config.http.senders and not has_source_tokens(settings.state_dir):
         raise ConfigurationInvalid(
-            "no sender is configured for signed wakes",
+            "no sender is configured for signed wakes, and no source has a token",
             str(settings.config_file),
-            hint="name a sender, its key and the identities that it may wake: [http.senders.NAME] (docs/serve.md)",
+            hint="name a sender, its key and the identities that it may wake: [http.senders.NAME] (docs/serve.md);"
+            " or run `wake-bridge sources token NAME` (docs/intake.md)",
         )
     missing = [one for one in HTTP_NEEDS if find_spec(one) is None]
     if missing:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from wake_bridge.config.settings import HTTP_NEEDS, Settings, listen_address, senders_of
+from wake_bridge.config.source_tokens import SourceTokens
 from wake_bridge.control.server import Handler
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.signed_wakes import ListenAddress
@@ -20,7 +21,7 @@ from wake_bridge.system.files import begin_draft, read_own_file
 from wake_bridge.wiring import Parts
 
 if TYPE_CHECKING:
-    from wake_bridge.http.server import WebServer
+    from wake_bridge.http.server import Inbox, WebServer
     from wake_bridge.http.tokens import PageTokens
 
 PAGE_FILE: Final = "page.listen"
@@ -156,11 +157,22 @@ class Web:
             state_dir=self._directory,
             tokens=self._tokens if is_for_page else None,
             ask=self._ask,
+            inbox=self._inbox() if is_for_wakes else None,
         )
         found = server.bind()
         self._servers.append(server)
         self._has_more.set()
         return found
+
+    def _inbox(self) -> Inbox:
+        from wake_bridge.http.server import Inbox  # noqa: PLC0415 - an extra, that was looked for
+
+        parts = self._parts
+        return Inbox(
+            SourceTokens(self._directory),
+            lambda: parts.current.settings,
+            parts.items.take,
+        )
 
     async def _ask(self, command: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._handlers[command](request)

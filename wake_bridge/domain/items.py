@@ -67,12 +67,18 @@ class SourceRules:
     """What the configuration says of a source.
 
     `mode` counts where an item says nothing; an active one wakes from `threshold` on; `debounce_ms` are the milliseconds that it
-    waits for others.
+    waits for others. Its token reaches `identities`, everybody here where there are none, with items of the `tiers`.
     """
 
     mode: ItemMode = ItemMode.PASSIVE
     threshold: ItemPriority = ItemPriority.NORMAL
     debounce_ms: int = int(DEBOUNCE * SECOND)
+    identities: tuple[Identity, ...] = ()
+    tiers: frozenset[ItemTier] = frozenset(ItemTier)
+
+    def reaches(self, identity: Identity) -> bool:
+        """Whether its token may send anything to an identity."""
+        return not self.identities or identity in self.identities
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def event_of(draft: ItemDraft, rules: SourceRules, item_id: str, epoch: Epoch, n
         Contradiction: it says nothing, or two things.
     """
     _require_text(draft)
-    mode, tier = _mode_and_tier(draft, rules)
+    mode, tier = mode_and_tier(draft, rules)
     is_for_person = mode is ItemMode.PROMPT
     detail = ItemDetail(
         source=draft.source,
@@ -165,12 +171,17 @@ def event_of(draft: ItemDraft, rules: SourceRules, item_id: str, epoch: Epoch, n
     )
 
 
+def is_source(name: str) -> bool:
+    """Whether a source can be named so."""
+    return _SOURCE.fullmatch(name) is not None
+
+
 def _require_text(draft: ItemDraft) -> None:
     if not draft.text.strip():
         raise Contradiction("text", "there is no text")
     if len(draft.text) > LONGEST_TEXT:
         raise Contradiction("text", f"the text has more than {LONGEST_TEXT} characters")
-    if not _SOURCE.fullmatch(draft.source):
+    if not is_source(draft.source):
         raise Contradiction("source", "a source is named by 1 to 32 letters, digits, - and _")
     if draft.state is not ItemState.NONE and not draft.key:
         raise Contradiction("state", f"{draft.state} needs a key: it says which matter is meant")
@@ -178,7 +189,8 @@ def _require_text(draft: ItemDraft) -> None:
         raise Contradiction("key", f"the key has more than {_LONGEST_KEY} characters")
 
 
-def _mode_and_tier(draft: ItemDraft, rules: SourceRules) -> tuple[ItemMode, ItemTier]:
+def mode_and_tier(draft: ItemDraft, rules: SourceRules) -> tuple[ItemMode, ItemTier]:
+    """What an item says of both, or what its source says where it says nothing. Raises `Contradiction`."""
     mode = draft.mode
     if draft.recipient == ME:
         if mode not in {None, ItemMode.PROMPT}:

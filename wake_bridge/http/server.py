@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from wake_bridge.config.senders import ConfiguredSender
 from wake_bridge.config.settings import Settings
+from wake_bridge.config.source_tokens import SourceTokens
+from wake_bridge.domain.items import ItemDraft
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.signed_wakes import ListenAddress
+from wake_bridge.engine.settings import EngineSettings
 from wake_bridge.http.app import application
+from wake_bridge.http.intake import InboxRoutes, TakeItems
 from wake_bridge.http.listener import Listener, tls_context
 from wake_bridge.http.page import FleetPage
 from wake_bridge.http.signatures import Signatures
 from wake_bridge.http.tokens import PageTokens
 from wake_bridge.http.views import Ask
+from wake_bridge.ports.items import TakenItem
 from wake_bridge.ports.ledger_records import Taken
 from wake_bridge.schemas.incoming import Incoming
 from wake_bridge.system.files import expanded
@@ -31,6 +37,19 @@ ANSWERED_WITHIN: Final = 10.0
 """Seconds that the daemon has to answer the page."""
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """How items are taken in: by whose tokens, by what is in force, and into what, on the daemon's own loop."""
+
+    tokens: SourceTokens
+    settings: Callable[[], EngineSettings]
+    take: Callable[[Sequence[ItemDraft]], Coroutine[None, None, Sequence[TakenItem]]]
+
+    def routes(self, take: TakeItems) -> InboxRoutes:
+        """The routes that take them in; `take` hands over from the server's loop."""
+        return InboxRoutes(self.tokens, self.settings, take)
 
 
 class WebServer:
@@ -45,6 +64,7 @@ class WebServer:
         state_dir: where the ledger lies, for the page.
         tokens: who may use the page; None where this address has none.
         ask: asks the daemon, on its own loop.
+        inbox: how items are taken in there; None where none are.
     """
 
     def __init__(
@@ -58,6 +78,7 @@ class WebServer:
         state_dir: Path,
         tokens: PageTokens | None,
         ask: Ask,
+        inbox: Inbox | None = None,
     ) -> None:
         self._settings = settings
         self._where = where
@@ -66,11 +87,14 @@ class WebServer:
         self._state_dir = state_dir
         self._tokens = tokens
         self._ask = ask
+        self._inbox = inbox
         http, beside = settings.config.http, settings.config_file.parent
         certificate, key = (beside / expanded(one) for one in (http.tls_certificate_file, http.tls_key_file))
         has_tls = bool(http.tls_certificate_file) and senders is not None
         self._listener = Listener(where, tls_context(certificate, key) if has_tls else None)
-        self._signatures = Signatures(senders) if senders is not None else None
+        self._is_configured = senders is not None
+        # a path exists only with its credential
+        self._signatures = Signatures(senders) if senders else None
 
     def bind(self) -> ListenAddress:
         """Take the address; answers which. Raises `OperationFailed`."""
@@ -94,6 +118,11 @@ class WebServer:
 
             return await there(work())
 
+        async def take_items(drafts: Sequence[ItemDraft]) -> Sequence[TakenItem]:
+            if self._inbox is None:
+                raise AssertionError("items are taken in here")
+            return await there(self._inbox.take(drafts))
+
         async def ask(command: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
             async def work() -> Mapping[str, Any]:
                 return await self._ask(command, request)
@@ -104,8 +133,11 @@ class WebServer:
         async def serve() -> None:
             page = FleetPage(self._state_dir, self._tokens, ask, self._wall) if self._tokens is not None else None
             routes = page.routes() if page is not None else ()
+            inbox = self._inbox.routes(take_items) if self._inbox is not None else None
             try:
-                await self._listener.serve(application(self._signatures, take_in, self._hosts(), self._wall, routes))
+                await self._listener.serve(
+                    application(self._signatures, take_in, self._hosts(), self._wall, routes, inbox)
+                )
             finally:
                 if page is not None:
                     page.close()
@@ -121,7 +153,7 @@ class WebServer:
     def _hosts(self) -> set[str]:
         """By which names this host may be called."""
         names = {"localhost"}
-        if self._signatures is not None:
+        if self._is_configured:
             names |= {one.lower() for one in self._settings.config.http.hosts}
         if self._where.path or self._where.is_local:
             names |= {"127.0.0.1", "::1"}

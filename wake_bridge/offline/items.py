@@ -102,6 +102,16 @@ def unread(run: Workplace, identity: Identity, *, floor: str, limit: int, is_own
     return ShownItems(items, total, is_own)
 
 
+def are_taken_in(run: Workplace) -> bool:
+    """Whether items come to this host: a source has a token, or one has come."""
+    from wake_bridge.config.source_tokens import has_source_tokens
+
+    if has_source_tokens(run.places.state_dir):
+        return True
+    with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
+        return ledger.has_items()
+
+
 def write_down(run: Workplace, shown: ShownItems, *, consume: bool) -> None:
     """What has left this process: read, or under a lease until its reader acknowledges it or reads on."""
     ids = [one.id for one in shown.items]

@@ -52,6 +52,9 @@ class ItemStore(Protocol):
     def lease_items(self, event_ids: Sequence[str], until: Instant, now: Instant) -> None:
         """They were shown: their wake is off, and until then their reader may settle them."""
 
+    def has_items(self) -> bool:
+        """Whether there is any, read or not."""
+
     def has_leased_items(self, identity: Identity, now: Instant) -> bool:
         """Whether its reader has any under a lease that lasts."""
 

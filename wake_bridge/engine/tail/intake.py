@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,10 +10,12 @@ import structlog
 
 from wake_bridge.domain.channels import NONE_YET, Send, by_default, chosen, near_message, text_message
 from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
-from wake_bridge.domain.items import ItemDraft, about_storm, event_of
-from wake_bridge.domain.names import SECOND, Epoch, Instant
+from wake_bridge.domain.items import ME, ItemDraft, about_storm, event_of
+from wake_bridge.domain.names import SECOND, Epoch, Identity, Instant
 from wake_bridge.domain.text import harmless
-from wake_bridge.engine.settings import EngineSettings
+from wake_bridge.engine.settings import Current, EngineSettings
+from wake_bridge.engine.tail.signed_wakes import NotHere
+from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.items import StormRule, TakenItem
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.ports.ledger_records import NewId
@@ -68,6 +71,50 @@ class Intake:
             was=taken.was.value,
             storm=taken.is_storm or None,
         )
+        return taken
+
+
+class ItemEntrance:
+    """Takes in what comes by HTTP.
+
+    Args:
+        intake: takes each in.
+        current: the settings in force.
+        epoch: the present life of the source; 0 before anybody knows who lives here.
+        lives_here: whether an identity can have a place on this host.
+        poke: there may be something to gather, or to send.
+    """
+
+    def __init__(
+        self,
+        intake: Intake,
+        current: Current,
+        clock: Clock,
+        *,
+        epoch: Callable[[], Epoch],
+        lives_here: Callable[[Identity], bool],
+        poke: Callable[[], None],
+    ) -> None:
+        self._intake = intake
+        self._current = current
+        self._clock = clock
+        self._epoch = epoch
+        self._lives_here = lives_here
+        self._poke = poke
+
+    async def take(self, drafts: Sequence[ItemDraft]) -> Sequence[TakenItem]:
+        """Take items in; errors as `Intake.take` raises them.
+
+        Raises:
+            NotHere: the identity does not live here.
+        """
+        if not self._epoch():
+            raise NotHere(is_starting=True)
+        if not all(one.recipient == ME or self._lives_here(one.recipient) for one in drafts):
+            raise NotHere
+        taken = [self._intake.take(one, self._current.settings, self._clock.now()) for one in drafts]
+        if any(one.was.is_kept for one in taken):
+            self._poke()
         return taken
 
 

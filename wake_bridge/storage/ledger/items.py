@@ -88,6 +88,10 @@ class ItemRecord(TailRecord, SendRecord):
                 {"identity": identity, "now": now},
             )
 
+    def has_items(self) -> bool:
+        """See `ItemStore.has_items`."""
+        return self._db.row("SELECT 1 FROM wake_event WHERE kind = 'item' LIMIT 1") is not None
+
     def has_leased_items(self, identity: Identity, now: Instant) -> bool:
         """See `ItemStore.has_leased_items`."""
         found = self._db.row(f"SELECT 1 FROM wake_event WHERE {_LEASED} LIMIT 1", {"identity": identity, "now": now})  # noqa: S608 - written here

@@ -1,0 +1,199 @@
+"""Items over HTTP: curl wakes a pane, on a host without a graph and beside one, over loopback and over a Unix socket."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.programs import needs
+from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.testing.playground import AgentPane, Playground
+
+
+class Entrance(NamedTuple):
+    """A served host with one agent, and what may be posted to it."""
+
+    sandbox: Sandbox
+    agent: AgentPane
+    port: int
+
+    def token(self, source: str) -> str:
+        return str(self.sandbox.ask("sources", "token", source)["token"])
+
+    def posts(self, path: str, body: object, *headers: str) -> tuple[int, dict[str, Any]]:
+        """What curl gets for a body."""
+        return curl(f"http://127.0.0.1:{self.port}{path}", body, *headers)
+
+
+def curl(url: str, body: object, *headers: str, socket: str = "") -> tuple[int, dict[str, Any]]:
+    needs("curl")
+    text = body if isinstance(body, str) else json.dumps(body)
+    told = [part for one in ("Content-Type: application/json", *headers) for part in ("-H", one)]
+    through = ["--unix-socket", socket] if socket else []
+    answer = subprocess.run(
+        ["curl", "-sS", "-w", "\n%{http_code}", *through, *told, "--data-binary", "@-", url],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said, _, status = answer.stdout.rpartition("\n")
+    return int(status), json.loads(said) if said.startswith("{") else {}
+
+
+@pytest.fixture
+def entrance(playground: Playground) -> Entrance:
+    """`serve` on a free port, with the one agent @api, and sources of CI, GitHub, Alertmanager and A2A."""
+    here = playground.sandbox
+    agent = playground.agent("api")
+    here.configure(
+        f'{QUICK}[http]\nlisten = "127.0.0.1:0"\n[targets."@api"]\npane = "{agent.session}"\n'
+        '[sources.ci]\nidentities = ["@api"]\ntiers = ["now", "next"]\n'
+        + "".join(
+            f'[sources.{one}]\nmode = "active"\nidentities = ["@api"]\n' for one in ("github", "alertmanager", "a2a")
+        )
+    )
+    here.run("sources", "token", "ci")
+    daemon = here.daemon(command="serve")
+    (told,) = daemon.waits_for_log("http_listening")
+    return Entrance(here, agent, int(told["where"].rpartition(":")[2]))
+
+
+def test_curl_wakes_an_agent_by_the_token_of_its_source(entrance: Entrance) -> None:
+    """What is answered 202 is on disk; the digest names the source; the inbox has the text."""
+    bearer = f"Authorization: Bearer {entrance.token('ci')}"
+
+    status, said = entrance.posts(
+        "/api/inbox", {"identity": "@api", "text": "main is red", "mode": "active", "priority": "high"}, bearer
+    )
+
+    assert (status, said["status"]) == (202, "accepted")
+    entrance.sandbox.waits_for_delivery(target="@api", outcome="submitted")
+    (submit,) = entrance.agent.fake.submits()
+    assert '"main is red" from ci, high' in submit
+    (item,) = entrance.sandbox.lines("inbox", "@api")
+    assert (item["id"], item["source"]) == (said["items"][0]["id"], "ci")
+    told = entrance.sandbox.ask("why", item["id"])
+    assert "acknowledged" in told["verdict"]
+
+
+def test_githubs_failed_run_wakes_an_agent_and_its_success_withdraws_or_tells_once(entrance: Entrance) -> None:
+    """GitHub's own body and signature are taken as they come; a token makes the path, and none unmakes it."""
+    body: dict[str, Any] = {
+        "action": "completed",
+        "repository": {"full_name": "acme/api"},
+        "sender": {"login": "octocat"},
+        "workflow_run": {
+            "name": "tests",
+            "head_branch": "main",
+            "conclusion": "failure",
+            "html_url": "https://github.com/acme/api/actions/runs/1",
+        },
+    }
+    assert entrance.posts("/api/inbox/github", body)[0] == 404
+    secret = entrance.token("github")
+
+    def hook(text: str) -> tuple[int, dict[str, Any]]:
+        made = hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+        return entrance.posts(
+            "/api/inbox/github", text, f"X-Hub-Signature-256: sha256={made}", "X-GitHub-Event: workflow_run"
+        )
+
+    assert hook(json.dumps(body))[0] == 202
+    entrance.sandbox.waits_for_delivery(target="@api", outcome="submitted")
+    assert "tests on main of acme/api: failure" in entrance.agent.fake.submits()[0]
+    assert hook(json.dumps(body))[1]["status"] == "known"
+
+    green = {**body, "workflow_run": {**body["workflow_run"], "conclusion": "success"}}
+    assert hook(json.dumps(green))[1]["items"][0]["was"] == "new"
+    assert entrance.posts("/api/inbox/github", body, "X-Hub-Signature-256: sha256=00", "X-GitHub-Event: push")[0] == 401
+    entrance.sandbox.run("sources", "token", "github", "--remove")
+    assert hook(json.dumps(body))[0] == 404
+
+
+def test_alertmanagers_alerts_open_and_resolve_by_their_fingerprints(entrance: Entrance) -> None:
+    """Each alert is an item: told once while it fires, and once when it is over."""
+    bearer = f"Authorization: Bearer {entrance.token('alertmanager')}"
+
+    def alerts(status: str) -> tuple[int, dict[str, Any]]:
+        one = {
+            "status": status,
+            "labels": {"alertname": "DiskFull", "severity": "critical", "instance": "db1"},
+            "annotations": {"summary": "95 % used on db1"},
+            "startsAt": "2026-11-29T16:00:00Z",
+            "fingerprint": "c2f1a4",
+        }
+        return entrance.posts("/api/inbox/alertmanager", {"version": "4", "status": status, "alerts": [one]}, bearer)
+
+    assert alerts("firing")[1]["items"][0]["was"] == "new"
+    entrance.sandbox.waits_for_delivery(target="@api", outcome="submitted")
+    assert "DiskFull is firing: 95 % used on db1" in entrance.agent.fake.submits()[0]
+    assert alerts("firing")[1]["items"][0]["was"] == "same"
+    assert alerts("resolved")[1]["items"][0]["was"] == "new"
+    assert alerts("resolved")[1]["items"][0]["was"] == "same"
+
+
+def test_a_task_of_an_a2a_agent_is_told_as_it_stands_last(entrance: Entrance) -> None:
+    """A2A's push notification, with its own header for the token."""
+    token = f"X-A2A-Notification-Token: {entrance.token('a2a')}"
+    task = {
+        "kind": "task",
+        "id": "t-7",
+        "contextId": "c-1",
+        "status": {"state": "input-required", "message": {"parts": [{"kind": "text", "text": "which branch?"}]}},
+    }
+
+    assert entrance.posts("/api/inbox/a2a", task, token)[0] == 202
+    entrance.sandbox.waits_for_delivery(target="@api", outcome="submitted")
+    assert "task t-7 is input-required: which branch?" in entrance.agent.fake.submits()[0]
+
+
+def test_what_is_wrong_is_refused_with_its_field_and_nothing_comes_in(entrance: Entrance) -> None:
+    """Empty text, unknown words, another's identity, tier or source: 4xx, and an empty inbox."""
+    bearer = f"Authorization: Bearer {entrance.token('ci')}"
+    right = {"identity": "@api", "text": "x"}
+    for wrong, status, field in (
+        ({**right, "text": "  "}, 422, "text"),
+        ({**right, "tier": "soon"}, 422, "tier"),
+        ({**right, "priority": "urgent"}, 422, "priority"),
+        ({**right, "mode": "active", "tier": "next"}, 422, "tier"),
+        ({**right, "state": "open"}, 422, "state"),
+        ({**right, "identity": "api"}, 422, "identity"),
+        ({**right, "identity": "@other"}, 403, "identity"),
+        ({**right, "tier": "later"}, 403, "tier"),
+        ({**right, "source": "github"}, 403, "source"),
+        ({**right, "mode": "prompt"}, 403, "mode"),
+        ({**right, "text": "x" * 70_000}, 413, None),
+    ):
+        got, said = entrance.posts("/api/inbox", wrong, bearer)
+        assert (got, said.get("field")) == (status, field), wrong
+    assert entrance.posts("/api/inbox", "[1]", bearer)[0] == 422
+    assert entrance.posts("/api/inbox", right, bearer, "Origin: http://evil.example")[0] == 403
+    assert entrance.posts("/api/inbox", right, bearer, "Host: evil.example")[0] == 403
+    assert entrance.sandbox.lines("inbox", "@api", "--floor", "later") == []
+
+
+def test_a_daemon_with_a_graph_takes_items_in_over_a_unix_socket(playground: Playground, tmp_path: Path) -> None:
+    """The socket is the user's own; the token is asked for all the same."""
+    here = playground.sandbox
+    agent = playground.agent("api")
+    path = tmp_path / "in.sock"
+    here.configure(f'{QUICK}[http]\nlisten = "unix:{path}"\n')
+    here.run("init")
+    here.enlist("@api", agent.session)
+    here.run("run", "--once", expect=3)
+    token = here.ask("sources", "token", "build")["token"]
+    here.daemon()
+
+    url, body = "http://localhost/api/inbox", {"identity": "@api", "text": "built", "mode": "active"}
+    assert curl(url, body, socket=str(path))[0] == 401
+    assert curl(url, body, f"Authorization: Bearer {token}", socket=str(path))[0] == 202
+
+    here.waits_for_delivery(target="@api", outcome="submitted")
+    assert '"built" from build' in agent.fake.submits()[0]

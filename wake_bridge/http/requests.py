@@ -1,0 +1,135 @@
+"""What every entrance does with a request: reads its body in time, hands over what it tells, and answers what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from wake_bridge.domain.errors import LedgerError
+from wake_bridge.domain.names import Identity
+from wake_bridge.engine.tail.signed_wakes import NotHere
+
+Handler = Callable[[Request], Awaitable[Response]]
+"""Answers a request, or raises `RequestRefused`."""
+
+Value = TypeVar("Value")
+
+MOST_BYTES: Final = 64 * 1024
+"""Bytes of a body."""
+
+READ_ON: Final = 256 * 1024
+"""Bytes of a body that is too large which are read and thrown away, so that its sender sees the answer."""
+
+BODY_TIME: Final = 10.0
+"""Seconds from the last header to the last byte of the body."""
+
+PATIENCE: Final = 10.0
+"""Seconds that the daemon has to write a wake down."""
+
+AGAIN: Final = "5"
+"""Seconds after which a sender is asked to try again."""
+
+LOGGED_EVERY: Final = 60.0
+"""Seconds between two lines about the same refusal."""
+
+KINDS_KEPT: Final = 100
+"""Kinds of refusals that are counted; senders must not fill our memory with them."""
+
+
+class RequestRefused(Exception):
+    """A request that is not taken: the status, why, the field that is wrong, and the seconds after which to try again."""
+
+    def __init__(self, status: int, error: str, field: str = "", again: str = "") -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.field = field
+        self.again = again
+
+
+class Refusals:
+    """Logs what was refused; the same again only once a minute, with how often it was."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[int, str, str], tuple[float, int]] = {}
+        self._log = structlog.get_logger("http")
+
+    def note(self, refused: RequestRefused) -> None:
+        """It was refused once more."""
+        what = (refused.status, refused.error, refused.field)
+        now = time.monotonic()
+        told_at, count = self._counts.get(what, (-LOGGED_EVERY, 0))
+        if now - told_at < LOGGED_EVERY:
+            self._counts[what] = told_at, count + 1
+            return
+        if len(self._counts) >= KINDS_KEPT:
+            self._counts.clear()
+        self._counts[what] = now, 0
+        self._log.info(
+            "http_refused", status=refused.status, reason=refused.error, field=refused.field or None, besides=count
+        )
+
+    def answered(self, handler: Handler) -> Handler:
+        """The handler, with an answer for what it refuses."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except RequestRefused as refused:
+                self.note(refused)
+                said = {"error": refused.error, **({"field": refused.field} if refused.field else {})}
+                return JSONResponse(said, refused.status, {"Retry-After": refused.again} if refused.again else None)
+            except ClientDisconnect:
+                return JSONResponse({"error": "the sender has gone"}, 400)
+
+        return answer
+
+
+async def taken_in_time(work: Awaitable[Value], identity: Identity, field: str) -> Value:
+    """What the daemon answers in `PATIENCE` seconds; `field` names the identity. Raises `RequestRefused`."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await work
+    except NotHere as nobody:
+        if nobody.is_starting:
+            raise RequestRefused(503, "the daemon is starting", again=AGAIN) from None
+        raise RequestRefused(404, f"{identity} is not on this host: it has no target and no pane", field) from None
+    except LedgerError as trouble:
+        raise RequestRefused(503, trouble.what, again=AGAIN) from None
+    except TimeoutError:
+        raise RequestRefused(503, "the daemon is busy", again=AGAIN) from None
+
+
+async def json_body_of(request: Request) -> bytes:
+    """The whole body of a request that says that it is JSON. Raises `RequestRefused`."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise RequestRefused(415, "the body must be application/json")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestRefused(415, "the body must not be compressed")
+    return await _body(request)
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body, in time. What is too large is read on for a while, and refused."""
+    body = bytearray()
+    read = 0
+    try:
+        async with asyncio.timeout(BODY_TIME):
+            async for chunk in request.stream():
+                read += len(chunk)
+                if read <= MOST_BYTES:
+                    body += chunk
+                if read > READ_ON:
+                    break
+    except TimeoutError:
+        raise RequestRefused(408, "the body did not arrive in time") from None
+    if read > MOST_BYTES:
+        raise RequestRefused(413, f"the body is larger than {MOST_BYTES} bytes")
+    return bytes(body)

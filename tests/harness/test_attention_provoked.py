@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
 import pytest
 
+from tests.harness.claude_house import ClaudeHouse
 from tests.harness.house import MANY_WAKES, PATIENCE, STARTS_WITHIN, House
 from tests.harness.installed import executable
 from tests.harness.model.refusals import BAD_REQUEST, usage_limit
@@ -255,3 +257,30 @@ def test_a_lead_is_woken_by_its_worker_s_approval(house: ToldHouse) -> None:
     house.waits_for_presence("idle")
     assert len([one for one in house.bridge.deliveries() if one["agentIdentity"] == lead]) == 1
     house.tmux.run("kill-pane", "-t", pane)
+
+
+class PlanHouse(ClaudeHouse):
+    """A Claude Code with our plugin, whose person pays by the month."""
+
+    has_plan = True
+
+
+@pytest.mark.skipif("claude" not in ONLY, reason="another program is asked for")
+def test_the_transcript_of_claude_code_says_when_its_limit_resets(tmp_path: Path, program: tuple[str, ...]) -> None:
+    """To the second, as the server told it; mail that comes meanwhile is held until then, and no turn begins."""
+    resets_at = int(time.time()) + HOURS
+    with PlanHouse(tmp_path, program) as house:
+        house.waits_for_monitor()
+        house.model.refuses = usage_limit(resets_at)
+        house.says("hello at the limit")
+        (limited,) = house.bridge.waits_for(
+            lambda: [one for one in house.explained()["evidence"] if one["rule"] == "transcript-limit"],
+            PATIENCE,
+            "the sign of the transcript",
+        )
+        assert limited["saw"] == f"usage limit reached|{resets_at}"
+        house.bridge.waits_for(lambda: house.bridge.ask("status")["attention"], PATIENCE, "the episode")
+        asked = len(house.model.requests())
+        house.bridge.send(house.identity, "a question")
+        house.bridge.waits_for_delivery(agentIdentity=house.identity, holdReason="limited")
+        assert len(house.model.requests()) == asked

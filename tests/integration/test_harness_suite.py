@@ -52,5 +52,5 @@ def test_a_program_that_is_not_installed_is_no_pass(tmp_path: Path) -> None:
 
     assert run.returncode == 1, run.stdout
     assert "codex is not installed: `make harnesses` installs it" in run.stdout
-    assert "17 skipped" in run.stdout
+    assert "18 skipped" in run.stdout
     assert PAGE.read_bytes() == before

@@ -33,9 +33,10 @@ from wake_bridge.domain.names import (
     LogId,
     Trigger,
 )
+from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.domain.usage_limits import is_met_again, reset_in
-from wake_bridge.engine.presence.watch import TrackedPlace, Watch
+from wake_bridge.engine.presence.watch import TrackedPlace, Watch, vote_of
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger
@@ -294,8 +295,10 @@ class Episodes:
         seen.is_known = True
 
     def _is_at_rest(self, identity: Identity) -> bool:
-        """Whether none of its places can still show what was seen there: one may say idle where another has the sign."""
-        return all(one.is_at_rest is not False for one in self._watch.looked_at(identity))
+        """Whether it is at work, or none of its places can still show what was seen: one may say idle where another has the sign."""
+        places = self._watch.looked_at(identity)
+        is_at_work = any(vote_of(one.samples[-1])[0] is PresenceState.ACTIVE for one in places)
+        return is_at_work or all(one.is_at_rest is not False for one in places)
 
     def _at_limit(self, begun: Episode, text: str, *, is_first_look: bool) -> Episode:
         """When the limit resets, as the screen says; and what is known from before, where the same limit is met again.

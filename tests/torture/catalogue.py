@@ -83,6 +83,18 @@ def hostile(course: Course) -> Sequence[Table]:
     ]
 
 
+def posted(course: Course) -> Sequence[Table]:
+    """Daemons killed while they post; and two hosts with a cable that is out for ten minutes in the long form."""
+    two_hosts = suite(
+        "Two hosts with a cable that is pulled",
+        "end_to_end/test_serve.py::test_two_hosts_with_a_cable_that_is_pulled_wake_once_each",
+    )
+    return [
+        posts.kill_while_posting(course.directory, course.tmux(), times=course.count(1, 20), seed=course.seed),
+        *two_hosts(course),
+    ]
+
+
 PLAYED: Final = (
     # those that mostly wait, the longest first
     Run(
@@ -163,9 +175,7 @@ PLAYED: Final = (
         "posts",
         ("G-C1",),
         "kill -9 before and after every step of a posted wake: none lost, one eventId",
-        lambda course: [
-            posts.kill_while_posting(course.directory, course.tmux(), times=course.count(1, 20), seed=course.seed)
-        ],
+        posted,
     ),
     Run("faults", ("G-C4",), "every operation of a wake fails once, in every way", faults),
     Run("typists", ("G-T6",), "a person types at any moment of a wake", people),

@@ -22,17 +22,6 @@ TESTED: Final = (
         mostly_waits=True,
     ),
     Run(
-        "two-hosts",
-        ("G-C1",),
-        "a cable that is out for ten minutes, both hosts killed meanwhile: woken once",
-        suite(
-            "Two hosts",
-            "end_to_end/test_serve.py::test_two_hosts_with_a_cable_that_is_pulled_wake_once_each",
-            "end_to_end/test_serve.py::test_neither_a_cut_line_nor_a_restart_of_either_side_loses_or_doubles_a_wake",
-        ),
-        mostly_waits=True,
-    ),
-    Run(
         "schema",
         ("G-S9",),
         "a graph that is none, or is one no more",

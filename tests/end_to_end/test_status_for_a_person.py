@@ -36,6 +36,15 @@ class Person:
     def presses(self, key: str) -> None:
         self.world.tmux.run("send-keys", "-t", str(self.pane.pane_id), key)
 
+    def sees_agents(self, *agents: str) -> Look:
+        """Wait until the table shows these agents and no others, from the top."""
+
+        def shows(look: Look) -> bool:
+            rows = look.text.partition("budget")[2].splitlines()
+            return [row.split()[0] for row in rows if row.strip().startswith("@")] == [*agents]
+
+        return self.world.tmux.waits_until(self.pane, shows, what=f"{agents}")
+
     def sees(self, *texts: str, without: str = "\0") -> Look:
         def shows(look: Look) -> bool:
             return all(text in look.text for text in texts) and without not in look.text
@@ -99,12 +108,48 @@ def test_the_live_table_shows_every_identity_and_leaves_the_terminal_as_it_was(
     assert "waitingOnApproval" not in look.text
 
     person.presses("C-c")
-    look = person.sees("ended 0", "ready>", without="Ctrl-C ends it")
+    look = person.sees("ended 0", "ready>", without="Ctrl-C  end")
     assert (look.flags["alternate_on"], look.cursor_visible) == ("0", True)
     assert "Traceback" not in look.text
     world.sandbox.waits_for(lambda: after.exists() and after.read_bytes())
     assert after.read_text() == before.read_text()
     assert world.sandbox.ask("status")["sinceYouLeft"]["since"] is not None
+
+
+def test_a_watch_is_sorted_filtered_and_opened_by_keys_that_it_names(world: Playground) -> None:
+    """Who needs a person comes first; Enter tells one agent's story, with what happened; q ends it."""
+    person = Person(world)
+    person.runs("status", "--watch", after="; echo ended $?")
+    person.sees("j k  choose   Enter  open   s  sort: who needs you   /  filter   q  Ctrl-C  end", "needs you:")
+    person.sees_agents("@asked", "@woken")
+
+    person.presses("s")
+    person.presses("s")
+    person.sees("sort: last wake")
+    person.sees_agents("@woken", "@asked")
+
+    person.presses("/")
+    for key in "wok":
+        person.presses(key)
+    person.sees("filter: wok_")
+    person.sees_agents("@woken")
+    person.presses("Enter")
+    person.presses("j")
+    person.presses("Enter")
+    person.sees("what happened", "@woken", "woken in", '"hello" from @me', "Esc  back to all")
+    person.presses("Escape")
+    person.sees("(wok)", "budget")
+    person.presses("Escape")
+    person.sees_agents("@woken", "@asked")
+    person.presses("Down")
+    person.presses("Down")
+    person.presses("Enter")
+    person.sees("needs you: waits for an approval", "answer the dialog in", "held: approval waiting")
+    person.presses("q")
+    person.sees("budget")
+    person.presses("q")
+    look = person.sees("ended 0", "ready>")
+    assert (look.flags["alternate_on"], look.cursor_visible) == ("0", True)
 
 
 def test_a_watch_that_is_terminated_gives_the_screen_back(world: Playground) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wake_bridge.cli.daemon import HEADINGS, cells_of
+from wake_bridge.cli.watch import HEADINGS, cells_of
 from wake_bridge.domain.names import Instant
 from wake_bridge.records import absence_words
 
@@ -46,6 +46,7 @@ def test_a_row_of_the_live_table_has_a_cell_for_each_heading() -> None:
         "looksLike": "waitingOnApproval",
         "since": "2023-11-14T22:12:20.000Z",
         "waiting": 2,
+        "needs": [],
         "holdReason": "waitingOnApproval",
         "heldFor": "approval waiting in a:1.2",
         "heldSince": "2023-11-14T22:12:40.000Z",

@@ -83,9 +83,13 @@ def _print(run: CommandContext, entries: list[Activity], seen_until: Instant | N
 
 
 def _words(entry: Activity, seen_until: Instant | None) -> str:
-    """`* 21:04  @api  held: approval waiting in agents:1.2: 1 new message (latest: "Tests fail" from @ci)`."""
+    mark = "*" if seen_until is None or entry.at > seen_until else " "
+    return f"{mark} {told_line(entry)}"
+
+
+def told_line(entry: Activity) -> str:
+    """`21:04  @api  held: approval waiting in agents:1.2: 1 new message (latest: "Tests fail" from @ci)`."""
     from wake_bridge.cli.output import time_of_day
 
-    mark = "*" if seen_until is None or entry.at > seen_until else " "
     why = f": {entry.stimulus}" if entry.stimulus and entry.stimulus not in entry.told else ""
-    return f"{mark} {time_of_day(entry.at)}  {entry.identity or '-'}  {entry.told}{why}"
+    return f"{time_of_day(entry.at)}  {entry.identity or '-'}  {entry.told}{why}"

@@ -7,179 +7,18 @@ A look is a `status` that printed words to a terminal, or a `status --watch` tha
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
-from wake_bridge.cli.output import harmless, screen, time_of_day
-from wake_bridge.domain.errors import NotRunning, OperationFailed, UsageMistake
-from wake_bridge.domain.explanation import span
-from wake_bridge.domain.names import SECOND, Instant, parse_instant
+from wake_bridge.domain.names import Instant
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from wake_bridge.cli.output import Console
     from wake_bridge.config.settings import Settings
     from wake_bridge.control.instance_lock import InstanceLock
-
-
-TICK: Final = 1.0
-"""Seconds between two looks."""
-
-HEADINGS: Final = ("identity", "presence", "since", "held for", "next look", "last wake", "budget")
-ROOMY: Final = 120
-"""Columns from which every heading has one of its own; below, what belongs together shares one."""
-
-STACKED: Final = ((0,), (1, 2), (3, 4), (5, 6))
-"""Which headings share a column on a narrow terminal."""
-
-COLOURS: Final = {"idle": "green", "active": "cyan", "waitingOnApproval": "yellow", "userTyping": "yellow"}
-
-Look = Callable[[], Mapping[str, Any]]
-
-
-def agents_now(settings: Settings) -> list[Mapping[str, Any]]:
-    """A record for each identity: from the daemon, which watches the panes, else from the ledger alone."""
-    from wake_bridge.control.client import ask
-
-    try:
-        return list(ask(settings.state_dir, "overview", timeout=3)["agents"])
-    except (NotRunning, OperationFailed):
-        # it is starting, stopping or stuck, or there is none: the ledger still tells the rest
-        from wake_bridge.offline.history import overview_without_daemon
-        from wake_bridge.records import overview_record
-
-        return [overview_record(row) for row in overview_without_daemon(settings)]
-
-
-def watch(console: Console, look: Look, words: Callable[[Mapping[str, Any]], str]) -> None:
-    """Show what `look` answers, anew each second, until Ctrl-C or SIGTERM; the terminal is as it was afterwards.
-
-    With `--json` a line each second instead. Raises `UsageMistake` where there is no terminal to draw on.
-    """
-    with _ended_politely():
-        if console.as_json:
-            _print_lines(console, look)
-            return
-        if not sys.stdout.isatty():
-            raise UsageMistake(
-                "--watch needs a terminal",
-                "status",
-                hint="`wake-bridge status --watch --json` prints a line each second",
-            )
-        _draw(look, words)
-
-
-def _print_lines(console: Console, look: Look) -> None:
-    while True:
-        console.line(look())
-        console.flush()
-        time.sleep(TICK)
-
-
-def _draw(look: Look, words: Callable[[Mapping[str, Any]], str]) -> None:
-    from rich.console import Group
-    from rich.live import Live
-    from rich.text import Text
-
-    terminal = screen()
-
-    def drawn() -> RenderableType:
-        record = look()
-        head = Text(harmless(words(record)), overflow="ellipsis", no_wrap=True)
-        return Group(head, Text("Ctrl-C ends it", style="dim"), _table(record["agents"], terminal.width))
-
-    with Live(drawn(), console=terminal, screen=True, auto_refresh=False) as live:
-        while True:
-            time.sleep(TICK)
-            live.update(drawn(), refresh=True)
-
-
-def _table(agents: Sequence[Mapping[str, Any]], width: int) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    columns = tuple((number,) for number in range(len(HEADINGS))) if width >= ROOMY else STACKED
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True)
-    for column in columns:
-        is_wide = HEADINGS.index("held for") in column
-        heading = "\n".join(HEADINGS[number] for number in column)
-        table.add_column(heading, overflow="fold", ratio=1 if is_wide else None, no_wrap=not is_wide)
-    now = Instant(int(time.time() * 1000))
-    for agent in agents:
-        cells = cells_of(agent, now)
-        colour = COLOURS.get(str(agent["looksLike"]), "")
-        styles = ("bold", colour, "", "yellow" if agent["holdReason"] else "", "", "", "")
-        texts = [Text(harmless(cell), style=style) for cell, style in zip(cells, styles, strict=True)]
-        table.add_row(*(Text("\n").join(texts[number] for number in column) for column in columns))
-    return table
-
-
-def cells_of(agent: Mapping[str, Any], now: Instant) -> tuple[str, ...]:
-    """One row, in the order of `HEADINGS`."""
-    last_wake, budget = parse_instant(agent["lastWake"]), agent["budget"]
-    return (
-        str(agent["agentIdentity"]),
-        _presence(agent),
-        _ago(agent["since"], now),
-        _held(agent, now),
-        _ahead(agent["nextLook"], now),
-        time_of_day(last_wake) if last_wake else "-",
-        f"{budget['this_hour']}/{budget['of_hour']} h  {budget['today']}/{budget['of_day']} d",
-    )
-
-
-def _presence(agent: Mapping[str, Any]) -> str:
-    """What is proven, and by which route; with a question mark what one look alone speaks for."""
-    state = str(agent["presence"] or "-")
-    if agent["presence"] == "unknown" and agent["looksLike"] != "unknown":
-        state = f"{agent['looksLike']}?"
-    return f"{state} ({agent['route']})" if agent.get("route") else state
-
-
-def _held(agent: Mapping[str, Any], now: Instant) -> str:
-    if agent["heldFor"]:
-        return f"{_ago(agent['heldSince'], now)}: {agent['heldFor']}"
-    return f"{agent['waiting']} waiting" if agent["waiting"] else "-"
-
-
-def _ago(moment: str | None, now: Instant) -> str:
-    instant = parse_instant(moment)
-    return span(max(0, now - instant)) if instant else "-"
-
-
-def _ahead(moment: str | None, now: Instant) -> str:
-    instant = parse_instant(moment)
-    if instant is None:
-        return "-"
-    return f"in {span(instant - now)}" if instant - now >= SECOND else "now"
-
-
-@contextmanager
-def _ended_politely() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed terminal end it alike, and whatever was drawn is taken back."""
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    except KeyboardInterrupt:
-        # the person has seen enough: the usual end of a watch
-        return
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 WAITING_SHOWN: Final = 10
@@ -270,19 +109,24 @@ def _lock_early(config_option: str | None) -> InstanceLock | None:
 
 
 @click.command()
-@click.option("--watch", "is_watched", is_flag=True, help="Show each identity's state live; Ctrl-C ends it.")
+@click.option(
+    "--watch", "is_watched", is_flag=True, help="Show each identity's state live; its last line names the keys."
+)
 @pass_run
 def status(run: CommandContext, is_watched: bool) -> None:
     """Show what happened since you last looked, whether the daemon runs, its position in the log, and what waits.
 
-    A look counts when it prints to a terminal. With `--json` it does not count.
+    With --watch: j and k choose an agent, Enter shows its story, s sorts, / filters, q ends it. A look counts when it prints to a terminal. With `--json` it does not count.
     """
     if is_watched:
+        from wake_bridge.cli.watch import agents_now, story_of, watch
+
         settings = run.settings
         watch(
             run.console,
             lambda: status_record(settings, run.config_option) | {"agents": agents_now(settings)},
             _words,
+            lambda identity: story_of(settings, identity),
         )
     else:
         record = status_record(run.settings, run.config_option)
@@ -421,9 +265,11 @@ def _words(record: Mapping[str, Any]) -> str:
 
 def _person_words(record: Mapping[str, Any], now: Instant) -> list[str]:
     """Which agents need a person, and what a person was told that is no longer plain from that."""
+    from wake_bridge.cli.watch import ago_of
+
     standing = {one["episodeId"] for one in record["attention"]}
     lines = [
-        f"needs you  {one['agentIdentity']}: {one['kind']} in {one['where'] or 'its pane'}, for {_ago(one['beganAt'], now)}"
+        f"needs you  {one['agentIdentity']}: {one['kind']} in {one['where'] or 'its pane'}, for {ago_of(one['beganAt'], now)}"
         for one in record["attention"]
     ]
     for one in record["notices"]:

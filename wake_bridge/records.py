@@ -11,7 +11,8 @@ from wake_bridge.domain.activity import Activity
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import Channel, Send, SendLine
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome
-from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
+from wake_bridge.domain.escalation import axes_of
+from wake_bridge.domain.events import ItemDetail, WakeEvent
 from wake_bridge.domain.explanation import span
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
 from wake_bridge.domain.presence import Evidence, PresenceState, Sighted
@@ -179,15 +180,12 @@ def activity_record(entry: Activity, seen_until: Instant | None) -> dict[str, An
     }
 
 
-_NOBODY_ACTS: Final = "SYSTEM"
-"""Who handles an item that is only told; of one that wakes, its agent does."""
-
-
 def item_record(event: WakeEvent, delivered_at: Instant | None = None) -> dict[str, Any]:
     """One item from outside; `delivered_at` is when it was read."""
     item = event.detail
     if not isinstance(item, ItemDetail):
         raise TypeError(f"{event.id} is no item")
+    axes = axes_of(event)
     return {
         "id": event.id,
         "createdAt": time_or_none(event.occurred_at),
@@ -200,9 +198,9 @@ def item_record(event: WakeEvent, delivered_at: Instant | None = None) -> dict[s
         "state": item.state or None,
         "agentIdentity": event.identity,
         "about": item.about or None,
-        "address": "SESSION" if item.session_id else "USER",
-        "target": "USER" if item.mode is ItemMode.PROMPT else "AGENT",
-        "handler": "AGENT" if item.mode is ItemMode.ACTIVE else _NOBODY_ACTS,
+        "address": axes.address,
+        "target": axes.target,
+        "handler": axes.handler,
         "directive": item.directive or None,
         "toneHint": item.tone_hint or None,
         "sessionId": item.session_id or None,

@@ -6,12 +6,18 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wake_bridge.demo.sandbox import QUICK
+from wake_bridge.demo.tmux_server import Typist
+from wake_bridge.domain.names import Identity
+from wake_bridge.domain.sessions import Session
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing import set_clock
 from wake_bridge.testing.playground import Playground
 
@@ -179,3 +185,27 @@ def test_an_agent_that_answers_in_time_under_its_lease_is_never_told_on(desk: De
     sandbox.send("@api", "a later one")
     sandbox.waits_for_delivery(outcome="submitted")
     assert desk.told() == []
+
+
+def test_what_is_tied_to_a_conversation_is_a_line_for_those_who_look_at_it_and_nothing_is_typed(desk: Desk) -> None:
+    """A client that shows the pane sees it, one that shows another does not; without the conversation it is the inbox's."""
+    sandbox, tmux = desk.sandbox, desk.world.tmux
+    api, other = desk.world.enlisted("api"), desk.world.enlisted("other")
+    socket = tmux.socket_path
+    with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
+        ledger.meet_session(
+            Session("claude", "S1", Identity("@api"), socket=str(socket), pane=api.id, seen_at=SteadyClock().now())
+        )
+    sandbox.daemon()
+    attach = ["tmux", "-u", "-L", tmux.socket_name, "-f", "/dev/null", "attach-session", "-t"]
+    with Typist([*attach, "=api"], width=160) as here, Typist([*attach, "=other"], width=160) as there:
+        here.waits_until_shown()
+        there.waits_until_shown()
+        words = ("--source", "build", "--mode", "prompt")
+        sandbox.run("notify", "@api", "the build is red", *words, "--conversation", "S1")
+        sandbox.waits_for(lambda: "the build is red" in here.shown(), what="the line in the client")
+        assert "the build is red" not in there.shown()
+    assert (api.fake.submits(), other.fake.submits(), desk.told()) == ([], [], [])
+    sandbox.run("notify", "@api", "and the tests as well", *words, "--conversation", "S2")
+    (told,) = sandbox.waits_for(desk.told, what="the desk")
+    assert "and the tests as well" in told["body"]

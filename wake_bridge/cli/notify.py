@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     "--priority", type=WordType(ItemPriority), default=ItemPriority.NORMAL, help="How it is ordered and labelled."
 )
 @click.option("--key", default="", help="What it is about: a later one under the same key takes its place.")
+@click.option(
+    "--conversation",
+    "session_id",
+    default="",
+    metavar="ID",
+    help="Show it to you only where this conversation is shown.",
+)
 @click.option("--state", type=WordType(ItemState), default=ItemState.NONE, help="open or resolved, with --key.")
 @pass_run
 def notify(run: CommandContext, /, text: str, **fields: Any) -> None:

@@ -501,6 +501,9 @@ class SourceTable(Table):
         description="low | normal | high | critical: below it an active item waits for the next turn",
     )
     debounce: Seconds = Field(DEBOUNCE, ge=0, le=300, description="that an active item waits for others")
+    ack_within: Seconds = Field(
+        0.0, ge=0, le=604_800, description="in which an item that wakes has to be answered; 0: it need not be"
+    )
     identities: Identities = Field(
         (),
         examples=[("@neo-gpt",)],

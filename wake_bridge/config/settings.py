@@ -387,6 +387,7 @@ def engine_settings(settings: Settings, *, embedded: bool) -> EngineSettings:
                     _milliseconds(table.debounce),
                     tuple(map(Identity, table.identities)),
                     frozenset(table.tiers),
+                    ack_within_ms=_milliseconds(table.ack_within),
                 )
                 for name, table in config.sources.items()
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -13,10 +13,14 @@ from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.names import DAY, EPOCH_START, MINUTE, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.receivers import SUSPENDED
+from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.text import harmless
 
 HUMAN: Final = "human"
 """The name of the channel that `[human]` describes, which is always there."""
+
+CONVERSATION: Final = "conversation"
+"""The name of the channel that shows a line in the clients that show one conversation; nobody configures it."""
 
 NONE_YET: Final = ""
 """The channel of a message that waits until one is configured."""
@@ -209,6 +213,17 @@ def message_of(notice: Notice, channel: Channel, now: Instant, *, next_try_at: I
     """A notice for one channel, to go out from `next_try_at` on; off this host only as much as the channel is to tell."""
     is_brief = channel.is_off_host and not channel.has_full_detail
     return _message(_brief(notice) if is_brief else notice, channel.name, now, next_try_at=next_try_at)
+
+
+def beside(send: Send, session: Session) -> Send:
+    """The same message, as a line in the clients that show that conversation."""
+    seed = f"{send.id}\0{CONVERSATION}"
+    return replace(
+        send,
+        id=hashlib.sha256(seed.encode()).hexdigest()[:_ID_LENGTH],
+        channel=CONVERSATION,
+        where=f"{session.socket} {session.pane}",
+    )
 
 
 def text_message(text: str, channel: str, sender: str, subject: str, now: Instant) -> Send:

@@ -67,7 +67,7 @@ class SourceRules:
     """What the configuration says of a source.
 
     `mode` counts where an item says nothing; an active one wakes from `threshold` on; `debounce_ms` are the milliseconds that it
-    waits for others. Its token reaches `identities`, everybody here where there are none, with items of the `tiers`.
+    waits for others, and `ack_within_ms` those in which one that wakes has to be answered, 0 where it need not be. Its token reaches `identities`, everybody here where there are none, with items of the `tiers`.
     """
 
     mode: ItemMode = ItemMode.PASSIVE
@@ -75,6 +75,7 @@ class SourceRules:
     debounce_ms: int = int(DEBOUNCE * SECOND)
     identities: tuple[Identity, ...] = ()
     tiers: frozenset[ItemTier] = frozenset(ItemTier)
+    ack_within_ms: int = 0
 
     def reaches(self, identity: Identity) -> bool:
         """Whether its token may send anything to an identity."""
@@ -153,6 +154,7 @@ def event_of(draft: ItemDraft, rules: SourceRules, item_id: str, epoch: Epoch, n
         channel_id=draft.channel_id,
         metadata=draft.metadata,
     )
+    policy = _policy(mode, tier, draft.priority, rules)
     return WakeEvent(
         id=item_id,
         epoch=epoch,
@@ -164,7 +166,8 @@ def event_of(draft: ItemDraft, rules: SourceRules, item_id: str, epoch: Epoch, n
         subscription_id="",
         matched_at=now,
         occurred_at=now,
-        policy=_policy(mode, tier, draft.priority, rules),
+        policy=policy,
+        ack_within=rules.ack_within_ms if policy is WakePolicy.IMMEDIATE else 0,
         priority=draft.priority.of_wake,
         window=0,
         not_before=Instant(now + rules.debounce_ms),

@@ -15,11 +15,11 @@ from typing import Final
 
 from wake_bridge.config.fields import ChannelTable, Configuration
 from wake_bridge.config.recipients import recipient_of
-from wake_bridge.domain.channels import HUMAN, ChannelKind, Send
+from wake_bridge.domain.channels import CONVERSATION, HUMAN, ChannelKind, Send
 from wake_bridge.domain.receivers import Receiver, Secret
 from wake_bridge.integrations.apprise_program import UNKNOWN_SERVICE
 from wake_bridge.integrations.human import Ended, WordToTheHuman, as_json, filled, run
-from wake_bridge.ports.adapter import MessagePoster, Notifier
+from wake_bridge.ports.adapter import ConversationShower, MessagePoster, Notifier
 from wake_bridge.ports.human import Told
 from wake_bridge.system.clock import timestamp_of_instant
 from wake_bridge.system.files import expanded, make_directories, open_own_file
@@ -58,6 +58,7 @@ class ChannelSenders:
         loaded = list(adapters)
         self._timeout = timeout
         self._poster = next((one for one in loaded if isinstance(one, MessagePoster)), None)
+        self._showers = [one for one in loaded if isinstance(one, ConversationShower)]
         self._human = WordToTheHuman((), timeout, [one for one in loaded if isinstance(one, Notifier)])
         self.adopt(config, config_file)
 
@@ -71,6 +72,8 @@ class ChannelSenders:
         """See `Human.tell`."""
         if send.channel == HUMAN:
             return await self._human.tell(send)
+        if send.channel == CONVERSATION:
+            return await self._beside(send)
         table = self._channels.get(send.channel)
         if table is None:
             return Told(send.channel, "it is not configured any more")
@@ -78,6 +81,9 @@ class ChannelSenders:
             recipient = recipient_of(table, self._config_file)
         except (OSError, ValueError):
             return Told(send.channel, "its recipient_file cannot be read: `wake-bridge config check` says why")
+        return await self._by(table, recipient, send)
+
+    async def _by(self, table: ChannelTable, recipient: str, send: Send) -> Told:
         match table.kind:
             case ChannelKind.TMUX:
                 return await self._human.show(send)
@@ -118,6 +124,18 @@ class ChannelSenders:
                 return self._trouble_of_posting()
             case ChannelKind.APPRISE:
                 return await self._trouble_of_apprise(recipient)
+
+    async def _beside(self, send: Send) -> Told:
+        """A line for those who look at the conversation; nobody is there while none does."""
+        socket, _, pane = send.where.rpartition(" ")
+        for shower in self._showers:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    if await shower.show_there(socket, pane, f"{send.title}. {send.body}"):
+                        return Told(send.channel)
+            except TimeoutError:
+                return Told(send.channel, f"no answer within {self._timeout:g} s", is_unknown=True)
+        return Told("")
 
     async def _on_the_desktop(self, send: Send) -> Told:
         if sys.platform == "darwin":

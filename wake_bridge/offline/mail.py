@@ -288,14 +288,20 @@ def _under_lease(
 
 def passed_on_record(delivery: Delivery, events: Sequence[WakeEvent]) -> dict[str, Any]:
     """What a person was told in an agent's place, as programs are told of it: a line of an inbox, and of whom it comes."""
-    from wake_bridge.domain.events import MessageDetail
+    from wake_bridge.domain.digest import subject_of
+    from wake_bridge.domain.events import ItemDetail, MessageDetail
     from wake_bridge.records import time_or_none
 
-    detail = next((one.detail for one in events if isinstance(one.detail, MessageDetail)), None)
+    detail = events[0].detail if events else None
+    sender, subject = None, None
+    if isinstance(detail, MessageDetail):
+        sender, subject = detail.sender, detail.subject
+    elif isinstance(detail, ItemDetail):
+        sender, subject = detail.source, detail.text
     return {
-        "messageId": detail.message_id if detail else None,
-        "from": detail.sender if detail else None,
-        "subject": detail.subject if detail else None,
+        "messageId": subject_of(events[0]) if events else None,
+        "from": sender,
+        "subject": subject,
         "priority": events[0].priority.value if events else None,
         "deliveryId": delivery.id,
         "agentIdentity": delivery.identity,

@@ -353,6 +353,14 @@ class Notifier(Protocol):
         """Show it in the terminal that a person last used; answers whether there is one. Touches no agent."""
 
 
+@runtime_checkable
+class ConversationShower(Protocol):
+    """What an adapter offers besides, if it can show a line to those who look at one pane."""
+
+    async def show_there(self, socket: str, pane: str, line: str) -> bool:
+        """Show it in every client that shows the pane now; answers whether there is one. Nothing is typed into the pane."""
+
+
 Herald = Notifier  # its name until 0.2, for adapters of third parties
 
 

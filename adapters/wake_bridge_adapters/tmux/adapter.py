@@ -82,6 +82,20 @@ async def show_line(servers: Iterable[TmuxServer], text: str) -> bool:
     return answer.is_well
 
 
+async def show_beside(server: TmuxServer, pane: str, text: str) -> bool:
+    """Show `text` to every client that shows that pane; answers whether there is one."""
+    if why_not_ours(server.socket):
+        return False
+    separators, names = Separators(), ("client_control_mode", "client_name", "pane_id")
+    answer = await server.ask(["list-clients", "-F", separators.template(names)])
+    is_shown = False
+    for client in separators.records(answer.stdout, names):
+        if client["client_control_mode"] != "1" and client["pane_id"] == pane:
+            line = ["display-message", "-c", client["client_name"], "-d", str(SHOWN_FOR), text.translate(_FORMATS)]
+            is_shown |= (await server.ask(line)).is_well
+    return is_shown
+
+
 _COMPARABLE_FOR: Final = 5_000
 """Milliseconds for which a look says what the pane must still look like when a wake begins."""
 
@@ -275,6 +289,10 @@ class TmuxAdapter:
         """Show a line to the attached client that was used last, of every server that is known by now."""
         self._server(self._socket(""))
         return await show_line(list(self._servers.values()), line)
+
+    async def show_there(self, socket: str, pane: str, line: str) -> bool:
+        """See `ConversationShower.show_there`."""
+        return await show_beside(self._server(self._socket(socket)), pane, line)
 
     async def viewer(self, name: str, environment: Mapping[str, str]) -> Viewer | None:
         """See `PersonGuide.viewer`."""

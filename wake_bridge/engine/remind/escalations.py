@@ -7,13 +7,14 @@ from typing import Final
 
 import structlog
 
-from wake_bridge.domain.channels import SendOutcome, by_default, told_of
+from wake_bridge.domain.channels import SendOutcome, beside, by_default, told_of
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
-from wake_bridge.domain.escalation import escalation_messages
-from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.escalation import Way, axes_of, escalation_messages, way_of
+from wake_bridge.domain.events import ItemDetail, WakeEvent
 from wake_bridge.domain.names import MINUTE, Identity, Instant
 from wake_bridge.domain.notices import ESCALATED, about_escalation
+from wake_bridge.domain.sessions import Session
 from wake_bridge.engine.deliver.relevance import JudgedEvents, judge_events
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
@@ -82,6 +83,9 @@ class Escalations:
         notice = about_escalation(delivery, events, now, self._known())
         default = by_default(settings.channels) or settings.human
         sends = escalation_messages(notice, settings.escalation, settings.channels, default, now)
+        session = self._session_of(events[0])
+        if session is not None and way_of(axes_of(events[0]).escalated(), has_session=True) is Way.CONVERSATION:
+            sends = [beside(sends[0], session)]
         after = self._ledger.escalate(delivery, notice, sends, now)
         self._log.warning(
             "delivery_escalated",
@@ -90,6 +94,13 @@ class Escalations:
             reason=delivery.hold.reason if delivery.hold else None,
             channel=sends[0].channel,
             lease=after.owner_lease,
+        )
+
+    def _session_of(self, event: WakeEvent) -> Session | None:
+        """The conversation that it is tied to, while that is known."""
+        is_tied = isinstance(event.detail, ItemDetail) and event.detail.session_id
+        return (
+            self._ledger.session(event.detail.session_id) if is_tied and isinstance(event.detail, ItemDetail) else None
         )
 
     def _conclude(self, delivery: Delivery, now: Instant) -> None:

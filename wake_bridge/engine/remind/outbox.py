@@ -9,9 +9,11 @@ from typing import Any, Final
 import structlog
 
 from wake_bridge.domain.channels import (
+    CONVERSATION,
     GIVEN_UP,
     TEXT,
     Channel,
+    ChannelKind,
     Send,
     SendOutcome,
     SendState,
@@ -27,6 +29,8 @@ from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.human import Human, Told
 from wake_bridge.ports.ledger import Ledger
+
+_BESIDE: Final = Channel(CONVERSATION, ChannelKind.TMUX)
 
 _AT_ONCE: Final = 4
 """Messages that go out side by side."""
@@ -90,7 +94,7 @@ class Outbox:
     def channel_of(self, name: str) -> Channel | None:
         """The channel of that name; that of `[human]` is always there."""
         settings = self._current.settings
-        return next((one for one in (*settings.channels, settings.human) if one.name == name), None)
+        return next((one for one in (*settings.channels, settings.human, _BESIDE) if one.name == name), None)
 
     # -- what is due -----------------------------------------------------------------------------------------------
 

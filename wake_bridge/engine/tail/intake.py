@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import structlog
 
-from wake_bridge.domain.channels import NONE_YET, Send, by_default, chosen, near_message, text_message
-from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
+from wake_bridge.domain.channels import NONE_YET, Send, beside, by_default, chosen, near_message, text_message
+from wake_bridge.domain.escalation import Way, axes_of, way_of
+from wake_bridge.domain.events import ItemDetail, WakeEvent
 from wake_bridge.domain.items import ME, ItemDraft, about_storm, event_of
 from wake_bridge.domain.names import SECOND, Epoch, Identity, Instant
 from wake_bridge.domain.text import harmless
@@ -62,7 +63,7 @@ class Intake:
         storm = StormRule(
             limits.storm, limits.storm_period * SECOND, notice, [near_message(notice, settings.channels, now)]
         )
-        taken = self.ledger.take_item(event, now, storm=storm, sends=_messages(event, settings, now))
+        taken = self.ledger.take_item(event, now, storm=storm, sends=self._messages(event, settings, now))
         self.log.info(
             "item_taken_in",
             source=draft.source,
@@ -72,6 +73,21 @@ class Intake:
             storm=taken.is_storm or None,
         )
         return taken
+
+    def _messages(self, event: WakeEvent, settings: EngineSettings, now: Instant) -> list[Send]:
+        """What tells the person of an item that is for them."""
+        item = event.detail
+        if not isinstance(item, ItemDetail):
+            return []
+        session = self.ledger.session(item.session_id) if item.session_id else None
+        way = way_of(axes_of(event), has_session=session is not None)
+        if way is Way.AGENT:
+            return []
+        channel = chosen(settings.channels, item.channel_id) if item.channel_id else by_default(settings.channels)
+        about = f" about {item.about}" if item.about else ""
+        said = f"[{item.source}{about}] {harmless(item.text, _TOLD)}"
+        send = text_message(said, channel.name if channel else NONE_YET, item.by, event.id, now)
+        return [beside(send, session) if way is Way.CONVERSATION and session is not None else send]
 
 
 class ItemEntrance:
@@ -116,14 +132,3 @@ class ItemEntrance:
         if any(one.was.is_kept for one in taken):
             self._poke()
         return taken
-
-
-def _messages(event: WakeEvent, settings: EngineSettings, now: Instant) -> list[Send]:
-    """What tells the person of an item that is for them."""
-    item = event.detail
-    if not isinstance(item, ItemDetail) or item.mode is not ItemMode.PROMPT:
-        return []
-    channel = chosen(settings.channels, item.channel_id) if item.channel_id else by_default(settings.channels)
-    about = f" about {item.about}" if item.about else ""
-    said = f"[{item.source}{about}] {harmless(item.text, _TOLD)}"
-    return [text_message(said, channel.name if channel else NONE_YET, item.by, event.id, now)]

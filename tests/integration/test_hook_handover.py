@@ -288,3 +288,23 @@ def test_what_is_announced_once_more_is_no_hooks_to_hand_over(sandbox: Sandbox, 
     assert "told before" not in block
     held(sandbox)
     assert hook.prints("PostToolUse") == ""
+
+
+def test_what_has_to_be_answered_is_handed_over_alone_and_waits_for_its_answer(
+    sandbox: Sandbox, hook: HookCaller
+) -> None:
+    """The block names the lease; that a prompt carried the mark is no answer, and other mail follows in a block of its own."""
+    sandbox.send("@agent", "Which port?", "--ack-within", "5m")
+    sandbox.send("@agent", "by the way", "--policy", "next_turn")
+    held(sandbox)
+    block = hook.waits_for_block("PostToolUse")
+    (delivery,) = sandbox.deliveries()
+    assert f"Answer within 5 min: wake-bridge ack {delivery['id']} --lease {delivery['lease']}" in block
+    assert 'shown="1" total="1"' in block
+    assert (delivery["state"], delivery["holdReason"], delivery["proof"]) == ("LOCKED", "awaiting_ack", 1)
+    assert "by the way" in hook.waits_for_block("PostToolUse")
+    hook.prints("UserPromptSubmit", {"prompt": f"Wake: {delivery['id']}"})
+    sandbox.run("ack", delivery["id"], "--lease", str(delivery["lease"] + 1), expect=7)
+    assert sandbox.ask("deliveries", "show", delivery["id"])["state"] == "LOCKED"
+    answered = sandbox.ask("ack", delivery["id"], "--lease", str(delivery["lease"]))
+    assert (answered["outcome"], answered["proof"]) == ("acknowledged", 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.cli.app import cli
 from wake_bridge.demo.sandbox import Sandbox
+from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.errors import NotFound, RefusedForSafety, UsageMistake, WakeBridgeError
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import Identity, Instant
@@ -26,7 +28,14 @@ from wake_bridge.offline import owner
 from wake_bridge.offline.reminders import cancel, remind
 from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
+from wake_bridge.testing.ledger_samples import (
+    START,
+    counted_ids,
+    fresh_ledger,
+    lock_with_its_events,
+    open_delivery,
+    sample_event,
+)
 
 MINE, OTHER = Identity("@mine"), Identity("@other")
 
@@ -164,6 +173,27 @@ def test_who_lives_nowhere_gets_a_subscription_that_says_so(office: Sandbox) -> 
     made = tells("manage_wake_subscription", action="subscribe", trigger="SENT_TO_ME")
     assert made["harnessTarget"] == "disabled"
     assert any("not woken" in note for note in made["notes"])
+
+
+def test_an_answer_by_a_tool_names_the_lease_too(office: Sandbox) -> None:
+    """Without it, or under another one, nothing is changed."""
+    with fresh_ledger(office.state_dir) as ledger:
+        asked = replace(sample_event(1, identity=MINE), ack_within=60_000)
+        waiting = ledger.dispatch(open_delivery(ledger, asked, new_id=counted_ids()), START)
+        locked = lock_with_its_events(ledger, waiting, START)
+        ledger.settle(locked, Outcome.SUBMITTED, Proof.SUBMITTED, {}, START)
+    tries: list[dict[str, Any]] = [{}, {"lease": 7}]
+    for wrong in tries:
+        with pytest.raises(WakeBridgeError) as refused:
+            tells("acknowledge", deliveryId=waiting.id, **wrong)
+        assert refused.value.exit_code == 7
+    told = tells("acknowledge", deliveryId=waiting.id, lease=1)
+    assert (told["outcome"], told["proof"]) == ("acknowledged", 3)
+    sent = tells("send_message", to="@other", subject="Which port?", ackWithin=300)["messageId"]
+    with GraphFile(office.graph) as graph:
+        node = graph.node(sent)
+    assert node is not None
+    assert (node.properties["ackWithin"], node.properties["wakePolicy"]) == (300, "immediate")
 
 
 def test_twenty_five_tries_at_anothers_are_twenty_five_refusals(office: Sandbox) -> None:

@@ -104,9 +104,12 @@ def test_an_agent_that_stays_silent_past_the_deadline_has_its_person_told_once(d
     (history,) = sandbox.lines("seen", "@api")
     assert (history["deliveryId"], history["subject"]) == (waiting["id"], "Which port?")
 
+    (notice,) = sandbox.ask("status")["notices"]
+    assert (notice["subject"], notice["reason"]) == (waiting["id"], "escalated")
     (mine,) = [one for one in sandbox.lines("inbox", "@me") if "deliveryId" in one]
     assert (mine["deliveryId"], mine["agentIdentity"], mine["isAcknowledged"]) == (waiting["id"], "@api", False)
     assert sandbox.ask("deliveries", "show", waiting["id"])["proof"] == 3, "to read is to acknowledge"
+    assert sandbox.ask("status")["notices"] == []
     assert [one for one in sandbox.lines("inbox", "@me") if "deliveryId" in one] == []
     desk.later(3600)
     assert len(desk.told()) == 1

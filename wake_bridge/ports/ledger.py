@@ -378,7 +378,7 @@ class NoticeStore(Protocol):
         """Those of `failed_waiting` of which nobody was told."""
 
     def standing_notices(self, limit: int) -> list[GivenNotice]:
-        """The latest notices whose delivery did not arrive since."""
+        """The latest notices whose delivery did not arrive since, or has passed to a person who has not acknowledged it."""
 
 
 class EpisodeStore(Protocol):

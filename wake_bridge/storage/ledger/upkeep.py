@@ -99,7 +99,9 @@ class NoticeRecord(LedgerPart):
             GivenNotice(row["subject"], Instant(row["at"]), row["identity"], row["reason"], row["title"], row["body"])
             for row in self._db.rows(
                 "SELECT notice.* FROM notice LEFT JOIN delivery ON delivery.id = notice.subject"
-                " WHERE COALESCE(delivery.state, '') <> 'DELIVERED' AND is_seen_late IS NOT 1 ORDER BY notice.at DESC LIMIT ?",
+                # what has passed to a person stands until they acknowledge it
+                " WHERE CASE WHEN escalated_at IS NOT NULL THEN proof < 3"
+                " ELSE COALESCE(delivery.state, '') <> 'DELIVERED' AND is_seen_late IS NOT 1 END ORDER BY notice.at DESC LIMIT ?",
                 (limit,),
             )
         ]

@@ -30,7 +30,6 @@ from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.domain.text import harmless
 from wake_bridge.offline import items, mail
 from wake_bridge.offline.owner import invoker, may_touch, speaker
-from wake_bridge.records import item_record
 from wake_bridge.storage.graph.graph_file import REPAIR
 from wake_bridge.storage.graph.mailbox import Draft
 from wake_bridge.storage.graph.mailbox import grant as give_right
@@ -177,6 +176,8 @@ def inbox(
         passed_on = mail.show_passed_on(run, partial(_print_passed_on, run))
         run.console.flush()
         mail.acknowledge_shown(run, passed_on)
+    from wake_bridge.records import item_record
+
     shown = _show_mail(run, identity, floor, limit, bodies=bodies, consume=consume, foreign=foreign)
     is_own = shown.is_own if shown is not None else may_touch(run, "inbox", identity)
     found = items.unread(run, Identity(identity), floor=floor, limit=limit, is_own=is_own)

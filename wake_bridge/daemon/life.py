@@ -199,7 +199,7 @@ class Daemon:
         self._is_dry_run = locks is None
         self._refused = ""
         self._others = OtherDrivers(settings.state_dir, locks.graph if locks is not None else None)
-        ledger = LedgerStore.open(directory)
+        ledger = LedgerStore.open(directory, whole=True)
         try:
             self.parts = wire(settings, ledger, directory, other_driver=self._others.now, dry_run=self._is_dry_run)
         except WakeBridgeError:

@@ -72,15 +72,20 @@ def _drop(*_: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ShownItems:
-    """What is shown of an inbox's items; `total` is how many there are. `is_own`: by its owner, who settles by reading on."""
+    """What is shown of the items in an inbox; `total` is how many there are.
 
+    `is_own`: by its owner, who settles by reading on what it had under a lease (`has_leased`).
+    """
+
+    identity: Identity
     items: Sequence[WakeEvent]
     total: int
     is_own: bool = True
+    has_leased: bool = False
 
 
 def unread(run: Workplace, identity: Identity, *, floor: str, limit: int, is_own: bool) -> ShownItems:
-    """The unread items of an inbox: by tier, then the oldest first. What its owner had under a lease is settled.
+    """The unread items of an inbox: by tier, then the oldest first. What is shown is written down by `write_down`.
 
     Args:
         run: the act.
@@ -90,16 +95,12 @@ def unread(run: Workplace, identity: Identity, *, floor: str, limit: int, is_own
         is_own: whether its owner reads, or somebody who takes nothing from it.
 
     Raises:
-        LedgerError: the ledger cannot be read, or of an owner's not be written.
+        LedgerError: the ledger cannot be read.
     """
     now = SteadyClock().now()
     with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
         items, total = ledger.unread_items(identity, FLOORS[floor], limit, now)
-        leased = is_own and ledger.has_leased_items(identity, now)
-    if leased:
-        with closing(LedgerStore.open(run.places.state_dir)) as ledger:
-            ledger.settle_leased_items(identity, now)
-    return ShownItems(items, total, is_own)
+        return ShownItems(identity, items, total, is_own, is_own and ledger.has_leased_items(identity, now))
 
 
 def are_taken_in(run: Workplace) -> bool:
@@ -113,12 +114,16 @@ def are_taken_in(run: Workplace) -> bool:
 
 
 def write_down(run: Workplace, shown: ShownItems, *, consume: bool) -> None:
-    """What has left this process: read, or under a lease until its reader acknowledges it or reads on."""
+    """What has left this process: read, or under a lease until its reader acknowledges it or reads on.
+
+    What the reader had under a lease before is read.
+    """
     ids = [one.id for one in shown.items]
-    if not (ids and shown.is_own):
+    if not (shown.is_own and (ids or shown.has_leased)):
         return
     with closing(LedgerStore.open(run.places.state_dir)) as ledger:
         now = SteadyClock().now()
+        ledger.settle_leased_items(shown.identity, now)
         if consume:
             ledger.settle_items(ids, now)
         else:

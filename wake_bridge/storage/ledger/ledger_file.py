@@ -159,12 +159,19 @@ _OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SHARED_FIRST: Final = 0x40000002
 _SHARED_SIZE: Final = 510
 
+_CHECKED_ALWAYS: Final = 4 * 1024 * 1024
+"""Bytes of a file that is checked by every command that writes: more would take longer than the command. The daemon checks all."""
+
 _INCREMENTAL: Final = 2
 """SQLite's number for `auto_vacuum = INCREMENTAL`."""
 
 
-def open_for_writing(directory: Path, migrations: Sequence[Migration]) -> tuple[sqlite3.Connection, Path | None]:
+def open_for_writing(
+    directory: Path, migrations: Sequence[Migration], *, whole: bool = False
+) -> tuple[sqlite3.Connection, Path | None]:
     """Open or create the ledger of a state directory; also answers where a damaged one was set aside.
+
+    Every page is looked at where `whole` says so, and where the file is small.
 
     Raises `LedgerUnwritable`, `LedgerTooNew`, or `LedgerError` for a damaged file that another process still uses.
     """
@@ -175,7 +182,7 @@ def open_for_writing(directory: Path, migrations: Sequence[Migration]) -> tuple[
         with _one_at_a_time(directory):
             _make_private_file(path)
             try:
-                return _connect_whole(path, migrations), None
+                return _connect_whole(path, migrations, whole=whole), None
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     raise
@@ -390,7 +397,7 @@ def _unwritable(refusal: OSError, directory: Path) -> LedgerUnwritable:
     )
 
 
-def _connect_whole(path: Path, migrations: Sequence[Migration]) -> sqlite3.Connection:
+def _connect_whole(path: Path, migrations: Sequence[Migration], *, whole: bool = True) -> sqlite3.Connection:
     """Connect, check and migrate; raises `sqlite3.DatabaseError` as it is."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_PATIENCE)
     try:
@@ -400,7 +407,8 @@ def _connect_whole(path: Path, migrations: Sequence[Migration]) -> sqlite3.Conne
         _write_ahead(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = 1")
-        _check(connection)
+        if whole or path.stat().st_size <= _CHECKED_ALWAYS:
+            _check(connection)
         migrate(connection, path, migrations)
         _let_it_shrink(connection)
     except BaseException:

@@ -55,12 +55,20 @@ class LedgerStore(
         self.set_aside = set_aside
 
     @classmethod
-    def open(cls, state_dir: Path, *, read_only: bool = False, migrations: Sequence[Migration] = MIGRATIONS) -> Self:
+    def open(
+        cls,
+        state_dir: Path,
+        *,
+        read_only: bool = False,
+        whole: bool = False,
+        migrations: Sequence[Migration] = MIGRATIONS,
+    ) -> Self:
         """Open the ledger of a state directory, creating or migrating it as needed.
 
         Args:
             state_dir: made private (0700); the file in it is `state.sqlite` (0600).
             read_only: create and change nothing; where there is no ledger yet, an empty one is answered.
+            whole: check every page of a file of any size; a small one is checked always.
             migrations: what makes a file current, oldest first.
 
         Raises:
@@ -71,7 +79,7 @@ class LedgerStore(
         path = str(state_dir / FILE_NAME)
         if read_only:
             return cls(Database(open_for_reading(state_dir, migrations), path))
-        connection, set_aside = open_for_writing(state_dir, migrations)
+        connection, set_aside = open_for_writing(state_dir, migrations, whole=whole)
         database = Database(connection, path)
         database.stay_at(path, f"{path}-wal")
         return cls(database, set_aside)

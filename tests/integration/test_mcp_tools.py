@@ -337,3 +337,17 @@ def test_an_agent_reminds_itself_and_cancels_nobody_elses(office: Sandbox) -> No
         cancel(desk, reminder.id)
     with pytest.raises(RefusedForSafety):
         remind(desk, "x", identity="@mine", in_ms=1000)
+
+
+def test_items_from_outside_stand_beside_the_mail_and_are_put_into_an_inbox_by_a_tool(office: Sandbox) -> None:  # noqa: ARG001
+    """`notify` does what the command does; `check_inbox` shows items, under the lease that the command gives them."""
+    made = tells(
+        "notify", OTHER, to="@mine", text="the nightly run is red\nlong log", source="nightly", priority="high"
+    )
+    assert made["was"] == "new"
+
+    shown = tells("check_inbox")
+    (item,) = shown["items"]
+    assert (item["id"], item["source"], item["priority"]) == (made["id"], "nightly", "high")
+    assert item["text"] == "the nightly run is red long log"
+    assert "items" not in tells("check_inbox", consume=True)

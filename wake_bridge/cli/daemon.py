@@ -275,7 +275,8 @@ def _person_words(record: Mapping[str, Any], now: Instant) -> list[str]:
     for one in record["notices"]:
         if one["subject"] in standing:
             continue
-        about = f" (`wake-bridge deliveries show {one['subject']}`)" if one["agentIdentity"] else ""
+        is_of_delivery = one["agentIdentity"] and ":" not in one["subject"]
+        about = f" (`wake-bridge deliveries show {one['subject']}`)" if is_of_delivery else ""
         lines.append(f"you        {one['at']} {one['title'].removeprefix('wake-bridge: ')}{about}")
     return lines
 

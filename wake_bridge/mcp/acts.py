@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -11,10 +11,13 @@ from pydantic import ValidationError
 
 from wake_bridge.domain import names
 from wake_bridge.domain.errors import UsageMistake, WakeBridgeError
+from wake_bridge.domain.events import ItemMode, ItemPriority, ItemState, ItemTier, WakeEvent
+from wake_bridge.domain.items import ItemDraft
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.text import harmless
 from wake_bridge.mcp import models
 from wake_bridge.mcp.tools import TOOLS, ToolKind
-from wake_bridge.offline import mail, subscriptions
+from wake_bridge.offline import items, mail, subscriptions
 from wake_bridge.offline.mail import Letter, Shown
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.mailbox import Draft
@@ -22,6 +25,9 @@ from wake_bridge.storage.graph.nodes import Wish, shown_subscription
 
 if TYPE_CHECKING:
     from wake_bridge.domain.channels import Send
+
+_LONGEST_ITEM: Final = 2_000
+"""Characters of one item's text."""
 
 ROOM: Final = 24_000
 """Characters of texts that one look into the inbox shows: harnesses cut longer answers, and what is cut was not read."""
@@ -73,10 +79,44 @@ def _check_inbox(desk: Desk, who: Identity, asked: models.CheckInboxArguments) -
     fitting = _fitting(letters)
     shown.more += len(letters) - fitting
     del shown.mails[fitting:]
-    result = models.InboxResult(messages=[_letter(one) for one in letters[:fitting]], more=shown.more)
+    found = items.unread(desk, who, floor=asked.floor, limit=asked.limit, is_own=shown.is_own)
+    more = shown.more + found.total - len(found.items)
+    result = models.InboxResult(messages=[_letter(one) for one in letters[:fitting]], more=more)
+    if found.items:
+        result.items = [_item(one, with_text=asked.consume) for one in found.items]
     if shown.aside:
         result.set_aside = [models.UnreadableRecord(message_id=one.message_id, why=one.why) for one in shown.aside]
-    return _outcome(desk, result, shown, consume=asked.consume)
+    answer = _outcome(desk, result, shown, consume=asked.consume)
+
+    def write_down() -> None:
+        if answer.afterwards is not None:
+            answer.afterwards()
+        items.write_down(desk, found, consume=asked.consume)
+
+    return replace(answer, afterwards=write_down) if found.items or found.has_leased else answer
+
+
+def _item(event: WakeEvent, *, with_text: bool) -> models.ItemRecord:
+    from wake_bridge.records import item_record  # noqa: PLC0415 - see _presence
+
+    record = item_record(event)
+    text = str(record["text"]) if with_text else harmless(str(record["text"]))
+    return models.ItemRecord.model_validate({**record, "text": text[:_LONGEST_ITEM]})
+
+
+def _notify(desk: Desk, who: Identity, asked: models.NotifyArguments) -> ToolAnswer:  # noqa: ARG001 - the desk's invoker is the caller
+    draft = ItemDraft(
+        Identity(asked.to),
+        asked.source,
+        asked.text,
+        ItemMode(asked.mode) if asked.mode else None,
+        ItemTier(asked.tier) if asked.tier else None,
+        ItemPriority(asked.priority),
+        asked.key or "",
+        ItemState(asked.state or ""),
+    )
+    taken = items.notify(desk, draft)
+    return ToolAnswer(models.NotifiedResult(id=taken.event.id, was=taken.was.value))
 
 
 def _fitting(letters: list[Letter]) -> int:
@@ -316,6 +356,7 @@ ACTS: Final[Mapping[str, Callable[[Desk, Identity, Any], ToolAnswer]]] = Mapping
         "list_channels": _list_channels,
         "send_to_channel": _send_to_channel,
         "remind_me": _remind_me,
+        "notify": _notify,
         "manage_wake_subscription": _manage,
     }
 )

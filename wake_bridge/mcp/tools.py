@@ -36,7 +36,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
             ToolKind(
                 "check_inbox",
                 "Check inbox",
-                "Show your unread mail, oldest first. With consume the texts are shown too and the messages are marked"
+                "Show your unread mail, oldest first, and items from builds, timers and alerts. With consume the texts are shown too and the messages are marked"
                 " read: that is how you read your mail after a wake. Mail that you were shown does not wake you again.",
                 models.CheckInboxArguments,
                 models.InboxResult,
@@ -111,6 +111,15 @@ TOOLS: Final[Mapping[str, ToolKind]] = MappingProxyType(
                 " instead of waiting in a loop.",
                 models.RemindMeArguments,
                 models.ReminderResult,
+            ),
+            ToolKind(
+                "notify",
+                "Put an item into an inbox",
+                "Put a short notice into the inbox of an agent, or of your user (@me): a result, an alert, an end of a long run."
+                " It is passive unless you say otherwise: the agent sees it at its next turn. For anything that needs an answer use"
+                " send_message.",
+                models.NotifyArguments,
+                models.NotifiedResult,
             ),
             ToolKind(
                 "manage_wake_subscription",

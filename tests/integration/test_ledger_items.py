@@ -1,0 +1,138 @@
+"""Items in the ledger: taken in by their keys, through every state of the delivery that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wake_bridge.domain.delivery import Outcome, Proof
+from wake_bridge.domain.events import EventStatus, ItemMode, ItemPriority, ItemState, ItemTier
+from wake_bridge.domain.items import ItemDraft, SourceRules, about_storm, event_of
+from wake_bridge.domain.names import Epoch, Identity, Instant
+from wake_bridge.ports.items import StormRule, TakenItem
+from wake_bridge.ports.ledger_records import Lock
+from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.testing.ledger_samples import counted_ids
+
+API = Identity("@api")
+NOW = Instant(1_780_000_000_000)
+
+
+class Inbox:
+    """A ledger, and items put into it."""
+
+    def __init__(self, ledger: LedgerStore) -> None:
+        self.ledger = ledger
+        self.new_id = counted_ids("DELIVERY")
+        self._ids = count(1)
+
+    def takes(self, text: str, at: int = 0, **fields: Any) -> TakenItem:
+        now = Instant(NOW + at)
+        draft = ItemDraft(**{"recipient": API, "source": "build", "text": text} | fields)
+        event = event_of(draft, SourceRules(), f"ITEM{next(self._ids):04}", Epoch(1), now)
+        return self.ledger.take_item(event, now, storm=StormRule(8, 60_000, about_storm(event, 8, 60_000, now)))
+
+    def texts(self, at: int = 0) -> list[str]:
+        shown, _ = self.ledger.unread_items(API, frozenset(ItemTier), 50, Instant(NOW + at))
+        return [one.detail.text for one in shown]  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
+    ledger = LedgerStore.open(tmp_path)
+    yield Inbox(ledger)
+    ledger.close()
+
+
+ACTIVE: dict[str, Any] = {"mode": ItemMode.ACTIVE, "key": "k"}
+
+
+def test_new_content_takes_the_place_of_an_item_that_waits_and_is_gathered_by_what_it_says_now(inbox: Inbox) -> None:
+    """Pending or dispatched: id and place stay, text, priority and deadline count anew, and routing as well."""
+    first = inbox.takes("one", **ACTIVE)
+    (delivery,) = inbox.ledger.gather(NOW, inbox.new_id)
+    dispatched = inbox.ledger.dispatch(delivery, Instant(NOW + 500))
+
+    again = inbox.takes("two", 1000, priority=ItemPriority.HIGH, **ACTIVE)
+
+    assert (again.was, again.event.id, inbox.texts()) == ("updated", first.event.id, ["two"])
+    assert again.event.not_before == NOW + 1500
+    assert inbox.ledger.events_of(dispatched.id) == []
+    (gathered,) = inbox.ledger.gather(Instant(NOW + 1500), inbox.new_id)
+    assert [one.detail.text for one in inbox.ledger.events_of(gathered.id)] == ["two"]  # type: ignore[union-attr]
+    calm = inbox.takes("three", 2000, key="k")
+    assert (calm.was, inbox.ledger.events_of(gathered.id)) == ("updated", [])
+    assert [one.id for one in inbox.ledger.next_turn_events(API)] == [first.event.id]
+
+
+def test_an_item_that_is_being_told_or_was_is_never_touched(inbox: Inbox) -> None:
+    """What a frozen digest speaks of stays as it was; news under its key is an item of its own."""
+    first = inbox.takes("one", **ACTIVE)
+    (delivery,) = inbox.ledger.gather(NOW, inbox.new_id)
+    dispatched = inbox.ledger.dispatch(delivery, Instant(NOW + 500))
+    locked = inbox.ledger.lock(
+        dispatched,
+        Lock(
+            digest="[WAKE]",
+            events=[first.event.id],
+            adapter="tmux",
+            where="a:1.0",
+            pane_key="k",
+            until=Instant(NOW + 9),
+        ),
+        Instant(NOW + 600),
+    )
+
+    second = inbox.takes("two", 700, **ACTIVE)
+
+    assert (second.was, inbox.texts()) == ("new", ["one", "two"])
+    inbox.ledger.settle(locked, Outcome.FAILED, Proof.NONE, {}, Instant(NOW + 800))
+    inbox.ledger.settle_items([first.event.id], Instant(NOW + 900))
+    assert inbox.takes("three", 1000, **ACTIVE).was == "updated"
+    found = inbox.ledger.find_item(first.event.id)
+    assert found is not None
+    assert (found.status, found.detail) == (EventStatus.READ, first.event.detail)
+
+
+def test_what_is_resolved_withdraws_what_waits_and_is_told_once(inbox: Inbox) -> None:
+    """Nobody is told of an alert that is over as if it lasted."""
+    opened = inbox.takes("disk full", key="k", state=ItemState.OPEN)
+
+    over = inbox.takes("disk fine", 1000, key="k", state=ItemState.RESOLVED)
+
+    assert (over.was, inbox.texts()) == ("new", ["disk fine"])
+    withdrawn = inbox.ledger.find_item(opened.event.id)
+    assert withdrawn is not None
+    assert withdrawn.status is EventStatus.SUPERSEDED
+    assert inbox.takes("disk is fine", 2000, key="k", state=ItemState.RESOLVED).was == "over"
+    assert inbox.takes("disk full", 400_000, key="k", state=ItemState.OPEN).was == "new"
+
+
+def test_of_a_source_that_storms_nothing_is_lost_and_one_notice_is_given(inbox: Inbox) -> None:
+    """Eight items within a minute may wake; the others wait, and a person is told once until the storm is over."""
+    taken = [inbox.takes(f"line {one}", one, mode=ItemMode.ACTIVE) for one in range(100)]
+
+    assert [one.is_storm for one in taken] == [False] * 8 + [True] * 92
+    assert len(inbox.texts()) == 50
+    assert inbox.ledger.unread_items(API, frozenset(ItemTier), 50, NOW)[1] == 100
+    assert inbox.ledger.noticed() == {"storm:build:@api"}
+    (delivery,) = inbox.ledger.gather(Instant(NOW + 1000), inbox.new_id)
+    assert len(inbox.ledger.events_of(delivery.id)) == 8
+    assert len(inbox.ledger.next_turn_events(API)) == 50
+    assert inbox.ledger.waiting_items(API) == 92
+    assert not inbox.takes("calm", 61_000, mode=ItemMode.ACTIVE).is_storm
+    assert inbox.ledger.noticed() == set()
+
+
+def test_a_reader_that_dies_with_what_it_was_shown_loses_nothing(inbox: Inbox) -> None:
+    """The lease runs out, and the item is listed again; a reader that reads on in time settles it."""
+    item = inbox.takes("one")
+    inbox.ledger.lease_items([item.event.id], Instant(NOW + 1000), NOW)
+    assert (inbox.texts(999), inbox.texts(1000)) == ([], ["one"])
+    inbox.ledger.lease_items([item.event.id], Instant(NOW + 3000), Instant(NOW + 2000))
+    assert inbox.ledger.settle_leased_items(API, Instant(NOW + 2500)) == 1
+    assert inbox.texts(9000) == []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,11 @@ from tests.properties.answers_house import WITHIN, AnswersHouse, Death
 from wake_bridge.cli.context import CommandContext
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.channels import Channel, ChannelKind
-from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof, Step
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, HoldReason, Outcome, Proof, Step
 from wake_bridge.domain.errors import LateAnswer, RefusedForSafety, StaleLease
 from wake_bridge.domain.escalation import MOST_REPEATS, EscalationRules, EscalationStep, escalation_messages
 from wake_bridge.domain.names import Identity, Instant, WakePolicy
-from wake_bridge.domain.notices import about_escalation
+from wake_bridge.domain.notices import about_escalation, said_of_escalation
 from wake_bridge.domain.ownership import Invoker
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
@@ -96,6 +97,50 @@ def test_an_answer_after_the_deadline_is_dropped_and_written_down(ledger: Ledger
         ledger.answer(gone.id, 1, "ack", at(MINUTE + 2))
     assert ledger.delivery(gone.id) == told
     assert ledger.journal_of(gone.id)[-1].step is Step.STALE
+
+
+def test_an_agent_without_a_lease_takes_nothing_back_from_its_person(ledger: LedgerStore) -> None:
+    """A wake that names no lease may be passed on, too; from then on its agent's `ack` is a late answer like any other."""
+    advance(ledger, sample_event(1))
+    (delivery,) = ledger.gather(START, counted_ids())
+    assert ledger.call_person(delivery.id, None, "escalate", at(1)).ack_by == at(1)
+    gone = passed_on(ledger, ledger.dispatch(delivery, START), at(2))
+    with pytest.raises(LateAnswer, match=r"^a person was told"):
+        ledger.answer(gone.id, None, "ack", at(3), is_person=False)
+    assert ledger.delivery(gone.id) == gone
+    told = ledger.settle_escalation(gone, "", at(4))
+    with pytest.raises(LateAnswer, match=r"^a person was told"):
+        ledger.answer(gone.id, None, "ack", at(5), is_person=False)
+    assert ledger.delivery(gone.id) == told
+    assert [one.id for one, _ in ledger.unacknowledged_by_person()] == [gone.id]
+    assert ledger.answer(gone.id, None, "ack", at(6)).proof is Proof.ACKNOWLEDGED
+
+
+@pytest.mark.parametrize(
+    ("delivery", "is_called", "told"),
+    [
+        ({"state": "LOCKED", "hold": "awaiting_ack"}, False, "did not answer within 1 min"),
+        ({"state": "DISPATCHED", "hold": "paused"}, False, "could not be woken within 1 min (paused)"),
+        # the hold is gone, and the agent had it
+        ({"state": "ESCALATED", "proof": 2}, False, "did not answer within 1 min"),
+        ({"state": "LOCKED", "hold": "awaiting_ack"}, True, "did not answer: its wake was passed to you"),
+        ({"state": "DISPATCHED", "ack_within": 0}, True, "did not answer: its wake was passed to you"),
+    ],
+)
+def test_a_person_is_told_truly_why_a_wake_is_theirs(delivery: Mapping[str, Any], is_called: bool, told: str) -> None:
+    """What passed before its time was over is not told as a time that is over."""
+    known = Delivery(
+        "01X",
+        Identity("@a"),
+        DeliveryState(delivery["state"]),
+        1,
+        START,
+        START,
+        hold=Hold(HoldReason(delivery["hold"])) if "hold" in delivery else None,
+        proof=Proof(delivery.get("proof", 0)),
+        ack_within=delivery.get("ack_within", MINUTE),
+    )
+    assert said_of_escalation(known, is_called=is_called)[0] == told
 
 
 def test_an_escalation_that_lost_the_race_changes_nothing(ledger: LedgerStore) -> None:
@@ -258,12 +303,17 @@ def test_an_agent_must_name_the_lease_and_a_person_need_not(tmp_path: Path, monk
         sandbox.run("init")
         with fresh_ledger(sandbox.state_dir) as ledger:
             waiting = handed(ledger)
+            advance(ledger, sample_event(2))
+            (plain,) = ledger.gather(START, counted_ids("P"))
+            passed_on(ledger, ledger.dispatch(plain, START), START)
         agent = CommandContext()
         agent.config_option = str(sandbox.config_file)
         agent.invoker = Invoker("claude", 110, frozenset({waiting.identity}), "because it is so")
         with pytest.raises(RefusedForSafety, match="under its lease"):
             mail.acknowledge(agent, waiting.id)
         assert mail.acknowledge(agent, waiting.id, 1).delivery.outcome is Outcome.ACKNOWLEDGED
+        with pytest.raises(LateAnswer, match="a person was told"):
+            mail.acknowledge(agent, plain.id)
 
 
 def test_steps_follow_each_other_in_their_times_and_come_again_nine_times_at_most() -> None:

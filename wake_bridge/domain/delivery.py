@@ -193,6 +193,11 @@ class JournalEntry:
     detail: dict[str, str]
 
 
+def was_called(journal: Iterable[JournalEntry]) -> bool:
+    """Whether somebody passed the wake to a person by `escalate`, before its time was over."""
+    return any(entry.step is Step.CALLED for entry in journal)
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One digest for one target. `due_at` only ever moves to an earlier instant.

@@ -99,10 +99,18 @@ def about_end(delivery: Delivery, events: Sequence[WakeEvent], now: Instant, kno
 
 
 def about_escalation(
-    delivery: Delivery, events: Sequence[WakeEvent], now: Instant, known: Container[Identity]
+    delivery: Delivery,
+    events: Sequence[WakeEvent],
+    now: Instant,
+    known: Container[Identity],
+    *,
+    is_called: bool = False,
 ) -> Notice:
-    """The notice that an agent did not answer in time, or could not be woken: what it was to be told is the person's now."""
-    who, (what, remedy) = name(delivery.identity, known=True), said_of_escalation(delivery)
+    """The notice that an agent did not answer in time, or could not be woken: what it was to be told is the person's now.
+
+    `is_called`: not its time was over, but `escalate` passed it on.
+    """
+    who, (what, remedy) = name(delivery.identity, known=True), said_of_escalation(delivery, is_called=is_called)
     return Notice(
         subject=delivery.id,
         reason=ESCALATED,
@@ -114,13 +122,15 @@ def about_escalation(
     )
 
 
-def said_of_escalation(delivery: Delivery) -> tuple[str, str]:
-    """Why a wake is a person's now, and what to do. One clause each."""
+def said_of_escalation(delivery: Delivery, *, is_called: bool) -> tuple[str, str]:
+    """Why a wake is a person's now, and what to do. One clause each. `is_called`: somebody passed it on by `escalate`."""
     remedy, within = (
         f"it is yours now; `wake-bridge ack {delivery.id}` says that you have it",
         lasting(delivery.ack_within),
     )
-    if not delivery.awaits_ack:
+    if is_called:
+        return "did not answer: its wake was passed to you", remedy
+    if not (delivery.awaits_ack or delivery.proof):
         return f"could not be woken within {within}{f' ({delivery.hold.reason})' if delivery.hold else ''}", remedy
     if delivery.hold is not None and delivery.hold.detail:
         return f"did not answer ({harmless(delivery.hold.detail, _REMEDY)})", remedy

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import (
@@ -244,10 +244,11 @@ def acknowledge(work: Workplace, delivery_id: str, lease: int | None = None) -> 
     Raises:
         NotFound: there is no such delivery.
         RefusedForSafety: it is another's, or an agent names no lease.
-        LateAnswer: the lease is no longer in force; nothing was changed.
+        LateAnswer: the lease is no longer in force, or an agent answers what is a person's now; nothing was changed.
         LedgerError: the ledger cannot be written.
     """
-    return _under_lease(work, "ack", delivery_id, lease, LedgerStore.answer)
+    answer = partial(LedgerStore.answer, is_person=invoker(work).is_person)
+    return _under_lease(work, "ack", delivery_id, lease, answer)
 
 
 def call_person(work: Workplace, delivery_id: str, lease: int | None = None) -> Acknowledged:
@@ -272,8 +273,8 @@ def _under_lease(
 
     with closing(LedgerStore.open(work.places.state_dir)) as ledger:
         delivery = find_delivery(ledger, delivery_id)
-        is_own = may_touch(work, command, delivery.identity)
-        if is_own and lease is None and delivery.ack_within and not invoker(work).is_person:
+        may_touch(work, command, delivery.identity)
+        if lease is None and delivery.ack_within and not invoker(work).is_person:
             raise RefusedForSafety(
                 "it has to be answered under its lease, and none is given",
                 delivery.id,

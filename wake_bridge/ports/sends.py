@@ -65,11 +65,12 @@ class EscalationStore(Protocol):
     def settle_escalation(self, delivery: Delivery, why_not: str, now: Instant) -> Delivery:
         """ESCALATED → DELIVERED: a person was told. With `why_not` → FAILED: no channel took it. Raises `StaleLease`."""
 
-    def answer(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
+    def answer(self, delivery_id: str, lease: int | None, by: str, now: Instant, *, is_person: bool = True) -> Delivery:
         """A delivery is acknowledged: one that waits ends, of one that has ended the proof rises.
 
-        `lease` is the one that its agent was told, None where a person says it. Raises `NotFound`, or `LateAnswer` where the
-        lease is not in force: then only the journal says so, and nothing else is changed.
+        `lease` is the one that its agent was told, None where a person says it, or the agent of a wake that names none. Raises
+        `NotFound`, or `LateAnswer` where the lease is not in force, or an agent answers what is a person's now: then only the
+        journal says so, and nothing else is changed.
         """
 
     def call_person(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wake_bridge.domain.attention import Episode, is_same_fact, needs_a_person
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, held_since
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, held_since, was_called
 from wake_bridge.domain.guards import Limits, PastWake
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, Identity, Instant
 from wake_bridge.domain.notices import calls_for_a_person, remedy_at, said_of_end, said_of_escalation, standing_at
@@ -103,7 +103,11 @@ def overview(
         needs = [
             *([_of_episode(episode)] if episode is not None and needs_a_person(episode) else []),
             *([] if is_told else _of_hold(held, since or now, now, notice_after_ms)),
-            *(_of_escalation(one) for one in waiting if one.state is DeliveryState.ESCALATED),
+            *(
+                _of_escalation(one, archive.journal_of(one.id))
+                for one in waiting
+                if one.state is DeliveryState.ESCALATED
+            ),
             *(_of_end(one) for one in failed.get(identity, [])),
         ]
         return IdentityOverview(
@@ -143,8 +147,8 @@ def _of_hold(held: Delivery | None, since: Instant, now: Instant, notice_after_m
     return [Need(held_because(held.hold, held.identity), held.hold.remedy(held.identity), since)]
 
 
-def _of_escalation(delivery: Delivery) -> Need:
-    what, remedy = said_of_escalation(delivery)
+def _of_escalation(delivery: Delivery, journal: Iterable[JournalEntry]) -> Need:
+    what, remedy = said_of_escalation(delivery, is_called=was_called(journal))
     return Need(what, remedy, delivery.escalated_at or delivery.created_at, delivery)
 
 

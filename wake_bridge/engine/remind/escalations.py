@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from wake_bridge.domain.channels import SendOutcome, beside, by_default, told_of
-from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof
+from wake_bridge.domain.delivery import Delivery, DeliveryState, Outcome, Proof, was_called
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
 from wake_bridge.domain.escalation import Way, axes_of, escalation_messages, way_of
 from wake_bridge.domain.events import ItemDetail, WakeEvent
@@ -80,7 +80,8 @@ class Escalations:
 
     def _escalate(self, delivery: Delivery, events: Sequence[WakeEvent], now: Instant) -> None:
         settings = self._current.settings
-        notice = about_escalation(delivery, events, now, self._known())
+        is_called = was_called(self._ledger.journal_of(delivery.id))
+        notice = about_escalation(delivery, events, now, self._known(), is_called=is_called)
         default = by_default(settings.channels) or settings.human
         sends = escalation_messages(notice, settings.escalation, settings.channels, default, now)
         session = self._session_of(events[0])

@@ -80,13 +80,14 @@ class EscalationRecord(SendRecord, DeliveryMoves):
             )
             return self._read(delivery.id)
 
-    def answer(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
+    def answer(self, delivery_id: str, lease: int | None, by: str, now: Instant, *, is_person: bool = True) -> Delivery:
         """See `EscalationStore.answer`."""
         with self._db.transaction():
             known = self._read(delivery_id)
-            if lease is None or self._is_in_force(known, lease):
+            is_free = lease is None and (is_person or known.escalated_at is None)
+            if is_free or (lease is not None and self._is_in_force(known, lease)):
                 return self._answered(known, by, now)
-            self._write_line(delivery_id, Step.STALE, {"by": by, "lease": str(lease)}, now)
+            self._write_line(delivery_id, Step.STALE, {"by": by, "lease": str(lease or "")}, now)
         raise _too_late(known, lease)
 
     def call_person(self, delivery_id: str, lease: int | None, by: str, now: Instant) -> Delivery:
@@ -157,6 +158,5 @@ def _too_late(known: Delivery, lease: int | None) -> LateAnswer:
     whose = (
         "a person was told, and it is theirs now" if known.escalated_at else f"it is {known.state} under another one"
     )
-    return LateAnswer(
-        f"lease {lease} is no longer in force: {whose}", known.id, hint="nothing was changed; leave it alone"
-    )
+    what = whose if lease is None else f"lease {lease} is no longer in force: {whose}"
+    return LateAnswer(what, known.id, hint="nothing was changed; leave it alone")

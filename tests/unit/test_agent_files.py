@@ -140,7 +140,9 @@ def test_nothing_but_the_mail_commands_is_allowed(room: Room) -> None:
             "priority": 100,
         }
     ]
-    assert 'pattern = ["wake-bridge", ["inbox", "send", "ack", "read", "escalate"]], decision = "allow"' in codex
+    assert (
+        'pattern = ["wake-bridge", ["inbox", "send", "ack", "read", "escalate", "seen"]], decision = "allow"' in codex
+    )
 
 
 @pytest.mark.parametrize(

@@ -379,6 +379,29 @@ def test_a_wake_that_may_have_arrived_is_retried_only_after_somebody_looked(
         assert (status, told["said"]) == (200, "@a is told again, when that is safe")
 
 
+def test_without_the_extra_a_daemon_starts_as_before_and_says_what_the_page_needs(
+    tmp_path: Path, program: tuple[str, ...]
+) -> None:
+    """Also where the page was open before: it is no reason not to wake anybody."""
+    with Sandbox(tmp_path, command=program) as sandbox:
+        sandbox.run("init")
+        daemon = sandbox.daemon()
+        client_of(sandbox)
+        daemon.stop()
+        absent = tmp_path / "absent"
+        absent.mkdir()
+        (absent / "sitecustomize.py").write_text(
+            "import importlib.util as util\n"
+            "found = util.find_spec\n"
+            "util.find_spec = lambda name, *more: None if name == 'jinja2' else found(name, *more)\n"
+        )
+        daemon = sandbox.daemon(environment={"PYTHONPATH": str(absent)})
+        assert daemon.entries("http_listening") == []
+        refused = sandbox.run("open", expect=1)
+        assert "error: there is no page: jinja2 is not installed" in refused.stderr
+        assert "pip install 'wake-bridge[http]'" in refused.stderr
+
+
 def test_an_agent_gets_no_link(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its buttons act for every agent: the page is for a person."""
     from wake_bridge.cli import page

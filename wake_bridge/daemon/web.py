@@ -64,7 +64,7 @@ class Web:
             self._log.info("http_listening", where=str(found), senders=sorted(http.senders))
             if is_for_page:
                 self._page_at = found
-        if self._page_at is None and (before := self._page_before()) is not None:
+        if self._page_at is None and (before := self._page_before()) is not None and not _missing():
             with suppress(OperationFailed):
                 self._open_page_at(before)
 
@@ -90,7 +90,7 @@ class Web:
 
     async def _page(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Where the page is, with a code that opens it once; or a token for a program, or the end of all of them."""
-        if missing := [one for one in HTTP_NEEDS if find_spec(one) is None]:
+        if missing := _missing():
             raise OperationFailed(
                 f"there is no page: {', '.join(missing)} is not installed",
                 "daemon",
@@ -176,3 +176,8 @@ class Web:
 
     async def _ask(self, command: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._handlers[command](request)
+
+
+def _missing() -> list[str]:
+    """What of the extra is not installed."""
+    return [one for one in HTTP_NEEDS if find_spec(one) is None]

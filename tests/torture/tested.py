@@ -67,14 +67,6 @@ TESTED: Final = (
             "properties/test_ledger_models.py",
             "properties/test_tail_model.py",
             "integration/test_ledger_moves.py",
-        ),
-    ),
-    Run(
-        "answers",
-        ("G-P2",),
-        "wakes that have to be answered: a death at every commit, an answer and a deadline at one moment",
-        suite(
-            "Answers, deadlines and deaths",
             "properties/test_answers_survive.py",
             "integration/test_answer_races.py",
         ),

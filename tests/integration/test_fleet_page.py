@@ -90,7 +90,10 @@ class Stream:
         deadline = time.monotonic() + HUNG
         # a comment comes every 15 s, so this ends
         while time.monotonic() < deadline:
-            line = self._file.readline().strip()
+            raw = self._file.readline()
+            if not raw:
+                raise AssertionError("the stream ended")
+            line = raw.strip()
             if line.startswith("event: "):
                 event["kind"] = line[7:]
             elif line.startswith("id: "):
@@ -312,6 +315,17 @@ def test_a_link_opens_the_page_once(sandbox: Sandbox) -> None:
 
     sandbox.run("open", "--sign-out")
     assert Client(link["listen"], told["token"]).asks("/page/fleet")[0] == 401
+
+
+def test_a_stream_ends_with_its_session(sandbox: Sandbox) -> None:
+    """Who was signed out while they listened is told nothing any more."""
+    client = client_of(sandbox)
+    with client.listens() as stream:
+        stream.begins()
+        sandbox.run("open", "--sign-out")
+        sandbox.run("pause", "@a")
+        with pytest.raises(AssertionError, match="the stream ended"):
+            stream.next("activity.message")
 
 
 def test_the_page_is_where_it_was_after_a_restart_and_knows_its_sessions(

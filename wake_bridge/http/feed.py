@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -96,7 +96,7 @@ class Feed:
         """Whether one more subscriber is too many."""
         return len(self._subscribers) >= MOST_SUBSCRIBERS
 
-    async def events(self, after: int | None) -> AsyncIterator[ServerSentEvent]:
+    async def events(self, after: int | None) -> AsyncGenerator[ServerSentEvent]:
         """Everything after an entry, for as long as the client listens; from now on without one. Raises `LedgerError`."""
         oldest, last = self._ledger().activity_span()
         cursor = last if after is None else after

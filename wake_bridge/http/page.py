@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -125,8 +126,7 @@ class FleetPage:
         """Asks for a token first, and says in words what went wrong."""
 
         async def guarded(request: Request) -> Response:
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not self._tokens.is_valid(token.strip()):
+            if not self._tokens.is_valid(_token_of(request)):
                 return said(401, "no valid token: `wake-bridge open` makes one")
             try:
                 return await answer(request)
@@ -187,7 +187,16 @@ class FleetPage:
         if self._feed.is_crowded:
             return said(503, "too many listen already")
         request.scope["state"].get(STAY, lambda: None)()
-        return EventSourceResponse(self._feed.events(after), headers=HEADERS, ping=PING, send_timeout=READ_WITHIN)
+        told = self._told_while_valid(_token_of(request), after)
+        return EventSourceResponse(told, headers=HEADERS, ping=PING, send_timeout=READ_WITHIN)
+
+    async def _told_while_valid(self, token: str, after: int | None) -> AsyncIterator[ServerSentEvent]:
+        """The feed, until its client is signed out."""
+        async with aclosing(self._feed.events(after)) as events:
+            async for event in events:
+                if not self._tokens.is_valid(token):
+                    return
+                yield event
 
     async def _act(self, request: Request) -> Response:
         body = await _body(request)
@@ -220,6 +229,12 @@ class _Wrong(Exception):
 def said(status: int, error: str, hint: str = "") -> JSONResponse:
     """A refusal in words."""
     return JSONResponse({"error": error, **({"hint": hint} if hint else {})}, status, HEADERS)
+
+
+def _token_of(request: Request) -> str:
+    """What a program or the page sends; empty where it sends none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _static(name: str, kind: str) -> Answer:

@@ -30,6 +30,7 @@ STORY = (
     "docs/activity.md",
     "docs/page.md",
     "docs/channels.md",
+    "docs/intake.md",
     "docs/mcp.md",
     "docs/keeping.md",
     "docs/adapters.md",
@@ -52,6 +53,7 @@ SET_UP_BEFORE = {
         Command("tmux new-window -d -t work: -n lead sh"),
         Command("wake-bridge subscribe @lead --trigger SENT_TO_ME --tmux work:lead"),
     ),
+    "docs/intake.md": (Command("wake-bridge agent add @api"),),
     "docs/channels.md": (
         Command("wake-bridge agent add @docs"),
         # in place of the phone's service, which no test reaches

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -177,6 +179,106 @@ def test_what_is_wrong_is_refused_with_its_field_and_nothing_comes_in(entrance: 
     assert entrance.posts("/api/inbox", right, bearer, "Origin: http://evil.example")[0] == 403
     assert entrance.posts("/api/inbox", right, bearer, "Host: evil.example")[0] == 403
     assert entrance.sandbox.lines("inbox", "@api", "--floor", "later") == []
+
+
+def test_forty_wrong_tokens_origins_and_hosts_let_nothing_in_and_nothing_out(entrance: Entrance) -> None:
+    """An answer to a stranger names no source, no identity and no token."""
+    token, other = entrance.token("ci"), entrance.token("alertmanager")
+    body = json.dumps({"identity": "@api", "text": "let me in", "mode": "active"})
+    tokens = [
+        "",
+        "x",
+        token[:-1],
+        f"{token}x",
+        token.upper(),
+        f" {token} x",
+        f"{token},{token}",
+        "é",
+        "null",
+        token[4:],
+        "wbs_",
+    ]
+    wrong: list[tuple[str, list[str]]] = [
+        *(("/api/inbox", [f"Authorization: Bearer {one}"]) for one in tokens),
+        *(("/api/inbox", [f"Authorization: {scheme} {token}"]) for scheme in ("Basic", "Token", "wbs", "Digest")),
+        ("/api/inbox", []),
+        ("/api/inbox", [f"Authorization: Bearer {token}", f"Authorization: Bearer {other}"]),
+        ("/api/inbox", [f"X-A2A-Notification-Token: {token}"]),
+        ("/api/inbox", [f"Cookie: token={token}"]),
+        (f"/api/inbox?token={token}", []),
+        ("/api/inbox/alertmanager", [f"Authorization: Bearer {token}"]),
+        ("/api/inbox/github", [f"Authorization: Bearer {token}"]),
+        ("/api/inbox/a2a", [f"Authorization: Bearer {token}"]),
+        ("/api/inbox/ci", [f"Authorization: Bearer {token}"]),
+        ("/api/wake", [f"Authorization: Bearer {token}"]),
+        *(
+            ("/api/inbox", [f"Authorization: Bearer {token}", f"Origin: {origin}"])
+            for origin in (
+                "null",
+                "http://evil.example",
+                "http://localhost:3000",
+                "https://127.0.0.1",
+                "file://",
+                "http://127.0.0.1",
+            )
+        ),
+        *(
+            ("/api/inbox", [f"Authorization: Bearer {token}", f"Host: {host}"])
+            for host in (
+                "evil.example",
+                "127.0.0.1.nip.io",
+                "0.0.0.0",
+                "localhost.evil.example",
+                "[::2]",
+                "api",
+                "10.0.0.1",
+                "a b",
+            )
+        ),
+        ("/api/inbox", [f"Authorization: Bearer {token}", "Sec-Fetch-Site: cross-site", "Origin: http://evil.example"]),
+    ]
+    assert len(wrong) >= 40
+
+    for path, headers in wrong:
+        status, said = entrance.posts(path, body, *headers)
+        assert status in {400, 401, 403, 404}, (path, headers, status)
+        assert set(said) <= {"error", "field"}, said
+        assert not any(secret in json.dumps(said) for secret in (token, other, "@api", "ci")), said
+
+    assert entrance.sandbox.lines("inbox", "@api", "--floor", "later") == []
+    assert entrance.sandbox.deliveries() == []
+
+
+def test_the_first_serve_in_a_terminal_makes_a_token_and_prints_it_once(playground: Playground) -> None:
+    """Where nobody may send anything there is no server, but for a person who can read the token."""
+    here = playground.sandbox
+    agent = playground.agent("api")
+    here.configure(f'{QUICK}[http]\nlisten = "127.0.0.1:0"\n[targets."@api"]\npane = "{agent.session}"\n')
+    assert "no source has a token" in here.run("serve", expect=3).stderr
+
+    def seen(times: int) -> str:
+        log = here.home / f"typescript{times}"
+        command = f"{' '.join(here.command)} serve"
+        with subprocess.Popen(
+            ["script", "-qfc", command, str(log)],
+            env=here.environment,
+            cwd=here.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        ) as person:
+            here.waits_for(lambda: log.exists() and "http_listening" in log.read_text(), what="the server")
+            here.run("status")
+            person.terminate()
+        return log.read_text()
+
+    needs("script")
+    first, second = seen(1), seen(2)
+
+    (token,) = set(re.findall(r"wbs_[\w-]{43}", first))
+    assert "it is not shown again" in first
+    assert "wbs_" not in second
+    assert stat.S_IMODE((here.state_dir / "sources.json").stat().st_mode) == 0o600
+    assert token in (here.state_dir / "sources.json").read_text()
 
 
 def test_a_daemon_with_a_graph_takes_items_in_over_a_unix_socket(playground: Playground, tmp_path: Path) -> None:

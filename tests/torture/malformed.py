@@ -1,4 +1,4 @@
-"""Malformed requests at the two entrances, of signed wakes and of MCP over HTTP: the real processes, and their memory.
+"""Malformed requests at the two entrances, of signed wakes and items and of MCP over HTTP: the real processes, and their memory.
 
 Judged are the answers, the process (does it live, how does its memory grow), and a good request that must be taken at the end,
 also beside a crowd that sends its headers too slowly.
@@ -19,7 +19,9 @@ from typing import Any, Final
 import psutil
 
 from tests.torture.report import Table, Verdict
+from wake_bridge.config.source_tokens import TOKENS_FILE
 from wake_bridge.demo.sandbox import QUICK, Sandbox
+from wake_bridge.system.files import make_private_directory
 from wake_bridge.testing import HUNG
 from wake_bridge.testing.wake_entrance import KEY, message_wake, neo_headers, standard_headers
 
@@ -45,18 +47,18 @@ pane = "nobody"
 ABOUT: Final = (
     "Requests of which nothing may come, over connections of their own: broken HTTP, bodies that are no JSON or another one,"
     " wrong lengths, stripped and false signatures, and signed bodies with fields of other kinds. *taken*: a signed body that"
-    " is still a wake. The daemon must live, answer no 5xx, keep its memory, and take a good wake at the end."
+    " is still a wake, or an item. The daemon must live, answer no 5xx, keep its memory, and take a good wake and a good item at the end."
 )
 
 
-def _head(body: bytes, headers: Mapping[str, str], length: int | None = None) -> bytes:
+def _head(body: bytes, headers: Mapping[str, str], length: int | None = None, path: str = "/api/wake") -> bytes:
     told = {
         "Host": "127.0.0.1",
         "Content-Type": "application/json",
         "Content-Length": str(len(body) if length is None else length),
     }
     lines = [f"{name}: {value}" for name, value in (told | dict(headers)).items()]
-    return ("POST /api/wake HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace") + body
+    return (f"POST {path} HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace") + body
 
 
 def _signed(body: bytes, event_id: str) -> dict[str, str]:
@@ -150,12 +152,54 @@ def signed_nonsense(chance: random.Random) -> bytes:
     return _head(body, _signed(body, str(wake.get("eventId", "x")).encode("ascii", "replace").decode()))
 
 
+_PATHS: Final = ("", "", "", "/github", "/alertmanager", "/a2a")
+_ITEM: Final[Mapping[str, Any]] = {
+    "identity": "@far",
+    "text": "built",
+    "mode": "passive",
+    "tier": "next",
+    "priority": "low",
+    "key": "k",
+    "state": "open",
+    "metadata": {"a": 1},
+}
+
+
+def item_by_nobody(chance: random.Random) -> bytes:
+    """A good item, or a foreign body, with a token or a signature that is none."""
+    token = chance.choice(
+        ["", "x", "wbs_", "wbs_" + "A" * 43, "\xff", "x" * 9000, TOKEN[:-1], TOKEN + "A", TOKEN.lower()]
+    )
+    scheme = chance.choice(["Bearer ", "bearer ", "Basic ", "", "Bearer Bearer "])
+    name = chance.choice(["Authorization", "Authorization", "X-Hub-Signature-256", "X-A2A-Notification-Token"])
+    body = json.dumps(_ITEM).encode()
+    return _head(body, {name: scheme + token}, path=f"/api/inbox{chance.choice(_PATHS)}")
+
+
+def odd_item(chance: random.Random) -> bytes:
+    """An item by the right token with something odd in it, or a body that is none."""
+    item = dict(_ITEM)
+    item[chance.choice([*item, "new"])] = chance.choice(ODD)
+    spoiled = [
+        json.dumps(item).encode(),
+        chance.randbytes(chance.randrange(0, 3000)),
+        b"[" * chance.randrange(1, 50_000),
+    ]
+    body = chance.choice(spoiled)
+    return _head(body, {"Authorization": f"Bearer {TOKEN}"}, path=f"/api/inbox{chance.choice(_PATHS)}")
+
+
+TOKEN: Final = "wbs_0123456789abcdefghijABCDEFGHIJ0123456789abc"
+"""The token of the source ci, and of no other."""
+
 KINDS: Final[Mapping[str, Callable[[random.Random], bytes]]] = {
     "broken HTTP": broken_http,
     "a body that is no wake": broken_body,
     "a wrong length": broken_length,
     "a signature that does not hold": broken_signature,
     "a signed body with something odd in it": signed_nonsense,
+    "an item by nobody": item_by_nobody,
+    "an item with something odd in it": odd_item,
 }
 
 
@@ -212,6 +256,10 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
     with Sandbox(directory) as box:
         box.configure(CONFIGURATION)
         box.config_file.chmod(0o600)
+        make_private_directory(box.state_dir)
+        tokens = box.state_dir / TOKENS_FILE
+        tokens.write_text(json.dumps({"ci": TOKEN}))
+        tokens.chmod(0o600)
         daemon = box.daemon(command="serve")
         port = int(daemon.waits_for_log("http_listening")[0]["where"].rpartition(":")[2])
 
@@ -227,8 +275,15 @@ def knock(directory: Path, *, count: int, seed: int) -> Table:
             body = json.dumps(wake).encode()
             return answer_to(port, _head(body, standard_headers(body, wake["eventId"]) | neo_headers(body, wake)))
 
+        def good_item() -> str:
+            body = json.dumps(dict(_ITEM) | {"text": f"built {time.time()}"}).encode()
+            return answer_to(port, _head(body, {"Authorization": f"Bearer {TOKEN}"}, path="/api/inbox"))
+
         shoot(table, psutil.Process(daemon.pid), trial, count)
         table.demand((answer := good()) == TAKEN, "a good wake", f"at the end a good wake was {answer}")
+        table.demand((answer := good_item()) == TAKEN, "a good item", f"at the end a good item was {answer}")
+        answer = beside_a_crowd(port, b"POST /api/inbox HTTP/1.1\r\nX-Slow: ", good_item)
+        table.demand(answer == TAKEN, "a crowd", f"beside {CROWD} slow senders a good item was {answer}")
         answer = beside_a_crowd(port, b"POST /api/wake HTTP/1.1\r\nX-Slow: ", good)
         table.demand(answer == TAKEN, "a crowd", f"beside {CROWD} slow senders a good wake was {answer}")
         table.demand(daemon.process.poll() is None, "the daemon", "it has ended")

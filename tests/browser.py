@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from websockets.sync.client import connect
 
+from wake_bridge.demo.sandbox import end_process_with_us
 from wake_bridge.testing import HUNG, until
 
 FLAGS: Final = (
@@ -45,6 +46,7 @@ class Browser:
             env=environment,
             start_new_session=True,
         )
+        end_process_with_us(self._process.pid)
         port = Path(self._home.name) / "DevToolsActivePort"
         until(lambda: port.exists() and len(port.read_text().splitlines()) == 2, what="the browser's port")
         number, path = port.read_text().splitlines()

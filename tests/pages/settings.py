@@ -13,7 +13,8 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, SourceTable, TargetTable
+from wake_bridge.config.channel_fields import ChannelTable
+from wake_bridge.config.fields import Configuration, SenderTable, SourceTable, TargetTable
 from wake_bridge.config.secrets import ConfiguredSecret
 from wake_bridge.config.settings import waits_for_restart
 

@@ -13,7 +13,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from tests.pages import settings as settings_page
-from wake_bridge.config.fields import ChannelTable, Configuration, SenderTable, SourceTable, TargetTable
+from wake_bridge.config.channel_fields import ChannelTable
+from wake_bridge.config.fields import Configuration, SenderTable, SourceTable, TargetTable
 from wake_bridge.config.settings import (
     Settings,
     engine_settings,

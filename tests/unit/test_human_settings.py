@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from wake_bridge.config.fields import HumanTable
+from wake_bridge.config.channel_fields import HumanTable
 
 
 @pytest.mark.parametrize(

@@ -1,78 +1,45 @@
 """The shape of the configuration: every key, its default and its range.
 
-Each key is declared here and nowhere else: type, unit, default, range, and what it means. `config.example.toml` and the table
-of docs/settings.md are written from this (`make docs`).
+Each key is declared here, or for the ways to a person in `channel_fields`, and nowhere else: type, unit, default, range, and
+what it means. `config.example.toml` and the table of docs/settings.md are written from this (`make docs`).
 """
 
 from __future__ import annotations
 
-import re
 import string
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from wake_bridge.config.secrets import ConfiguredSecret, SecretArguments
+from wake_bridge.config.channel_fields import ChannelName, ChannelTable, HumanTable
+from wake_bridge.config.field_types import (
+    SECONDS,
+    AttentionKinds,
+    Days,
+    Identities,
+    IdentityName,
+    PlainName,
+    Policy,
+    Seconds,
+    Table,
+    Texts,
+    WholeSeconds,
+    Window,
+)
+from wake_bridge.config.secrets import ConfiguredSecret
 from wake_bridge.domain.attention import TOLD_BY_DEFAULT
-from wake_bridge.domain.channels import HUMAN, ChannelKind
+from wake_bridge.domain.channels import HUMAN
 from wake_bridge.domain.escalation import MOST_REPEATS
 from wake_bridge.domain.events import ItemMode, ItemPriority, ItemTier
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.items import DEBOUNCE
-from wake_bridge.domain.names import AttentionKind, WakePolicy, is_identity
+from wake_bridge.domain.names import AttentionKind
 from wake_bridge.domain.signed_wakes import ListenAddress
-
-PLACE_HOLDER: Final = re.compile(r"\{(?:title|body)\}")
-WHOLE_ARGUMENT: Final = re.compile(r"(?:--[\w-]+=)?\{(?:title|body)\}")
-CODE_FOLLOWS: Final = re.compile(r"-[A-Za-z]*[ceE]|--(?:command|eval|execute|exec)|eval|exec|source|\.")
-"""Arguments after which programs take the next one for code: `sh -c`, `python -c`, `osascript -e`, `perl -E`."""
-
-
-def _checked_identity(name: str) -> str:
-    if not is_identity(name):
-        raise ValueError("must be an identity such as @neo-gpt")
-    return name
-
-
-IdentityName = Annotated[str, AfterValidator(_checked_identity)]
-"""How an identity is spelt: `@login`."""
-
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-"""A TOML array of strings."""
-
-Identities = Annotated[tuple[IdentityName, ...], Field(strict=False)]
-"""A TOML array of identities."""
-
-SECONDS: Final = "seconds"
-"""The unit of a key, beside its type."""
-
-Seconds = Annotated[float, SECONDS]
-WholeSeconds = Annotated[int, SECONDS]
-Days = Annotated[int, "days"]
-
-Window = Annotated[int, SECONDS, Field(ge=0, le=300)]
-"""How long a subscription collects before it wakes."""
-
-AttentionKinds = Annotated[tuple[Annotated[AttentionKind, Field(strict=False)], ...], Field(strict=False)]
-"""A TOML array of what an agent can stand at."""
-
-Policy = Annotated[WakePolicy, Field(strict=False)]
-
-
-class Table(BaseModel):
-    """What all tables have in common: fixed once read, no unknown keys, no silent conversions."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class GraphTable(Table):
@@ -217,37 +184,6 @@ class HeartbeatTable(Table):
     )
 
 
-def texts_stay_out_of_code(argv: Sequence[str]) -> None:
-    """Raise `ValueError` where a place-holder of a command is no argument of its own, or would be run as code."""
-    for before, argument in pairwise(("", *argv)):
-        if not PLACE_HOLDER.search(argument):
-            continue
-        if not WHOLE_ARGUMENT.fullmatch(argument):
-            raise ValueError(f"{argument!r}: a place-holder is an argument of its own, or --option={{title}}")
-        if not before:
-            raise ValueError("must begin with a program, not with a place-holder")
-        if CODE_FOLLOWS.fullmatch(before):
-            raise ValueError(
-                f"{argument!r} after {before!r} would be run as code: add arguments behind it, or read the JSON on stdin"
-            )
-
-
-class HumanTable(Table):
-    """`[human]`: how you are told what needs you: a dialog that waits, a wake that failed, a spent budget."""
-
-    command: Texts = Field(
-        (),
-        description='program and arguments, such as ["notify-send", "{title}", "{body}"], JSON on stdin; empty: tmux',
-    )
-    notice_after: Seconds = Field(900.0, ge=1, le=86_400, description="a hold lasts before its one notice to you")
-
-    @field_validator("command")
-    @classmethod
-    def _keeps_texts_out_of_shells(cls, argv: tuple[str, ...]) -> tuple[str, ...]:
-        texts_stay_out_of_code(argv)
-        return argv
-
-
 class AttentionTable(Table):
     """`[attention]`: when you are told that an agent needs you, with or without mail for it; by the ways of [human]."""
 
@@ -346,15 +282,6 @@ class TargetTable(Table):
     )
 
 
-def _checked_sender(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
-        raise ValueError("must be letters, digits, - and _")
-    return name
-
-
-SenderName = Annotated[str, AfterValidator(_checked_sender)]
-
-
 class SenderTable(Table):
     """`[http.senders.NAME]`: who may post signed wakes, and whom they wake; one for each key."""
 
@@ -382,77 +309,6 @@ class SenderTable(Table):
         return self
 
 
-def _checked_channel(name: str) -> str:
-    if name == HUMAN:
-        raise ValueError("is the channel that [human] describes: take another name")
-    return _checked_sender(name)
-
-
-ChannelName = Annotated[str, AfterValidator(_checked_channel)]
-
-
-class ChannelTable(Table):
-    """`[channels.NAME]`: a way to you, for notices and for what agents tell you; NAME is its id (docs/channels.md)."""
-
-    kind: Annotated[ChannelKind, Field(strict=False)] = Field(
-        examples=["apprise"],
-        description="tmux | desktop | command | webhook | file | apprise (ntfy, Telegram, Slack, Pushover and many more)",
-    )
-    label: str = Field("", max_length=80, examples=["my phone"], description="what agents are told about the channel")
-    recipient: ConfiguredSecret | None = Field(
-        None,
-        examples=["ntfys://ntfy.sh/TOPIC"],
-        description="the URL of webhook and apprise, the path of file; nobody is shown it",
-    )
-    recipient_file: str = Field("", description="instead: a file that only you can read, with the URL")
-    command: SecretArguments | None = Field(
-        None,
-        examples=[["my-pager", "{title}"]],
-        description="program and arguments of command, as in [human]; nobody is shown them",
-    )
-    key: ConfiguredSecret | None = Field(
-        None, examples=["whsec_…"], description="of webhook: the key that signs its posts (Standard Webhooks)"
-    )
-    default: bool = Field(
-        default=False, description="true: messages that name no channel take this one; without a default, the first"
-    )
-    quiet_hours: str = Field("", description='"22:00-07:00": messages wait until it ends')
-    detail: Literal["short", "full"] = Field(
-        "short", description="notices by webhook and apprise: short (agent and reason only) | full (with subjects)"
-    )
-
-    @field_validator("quiet_hours")
-    @classmethod
-    def _is_a_span(cls, text: str) -> str:
-        QuietHours.parse(text)
-        return text
-
-    @field_validator("command")
-    @classmethod
-    def _keeps_texts_out_of_shells(cls, command: SecretArguments | None) -> SecretArguments | None:
-        try:
-            texts_stay_out_of_code(command.reveal() if command else ())
-        except ValueError:
-            raise ValueError(
-                "must begin with a program; {title} and {body} are arguments of their own, or --option={title}, and never"
-                " stand where they would be run as code"
-            ) from None
-        return command
-
-    @model_validator(mode="after")
-    def _has_what_its_kind_needs(self) -> ChannelTable:
-        has_recipient, needs_url = bool(self.recipient), self.kind in {ChannelKind.WEBHOOK, ChannelKind.APPRISE}
-        if needs_url and has_recipient == bool(self.recipient_file):
-            raise ValueError(f"kind {self.kind} needs either recipient or recipient_file")
-        if self.kind is ChannelKind.FILE and not has_recipient:
-            raise ValueError("kind file needs recipient: the path of the file")
-        if (self.kind is ChannelKind.COMMAND) != bool(self.command):
-            raise ValueError("kind command needs command" if not self.command else f"kind {self.kind} runs no command")
-        if self.key and self.kind is not ChannelKind.WEBHOOK:
-            raise ValueError("key belongs to kind webhook")
-        return self
-
-
 class HttpTable(Table):
     """`[http]`: signed wakes from other hosts, for `wake-bridge serve` and, where `listen` is set, for the daemon."""
 
@@ -464,7 +320,7 @@ class HttpTable(Table):
     tls_certificate_file: str = Field("", description="PEM, with the chain; needed if other hosts can connect")
     tls_key_file: str = Field("", description="PEM, which only you can read")
     behind_proxy: bool = Field(default=False, description="true: a proxy in front of it does TLS")
-    senders: dict[SenderName, SenderTable] = Field(default_factory=dict)
+    senders: dict[PlainName, SenderTable] = Field(default_factory=dict)
 
     @field_validator("listen")
     @classmethod
@@ -484,9 +340,6 @@ class HttpTable(Table):
                 f"{self.listen} is open to other hosts: set tls_certificate_file and tls_key_file, or behind_proxy = true"
             )
         return self
-
-
-SourceName = Annotated[str, AfterValidator(_checked_sender)]
 
 
 class SourceTable(Table):
@@ -531,7 +384,7 @@ class Configuration(Table):
     heartbeat: HeartbeatTable = HeartbeatTable()
     channels: dict[ChannelName, ChannelTable] = Field(default_factory=dict)
     http: HttpTable = HttpTable()
-    sources: dict[SourceName, SourceTable] = Field(default_factory=dict)
+    sources: dict[PlainName, SourceTable] = Field(default_factory=dict)
     adapters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     screens: ScreensTable = ScreensTable()
     targets: dict[IdentityName, TargetTable] = Field(default_factory=dict)

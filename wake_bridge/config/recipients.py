@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.config.fields import ChannelTable, Configuration, HumanTable
+from wake_bridge.config.channel_fields import ChannelTable, HumanTable
+from wake_bridge.config.fields import Configuration
 from wake_bridge.config.senders import is_open_to_others
 from wake_bridge.config.sources import Key, Mistake, spelled
 from wake_bridge.domain.channels import HUMAN, Channel, ChannelKind

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from wake_bridge.config.fields import Configuration, Table, TargetTable
+from wake_bridge.config.field_types import Table
+from wake_bridge.config.fields import Configuration, TargetTable
 from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (

@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from wake_bridge.config.fields import ChannelTable, Configuration
+from wake_bridge.config.channel_fields import ChannelTable
+from wake_bridge.config.fields import Configuration
 from wake_bridge.config.recipients import recipient_of
 from wake_bridge.domain.channels import CONVERSATION, HUMAN, ChannelKind, Send
 from wake_bridge.domain.receivers import Receiver, Secret

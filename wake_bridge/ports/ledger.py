@@ -7,17 +7,14 @@ the same ledger at once (the daemon and the commands). Instants are UTC millisec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from wake_bridge.domain.activity import Activity
-from wake_bridge.domain.attention import Episode
-from wake_bridge.domain.channels import Send
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, Outcome, Proof, Step
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.guards import PastWake
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, LogId
-from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.nudges import Beat
 from wake_bridge.domain.receivers import ReceiverStanding
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
@@ -27,7 +24,6 @@ from wake_bridge.ports.ledger_records import (
     DegradedRoute,
     Emission,
     EpochStart,
-    GivenNotice,
     Lock,
     NewId,
     PageRecord,
@@ -38,7 +34,7 @@ from wake_bridge.ports.ledger_records import (
     Tally,
     TaskState,
 )
-from wake_bridge.ports.sends import EscalationStore, ReminderStore, SendStore
+from wake_bridge.ports.sends import EpisodeStore, EscalationStore, NoticeStore, ReminderStore, SendStore
 
 
 class CursorStore(Protocol):
@@ -354,56 +350,6 @@ class HeartbeatStore(Protocol):
 
     def note_beat(self, identity: Identity, beat: Beat) -> None:
         """Remember a nudge, also across restarts."""
-
-
-class NoticeStore(Protocol):
-    """See the contract in `wake_bridge.ports.ledger`."""
-
-    def give_notice(self, notice: Notice, now: Instant, sends: Sequence[Send] = ()) -> bool:
-        """Remember that a person is told of something, by these messages; False if they were told of the same subject before."""
-
-    def withdraw_notice(self, subject: str) -> None:
-        """Forget a notice whose matter is over and may come again."""
-
-    def noticed(self) -> set[str]:
-        """The subjects of all notices."""
-
-    def noticed_at(self, subject: str) -> Instant | None:
-        """When a person was told of that; None if they were not."""
-
-    def failed_waiting(self, since: Instant) -> list[Delivery]:
-        """Deliveries that FAILED since then and wait for somebody: not retried, acknowledged or seen to arrive; oldest first."""
-
-    def failed_untold(self, since: Instant) -> list[Delivery]:
-        """Those of `failed_waiting` of which nobody was told."""
-
-    def standing_notices(self, limit: int) -> list[GivenNotice]:
-        """The latest notices whose delivery did not arrive since, or has passed to a person who has not acknowledged it."""
-
-
-class EpisodeStore(Protocol):
-    """See the contract in `wake_bridge.ports.ledger`."""
-
-    def open_episodes(self) -> list[Episode]:
-        """The episodes that last, at most one for an identity, the oldest first."""
-
-    def episode(self, episode_id: str) -> Episode | None:
-        """One of them, lasting or not; None where there is none, or the retention took it."""
-
-    def episodes_of(self, identity: Identity, limit: int) -> list[Episode]:
-        """The latest episodes of an identity, the newest first."""
-
-    def turn_episode(self, ended: Episode | None, ending: str, begun: Episode | None, now: Instant) -> None:
-        """End one episode, with its notice, and begin another, in one transaction; either may be None."""
-
-    def own_words(self) -> set[Identity]:
-        """Who has sent mail or brought a task to its end (`PageRecord.words`), and was not seen to idle since."""
-
-    def forget_own_words(self, identities: Iterable[Identity]) -> None:
-        """They were seen to idle, or are watched no longer."""
-
-    def note_episodes_told(self, ids: Iterable[str], now: Instant) -> None:
-        """Remember that a person was told of these; the first time counts."""
 
 
 class ActivityStore(Protocol):

@@ -1,16 +1,68 @@
-"""What the ledger keeps of messages to people, of answers and of reminders; the contract is that of `wake_bridge.ports.ledger`."""
+"""What the ledger keeps of what people are told (notices, episodes, messages), of answers and of reminders; the contract is that of `wake_bridge.ports.ledger`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.channels import Send, SendLine, SendOutcome
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.reminders import Reminder
+from wake_bridge.ports.ledger_records import GivenNotice
+
+
+class NoticeStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
+    def give_notice(self, notice: Notice, now: Instant, sends: Sequence[Send] = ()) -> bool:
+        """Remember that a person is told of something, by these messages; False if they were told of the same subject before."""
+
+    def withdraw_notice(self, subject: str) -> None:
+        """Forget a notice whose matter is over and may come again."""
+
+    def noticed(self) -> set[str]:
+        """The subjects of all notices."""
+
+    def noticed_at(self, subject: str) -> Instant | None:
+        """When a person was told of that; None if they were not."""
+
+    def failed_waiting(self, since: Instant) -> list[Delivery]:
+        """Deliveries that FAILED since then and wait for somebody: not retried, acknowledged or seen to arrive; oldest first."""
+
+    def failed_untold(self, since: Instant) -> list[Delivery]:
+        """Those of `failed_waiting` of which nobody was told."""
+
+    def standing_notices(self, limit: int) -> list[GivenNotice]:
+        """The latest notices whose delivery did not arrive since, or has passed to a person who has not acknowledged it."""
+
+
+class EpisodeStore(Protocol):
+    """See the contract in `wake_bridge.ports.ledger`."""
+
+    def open_episodes(self) -> list[Episode]:
+        """The episodes that last, at most one for an identity, the oldest first."""
+
+    def episode(self, episode_id: str) -> Episode | None:
+        """One of them, lasting or not; None where there is none, or the retention took it."""
+
+    def episodes_of(self, identity: Identity, limit: int) -> list[Episode]:
+        """The latest episodes of an identity, the newest first."""
+
+    def turn_episode(self, ended: Episode | None, ending: str, begun: Episode | None, now: Instant) -> None:
+        """End one episode, with its notice, and begin another, in one transaction; either may be None."""
+
+    def own_words(self) -> set[Identity]:
+        """Who has sent mail or brought a task to its end (`PageRecord.words`), and was not seen to idle since."""
+
+    def forget_own_words(self, identities: Iterable[Identity]) -> None:
+        """They were seen to idle, or are watched no longer."""
+
+    def note_episodes_told(self, ids: Iterable[str], now: Instant) -> None:
+        """Remember that a person was told of these; the first time counts."""
 
 
 class SendStore(Protocol):

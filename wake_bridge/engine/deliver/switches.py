@@ -13,7 +13,8 @@ from wake_bridge.domain.names import DAY, AttentionKind, Identity, Instant
 from wake_bridge.domain.usage_limits import clock_time, free_at
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock
-from wake_bridge.ports.ledger import Archive, EpisodeStore, SwitchStore
+from wake_bridge.ports.ledger import Archive, SwitchStore
+from wake_bridge.ports.sends import EpisodeStore
 
 
 def holds_now(

@@ -17,6 +17,7 @@ from wake_bridge.domain.events import (
     WakeEvent,
 )
 from wake_bridge.domain.names import (
+    EPOCH_START,
     HOUR,
     MINUTE,
     SECOND,
@@ -170,7 +171,7 @@ def event_of(draft: ItemDraft, rules: SourceRules, item_id: str, epoch: Epoch, n
         ack_within=rules.ack_within_ms if policy is WakePolicy.IMMEDIATE else 0,
         priority=draft.priority.of_wake,
         window=0,
-        not_before=Instant(now + rules.debounce_ms),
+        not_before=Instant(now + rules.debounce_ms) if policy is WakePolicy.IMMEDIATE else EPOCH_START,
     )
 
 

@@ -31,6 +31,7 @@ STORY = (
     "docs/page.md",
     "docs/channels.md",
     "docs/intake.md",
+    "docs/answers.md",
     "docs/mcp.md",
     "docs/keeping.md",
     "docs/adapters.md",

@@ -31,7 +31,7 @@ _ANEW: Final = (
 """What an item takes over from the one that takes its place."""
 
 
-class ItemRecord(TailRecord, SendRecord):
+class IntakeRecord(TailRecord, SendRecord):
     """Items."""
 
     def take_item(

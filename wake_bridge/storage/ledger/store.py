@@ -12,7 +12,7 @@ from wake_bridge.storage.ledger.database import Database
 from wake_bridge.storage.ledger.escalations import EscalationRecord
 from wake_bridge.storage.ledger.events import EventRecord, StoredEmissions
 from wake_bridge.storage.ledger.identity_state import StoredReceivers, StoredSessions, StoredSwitches
-from wake_bridge.storage.ledger.items import ItemRecord
+from wake_bridge.storage.ledger.items import IntakeRecord
 from wake_bridge.storage.ledger.ledger_file import (
     FILE_NAME,
     MIGRATIONS,
@@ -32,7 +32,7 @@ class LedgerStore(
     DeliveryReading,
     HandingOver,
     EscalationRecord,
-    ItemRecord,
+    IntakeRecord,
     SecondChances,
     EventRecord,
     StoredSwitches,

@@ -27,7 +27,7 @@ def list_sources(run: CommandContext) -> None:
     from wake_bridge.config.fields import SourceTable
 
     tables = run.settings.config.sources
-    tokens = _tokens(run).now()
+    tokens = _tokens(run).known()
     names = sorted({*tables, *tokens})
     for name in names:
         table = tables.get(name, SourceTable())

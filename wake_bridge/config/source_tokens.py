@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.config.senders import is_open_to_others
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.system.files import begin_draft, make_private_directory, read_own_file
+from wake_bridge.system.files import begin_draft, make_private_directory, open_own_file, read_own_file
 
 TOKENS_FILE: Final = "sources.json"
 FIRST_SOURCE: Final = "inbox"
 """The source of the token that the first `serve` makes."""
 
+_LOCK_FILE: Final = "sources.lock"
 _BYTES: Final = 32
 _LONGEST_FILE: Final = 1024 * 1024
 
@@ -77,25 +80,41 @@ class SourceTokens:
             OperationFailed: the file cannot be read or written.
         """
         token = f"wbs_{secrets.token_urlsafe(_BYTES)}"
-        self._write({**self._known(), source: token})
+        with self._alone():
+            self._write({**self.known(), source: token})
         return token
 
     def forget(self, source: str) -> bool:
         """Take the token of a source away; answers whether it had one. Raises `OperationFailed`."""
-        known = dict(self._known())
-        if known.pop(source, None) is None:
-            return False
-        self._write(known)
+        with self._alone():
+            known = dict(self.known())
+            if known.pop(source, None) is None:
+                return False
+            self._write(known)
         return True
 
-    def _known(self) -> Mapping[str, str]:
+    def known(self) -> Mapping[str, str]:
+        """The same as `now`, for a command. Raises `OperationFailed`."""
         try:
             return self.now()
         except OSError as refusal:
             raise _unusable(refusal, self._file) from refusal
 
-    def _write(self, tokens: Mapping[str, str]) -> None:
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time reads and writes them, so that none writes over another's token."""
         make_private_directory(self._file.parent)
+        try:
+            lock = open_own_file(self._file.with_name(_LOCK_FILE), os.O_WRONLY | os.O_CREAT)
+        except OSError as refusal:
+            raise _unusable(refusal, self._file) from refusal
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _write(self, tokens: Mapping[str, str]) -> None:
         draft = self._file.with_name(f".{TOKENS_FILE}.new")
         try:
             with os.fdopen(begin_draft(draft), "w", encoding="ascii") as file:
@@ -110,7 +129,7 @@ def _unusable(refusal: OSError, file: Path) -> OperationFailed:
     return OperationFailed(
         f"the tokens of sources cannot be used ({refusal.strerror})",
         str(file),
-        hint="make this user its owner, with nobody else's access",
+        hint="make this user its owner, with nobody else's access; what is no JSON must be removed, and each source given a new token",
     )
 
 

@@ -472,7 +472,7 @@ class Cause(StrEnum):
     AWAITING_ACK = Remedy(
         "awaiting_ack",
         HoldReason.AWAITING_ACK,
-        "nothing to do: if {identity} does not answer in time ({detail}), wake-bridge tells you, and it is yours then",
+        "nothing to do: if {identity} does not answer in time, wake-bridge tells you, and it is yours then",
     )
 
 

@@ -267,12 +267,18 @@ def test_the_first_serve_in_a_terminal_makes_a_token_and_prints_it_once(playgrou
             stdout=subprocess.DEVNULL,
         ) as person:
             here.waits_for(lambda: log.exists() and "http_listening" in log.read_text(), what="the server")
-            here.run("status")
+            shown = log.read_text()
+            if token := re.search(r"wbs_[\w-]{43}", shown):
+                port = int(re.findall(r"127\.0\.0\.1:(\d+)", shown)[-1])
+                body = {"identity": "@api", "text": "main is red", "mode": "active"}
+                assert curl(f"http://127.0.0.1:{port}/api/inbox", body, f"Authorization: Bearer {token[0]}")[0] == 202
+                here.waits_for_delivery(target="@api", outcome="submitted")
             person.terminate()
         return log.read_text()
 
     needs("script")
     first, second = seen(1), seen(2)
+    assert '"main is red" from inbox' in agent.fake.submits()[0]
 
     (token,) = set(re.findall(r"wbs_[\w-]{43}", first))
     assert "it is not shown again" in first

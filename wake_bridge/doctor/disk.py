@@ -14,6 +14,7 @@ from typing import Final
 import psutil
 
 from wake_bridge.config.settings import HTTP_NEEDS, Settings, listen_address, senders_of
+from wake_bridge.config.source_tokens import SourceTokens
 from wake_bridge.control.serving import serving
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
@@ -173,9 +174,19 @@ def signed_wakes(settings: Settings) -> list[Finding]:
         return [ill("signed wakes", f"{', '.join(missing)} is not installed", hint)]
     senders = senders_of(settings)
     whom = ", ".join(f"{one.name} ({', '.join(sorted(one.identities))})" for one in senders)
-    if not senders:
-        return [ill("signed wakes", "nobody may send any", "name a sender: [http.senders.NAME]")]
-    return [well("signed wakes", f"{where}, from {whom}")]
+    sources = _sources_with_tokens(settings)
+    if not senders and not sources:
+        hint = "name a sender: [http.senders.NAME], or run `wake-bridge sources token NAME`"
+        return [ill("signed wakes", "nobody may send any", hint)]
+    found = [well("signed wakes", f"{where}, from {whom}")] if senders else []
+    return [*found, *([well("items from outside", f"{where}, from {', '.join(sources)}")] if sources else [])]
+
+
+def _sources_with_tokens(settings: Settings) -> list[str]:
+    try:
+        return sorted(SourceTokens(settings.state_dir).now())
+    except OSError:
+        return []
 
 
 def pruner(settings: Settings) -> Finding:

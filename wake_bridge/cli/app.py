@@ -164,7 +164,6 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         "read": CommandPlace("mail", "read", "Show messages and mark them read."),
         "task": CommandPlace("mail", "task", "Move a task to another state."),
         "grant": CommandPlace("mail", "grant", "Grant a right to an identity."),
-        "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
     },
     "Wakes": {
         "deliveries": CommandPlace("wakes", "deliveries", "List deliveries; show or retry one."),
@@ -192,6 +191,7 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         ),
         "update": CommandPlace("graph", "update", "Change a subscription."),
         "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
+        "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
     },
     "Installation": {
         "service": CommandPlace(

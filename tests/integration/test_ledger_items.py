@@ -136,3 +136,18 @@ def test_a_reader_that_dies_with_what_it_was_shown_loses_nothing(inbox: Inbox) -
     inbox.ledger.lease_items([item.event.id], Instant(NOW + 3000), Instant(NOW + 2000))
     assert inbox.ledger.settle_leased_items(API, Instant(NOW + 2500)) == 1
     assert inbox.texts(9000) == []
+
+
+def test_the_list_of_an_inbox_is_read_by_its_index_however_many_items_wait(inbox: Inbox) -> None:
+    """A hundred thousand items cost a list what ten cost, but for their count."""
+    plans: list[str] = []
+    inbox.ledger._db.connection.set_trace_callback(
+        lambda text: plans.append(text) if text.startswith("SELECT") else None
+    )
+    inbox.texts()
+    inbox.ledger.next_turn_events(API)
+    inbox.ledger.waiting_items(API)
+    inbox.ledger._db.connection.set_trace_callback(None)
+    for query in plans:
+        for row in inbox.ledger._db.rows(f"EXPLAIN QUERY PLAN {query}"):
+            assert not row["detail"].startswith("SCAN wake_event"), (query, row["detail"])

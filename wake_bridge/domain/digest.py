@@ -232,8 +232,11 @@ def action_template(setting: str, *, embedded: bool) -> str:
 
 
 def action_about(action: str, events: Iterable[WakeEvent]) -> str:
-    """The action template for these events: mail that a signed wake told of does not lie in the graph here."""
-    return FOREIGN_ACTION if action == EMBEDDED_ACTION and any(map(is_signed, events)) else action
+    """The action template for these events: mail that a signed wake told of does not lie in the graph here; items lie in our inbox."""
+    told = list(events)
+    if action == FOREIGN_ACTION and told and all(one.kind is EventKind.ITEM for one in told):
+        return EMBEDDED_ACTION
+    return FOREIGN_ACTION if action == EMBEDDED_ACTION and any(map(is_signed, told)) else action
 
 
 def answer_line(delivery: Delivery) -> str:

@@ -66,7 +66,8 @@ def fill(directory: Path, events: int = 200) -> None:
 def test_the_ledger_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
     """0700/0600, the log and the shared memory file included."""
     directory = tmp_path / "made" / "state"
-    with fresh_ledger(directory) as ledger:
+    with closing(LedgerStore.open(directory)) as ledger:
+        ledger.begin_epoch(Position(Epoch(1), LogId(0)), [], "first start", START)
         advance(ledger, sample_event(1))
 
         assert mode_of(directory) == 0o700

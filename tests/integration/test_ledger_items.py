@@ -11,8 +11,8 @@ import pytest
 
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.events import EventStatus, ItemMode, ItemPriority, ItemState, ItemTier
-from wake_bridge.domain.items import ItemDraft, SourceRules, about_storm, event_of
-from wake_bridge.domain.names import Epoch, Identity, Instant
+from wake_bridge.domain.items import LEASED_FOR, ItemDraft, SourceRules, about_storm, event_of
+from wake_bridge.domain.names import HOUR, Epoch, Identity, Instant
 from wake_bridge.ports.items import StormRule, TakenItem
 from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.ledger import LedgerStore
@@ -151,3 +151,11 @@ def test_the_list_of_an_inbox_is_read_by_its_index_however_many_items_wait(inbox
     for query in plans:
         for row in inbox.ledger._db.rows(f"EXPLAIN QUERY PLAN {query}"):
             assert not row["detail"].startswith("SCAN wake_event"), (query, row["detail"])
+
+
+def test_an_item_under_a_lease_is_listed_again_in_time_where_the_clock_was_set_back(inbox: Inbox) -> None:
+    """A lease lasts its length at most, by the clock as it is now."""
+    item = inbox.takes("one")
+    inbox.ledger.lease_items([item.event.id], Instant(NOW + 24 * HOUR), Instant(NOW + 23 * HOUR))
+    inbox.ledger.rebase(NOW)
+    assert (inbox.texts(LEASED_FOR - 1), inbox.texts(LEASED_FOR)) == ([], ["one"])

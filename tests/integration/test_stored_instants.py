@@ -36,6 +36,8 @@ WAITED_FOR: Final = {
     ("delivery", "act_at"): "made of the three above",
     ("paused", "until"): "`rebase` keeps its length; judged anew at each look",
     ("limit_lift", "at"): "`rebase`: at most now; wakes after it count again",
+    ("delivery", "ack_by"): "`rebase`: at most its length away",
+    ("wake_event", "leased_until"): "`rebase`: at most its length away, so that an item is not out of sight for long",
     ("journal", "at"): "limits count by it; `rebase` notes up to which line it is not to be believed",
     ("heartbeat", "nudged_at"): "`rebase`: at most now",
     ("heartbeat", "cooldown"): "a length; counts from `nudged_at`",
@@ -62,6 +64,8 @@ NOT_WAITED_FOR: Final = {
     ("wake_event", "status_at"),
     ("delivery", "created_at"),
     ("delivery", "settled_at"),
+    ("delivery", "escalated_at"),
+    ("activity", "at"),
     ("announced", "at"),
     ("quarantine", "at"),
     ("binding", "at"),
@@ -92,7 +96,7 @@ def test_every_stored_instant_is_in_the_table(tmp_path: Path) -> None:
         " WHERE m.type = 'table' AND c.type = 'INTEGER'"
     )
     ledger.close()
-    endings = ("at", "until", "since", "before", "cooldown")
+    endings = ("at", "by", "until", "since", "before", "cooldown")
     found = {(row["tab"], row["col"]) for row in rows if row["col"].rpartition("_")[2] in endings}
     assert found - {("wake_event", "by_heartbeat")} == {*WAITED_FOR, *NOT_WAITED_FOR}
 

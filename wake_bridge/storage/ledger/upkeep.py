@@ -10,6 +10,7 @@ from typing import Final
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.items import LEASED_FOR
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT, Beat
 from wake_bridge.domain.receivers import LONGEST_WAIT, SUSPENDED
@@ -325,6 +326,10 @@ class Upkeep(LedgerPart):
                 "UPDATE send SET created_at = MIN(created_at, :now), next_try_at = MIN(next_try_at, :now + :rest),"
                 " lease_until = MIN(lease_until, :farthest) WHERE settled_at IS NULL",
                 {**moment, "rest": SUSPENDED[-1]},
+            )
+            self._db.change(
+                "UPDATE wake_event SET leased_until = :longest WHERE leased_until > :longest",
+                {"longest": now + LEASED_FOR},
             )
             self._db.change("UPDATE signed_wake SET taken_at = :now WHERE taken_at > :now", moment)
             self._count_wakes_as_of(now)

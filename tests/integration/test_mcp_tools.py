@@ -350,4 +350,5 @@ def test_items_from_outside_stand_beside_the_mail_and_are_put_into_an_inbox_by_a
     (item,) = shown["items"]
     assert (item["id"], item["source"], item["priority"]) == (made["id"], "nightly", "high")
     assert item["text"] == "the nightly run is red long log"
+    assert tells("acknowledge", deliveryId=item["id"])["state"] == "READ"
     assert "items" not in tells("check_inbox", consume=True)

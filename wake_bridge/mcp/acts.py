@@ -173,6 +173,10 @@ def _policy(asked: str | None) -> names.WakePolicy | None:
 
 
 def _acknowledge(desk: Desk, who: Identity, asked: models.AcknowledgeArguments) -> ToolAnswer:  # noqa: ARG001 - all tools look alike
+    if asked.lease is None and (item := items.acknowledge(desk, asked.delivery_id)) is not None:
+        return ToolAnswer(
+            models.AcknowledgedResult(delivery_id=item.id, state="READ", outcome=None, proof=3, waited=False)
+        )
     done = mail.acknowledge(desk, asked.delivery_id, asked.lease)
     after = done.delivery
     return ToolAnswer(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.names import DAY, Instant
-from wake_bridge.http.feed import QUEUE, Subscriber
+from wake_bridge.http.feed import MOST_SUBSCRIBERS, QUEUE, Feed, Subscriber
 from wake_bridge.http.tokens import CODE_LASTS, KEY_FILE, MOST_CODES, TOKEN_LASTS, PageTokens
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -191,13 +193,50 @@ def test_a_slow_subscriber_loses_the_oldest_and_is_told() -> None:
     for number in range(11, 11 + QUEUE + 3):
         subscriber.put(number, ServerSentEvent("{}", event="wake.held", id=str(number)))
 
-    import asyncio
-
     taken = asyncio.run(subscriber.take())
     assert len(taken) == QUEUE + 1
     assert (taken[0].event, json.loads(str(taken[0].data))) == ("dropped", {"count": 3, "after": 10})
     assert (taken[1].id, taken[-1].id) == ("14", str(10 + QUEUE + 3))
     assert subscriber.cursor == 10 + QUEUE + 3
+
+
+def test_a_long_replay_makes_nobody_wait_and_counts_as_a_listener(tmp_path: Path) -> None:
+    """A client that takes all at once, or has gone, is sent its replay entry by entry, and others have their turn between."""
+    ledger = LedgerStore.open(tmp_path)
+    for number in range(10):
+        ledger.pause(f"@{number}", None, Instant(number + 1))
+
+    async def nobody() -> dict[str, dict[str, Any]]:
+        return {}
+
+    async def replayed() -> list[int]:
+        feed = Feed(lambda: ledger, nobody, lambda: None)
+        turns = 0
+
+        async def has_its_turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(has_its_turn())
+        streams = [feed.events(0) for _ in range(MOST_SUBSCRIBERS)]
+        seen, crowded = [], [feed.is_crowded]
+        for stream in streams:
+            await anext(stream)
+            crowded.append(feed.is_crowded)
+        for _ in range(10):
+            assert (await anext(streams[0])).id is not None
+            seen.append(turns)
+        other.cancel()
+        for stream in streams:
+            await stream.aclose()
+        assert [*crowded, feed.is_crowded] == [False] * MOST_SUBSCRIBERS + [True, False]
+        return seen
+
+    turns = asyncio.run(replayed())
+    ledger.close()
+    assert all(after > before for before, after in pairwise(turns)), turns
 
 
 def test_the_daemon_says_presence_to_who_listens(sandbox: Sandbox) -> None:

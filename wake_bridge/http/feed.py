@@ -87,6 +87,7 @@ class Feed:
         self._presence = presence
         self._seen_until = seen_until
         self._subscribers: set[Subscriber] = set()
+        self._listening = 0
         self._last = 0
         self._shown: Mapping[str, Mapping[str, Any]] = {}
         self._watch: asyncio.Task[None] | None = None
@@ -94,33 +95,39 @@ class Feed:
     @property
     def is_crowded(self) -> bool:
         """Whether one more subscriber is too many."""
-        return len(self._subscribers) >= MOST_SUBSCRIBERS
+        return self._listening >= MOST_SUBSCRIBERS
 
     async def events(self, after: int | None) -> AsyncGenerator[ServerSentEvent]:
         """Everything after an entry, for as long as the client listens; from now on without one. Raises `LedgerError`."""
-        oldest, last = self._ledger().activity_span()
-        cursor = last if after is None else after
-        if not oldest - 1 <= cursor <= last:
-            # what lies between is forgotten, or was never written: the client begins anew
-            yield _event(RESET, {"oldest": oldest, "last": last}, last)
-            cursor = last
-        else:
-            yield ServerSentEvent(comment="listening", retry=RETRY)
-        while entries := self._ledger().activity_after(cursor, READ_AT_ONCE):
-            for entry in entries:
-                yield self._told(entry)
-                cursor = entry.id
-        # nothing is awaited between the last look and this: no entry is missed
-        subscriber = Subscriber(cursor)
-        self._welcome(subscriber)
+        self._listening += 1
         try:
-            for identity, shown in self._shown.items():
-                subscriber.put(0, _event(PRESENCE, {"agentIdentity": identity, **shown}))
-            while True:
-                for event in await subscriber.take():
-                    yield event
+            oldest, last = self._ledger().activity_span()
+            cursor = last if after is None else after
+            if not oldest - 1 <= cursor <= last:
+                # what lies between is forgotten, or was never written: the client begins anew
+                yield _event(RESET, {"oldest": oldest, "last": last}, last)
+                cursor = last
+            else:
+                yield ServerSentEvent(comment="listening", retry=RETRY)
+            while entries := self._ledger().activity_after(cursor, READ_AT_ONCE):
+                for entry in entries:
+                    yield self._told(entry)
+                    cursor = entry.id
+                    # a client that reads fast, or has gone, makes nobody wait: others must have their turn
+                    await asyncio.sleep(0)
+            # nothing is awaited between the last look and this: no entry is missed
+            subscriber = Subscriber(cursor)
+            self._welcome(subscriber)
+            try:
+                for identity, shown in self._shown.items():
+                    subscriber.put(0, _event(PRESENCE, {"agentIdentity": identity, **shown}))
+                while True:
+                    for event in await subscriber.take():
+                        yield event
+            finally:
+                self._part_from(subscriber)
         finally:
-            self._part_from(subscriber)
+            self._listening -= 1
 
     def _welcome(self, subscriber: Subscriber) -> None:
         if not self._subscribers:

@@ -24,6 +24,7 @@ MOVE = """
     UPDATE delivery SET
         state = :to, owner_lease = owner_lease + 1, next_look_at = 1, lease_until = 2,
         settled_at = CASE WHEN :to IN ('DELIVERED', 'FAILED') THEN 3 END,
+        escalated_at = CASE :to WHEN 'ESCALATED' THEN 1 ELSE escalated_at END,
         outcome = CASE :to WHEN 'DELIVERED' THEN 'submitted' WHEN 'FAILED' THEN 'failed' END
     WHERE id = 'D'
 """
@@ -205,10 +206,13 @@ def test_an_outcome_that_does_not_belong_to_the_state_is_refused(
 ) -> None:
     """Unknown is FAILED/unknown, read is DELIVERED/read; an open delivery has no outcome."""
     bring_to(database, DeliveryState.LOCKED)
-    settled_at = None if state == "ESCALATED" else 1
+    escalated_at, settled_at = (1, None) if state == "ESCALATED" else (None, 1)
 
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
-        database.execute("UPDATE delivery SET state = ?, outcome = ?, settled_at = ?", (state, outcome, settled_at))
+        database.execute(
+            "UPDATE delivery SET state = ?, outcome = ?, settled_at = ?, escalated_at = ?, owner_lease = owner_lease + 1",
+            (state, outcome, settled_at, escalated_at),
+        )
 
 
 @pytest.mark.parametrize("state", DeliveryState)

@@ -224,6 +224,7 @@ def absence_record(archive: Archive, left_at: Instant | None) -> dict[str, Any]:
         "heldFor": list(dict.fromkeys(held_because(one.hold, one.identity) for one in held if one.hold)),
         "unknown": ended.get(Outcome.UNKNOWN, 0),
         "failed": ended.get(Outcome.FAILED, 0),
+        "escalated": ended.get(Outcome.ESCALATED, 0),
     }
 
 
@@ -235,6 +236,7 @@ def absence_words(record: Mapping[str, Any], now: Instant) -> str:
     if record["held"]:
         parts.append(f"{record['held']} held ({_reasons(record['heldFor'])})")
     parts += [f"{record[name]} {name}" for name in ("unknown", "failed") if record[name]]
+    parts += [f"{record['escalated']} passed to you"] if record["escalated"] else []
     return f"{since}: {', '.join(parts) or 'nothing new'}"
 
 

@@ -83,6 +83,7 @@ def test_an_agent_that_stays_silent_past_the_deadline_has_its_person_told_once(d
     desk.later(101)
     ended = sandbox.waits_for_delivery(outcome="escalated")
     assert (ended["id"], ended["state"]) == (waiting["id"], "DELIVERED")
+    assert sandbox.ask("status")["sinceYouLeft"]["escalated"] == 1
     (told,) = desk.told()
     assert (told["reason"], told["subject"], told["identity"]) == ("escalated", waiting["id"], "@api")
     assert told["title"] == "wake-bridge: @api did not answer within 5 min"

@@ -15,7 +15,8 @@ SIX_HOURS_AGO = "2023-11-14T16:13:20.000Z"
 
 
 def absence(**said: Any) -> dict[str, Any]:
-    return {"since": SIX_HOURS_AGO, "delivered": 0, "held": 0, "heldFor": [], "unknown": 0, "failed": 0, **said}
+    nothing = {"delivered": 0, "held": 0, "heldFor": [], "unknown": 0, "failed": 0, "escalated": 0}
+    return {"since": SIX_HOURS_AGO, **nothing, **said}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ def absence(**said: Any) -> dict[str, Any]:
         ),
         ({}, "since you last looked (6 h ago): nothing new"),
         ({"since": None, "delivered": 1, "failed": 2}, "so far: 1 delivered, 2 failed"),
+        ({"escalated": 2}, "since you last looked (6 h ago): 2 passed to you"),
         (
             {"held": 5, "heldFor": ["a", "b", "c", "d", "e"]},
             "since you last looked (6 h ago): 5 held (a; b; c; and 2 more reasons)",

@@ -154,6 +154,8 @@ def test_neither_a_cut_line_nor_a_restart_of_either_side_loses_or_doubles_a_wake
         line.mode = "passes"
         upstairs.waits_for_delivery(target="@far", outcome="submitted")
         assert [one["was"] for one in daemon.waits_for_log("wake_taken_in", 2)] == ["new", "known"]
+        # else the next one may join it, and the digest names the latest alone
+        below.waits_for(lambda: arrived(agent, "the answer is lost"), what="the first")
 
         line.mode = "is cut"
         upstairs.send("@far", "the receiver was killed")

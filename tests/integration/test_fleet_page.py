@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import shlex
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.control.client import SOCKET_NAME
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.names import DAY, Instant
@@ -30,6 +33,7 @@ from wake_bridge.testing.ledger_samples import (
     open_delivery,
     sample_event,
 )
+from wake_bridge.testing.playground import Playground
 
 
 class Client:
@@ -468,6 +472,28 @@ def test_an_agent_gets_no_link(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SystemExit) as ended:
         cli.main(["open", "--token"])
     assert ended.value.code == 7
+
+
+def test_an_agent_gets_no_token_by_the_control_socket_either(playground: Playground) -> None:
+    """The daemon looks who asks, by the kernel's word: a program of the agent's own is no way past `open`."""
+    sandbox = playground.sandbox
+    told, script = playground.directory / "told", playground.directory / "asks"
+    asks = (
+        "import os, socket, sys; os.chdir(sys.argv[1]); s = socket.socket(socket.AF_UNIX);"
+        f" s.connect({SOCKET_NAME!r});"
+        ' s.sendall(b\'{"command": "page", "token": true}\\n\'); open(sys.argv[2], "wb").write(s.makefile("rb").readline())'
+    )
+    command = shlex.join([sys.executable, "-c", asks, str(sandbox.state_dir), str(told)])
+    script.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    script.chmod(0o755)
+    sandbox.run("init")
+    playground.enlisted("api", "--on-submit", str(script))
+    sandbox.daemon()
+    sandbox.send("@api", "hello")
+    answer = json.loads(str(sandbox.waits_for(lambda: told.exists() and told.read_text(encoding="utf-8"))))
+    assert set(answer) == {"error", "hint", "exit_code"}
+    assert "the page is for a person" in answer["error"]
+    assert sandbox.ask("open", "--token")["token"]
 
 
 def test_codes_and_tokens_end(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The user at the other end of a Unix socket, as the kernel reports it."""
+"""The user and the process at the other end of a Unix socket, as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import socket
 import struct
 import sys
+from contextvars import ContextVar
+from typing import Final
 
 _LINUX = struct.Struct("3i")
 """`struct ucred`: pid, uid, gid."""
@@ -15,6 +17,10 @@ _BSD = struct.Struct("2I")
 
 _SOL_LOCAL = 0
 _LOCAL_PEERCRED = 1
+_LOCAL_PEERPID = 2
+
+ASKING: Final[ContextVar[int]] = ContextVar("ASKING", default=0)
+"""The process whose command is answered; 0 where that cannot be told."""
 
 
 def uid_of_peer(channel: socket.socket) -> int:
@@ -28,6 +34,17 @@ def uid_of_peer(channel: socket.socket) -> int:
     else:
         _, uid, _ = _LINUX.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
     return int(uid)
+
+
+def pid_of_peer(channel: socket.socket) -> int:
+    """The process that connected; 0 where the system does not tell, or it is not of this system."""
+    try:
+        if sys.platform == "darwin":
+            return channel.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
+        pid, _, _ = _LINUX.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
+    except OSError:
+        return 0
+    return int(pid)
 
 
 def is_ours(channel: socket.socket) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 
 from wake_bridge.control.client import SOCKET_NAME, reachable
-from wake_bridge.control.peer import is_ours
+from wake_bridge.control.peer import ASKING, is_ours, pid_of_peer
 from wake_bridge.domain.errors import LedgerUnwritable, WakeBridgeError
 
 LONGEST_REQUEST: Final = 64 * 1024
@@ -112,6 +112,7 @@ class ControlServer:
             if self._served > AT_ONCE:
                 self._log.warning("control_refused", reason=f"more than {AT_ONCE} at once")
                 return None
+            ASKING.set(pid_of_peer(writer.get_extra_info("socket")))
             # `drain` returns when all of it was taken: nothing is kept for a client that does not read
             writer.transport.set_write_buffer_limits(high=0)
             async with asyncio.timeout(ASKING_TIME):

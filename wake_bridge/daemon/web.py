@@ -14,9 +14,11 @@ import structlog
 
 from wake_bridge.config.settings import HTTP_NEEDS, Settings, listen_address, senders_of
 from wake_bridge.config.source_tokens import SourceTokens
+from wake_bridge.control.peer import ASKING
 from wake_bridge.control.server import Handler
-from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.signed_wakes import ListenAddress
+from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above, started_at
 from wake_bridge.system.files import begin_draft, read_own_file
 from wake_bridge.wiring import Parts
 
@@ -90,6 +92,7 @@ class Web:
 
     async def _page(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Where the page is, with a code that opens it once; or a token for a program, or the end of all of them."""
+        self._require_person(ASKING.get())
         if missing := _missing():
             raise OperationFailed(
                 f"there is no page: {', '.join(missing)} is not installed",
@@ -110,6 +113,21 @@ class Web:
                 f"the key of the page cannot be used ({trouble.strerror})", str(self._directory)
             ) from trouble
         return {"listen": where, "url": f"{where}#k={tokens.new_code()}"}
+
+    def _require_person(self, pid: int) -> None:
+        """An agent that asks past `open`, by the socket, gets no more than by it. Raises `RefusedForSafety`."""
+        ledger = self._parts.ledger
+        held = [(one.identity, one.fence) for one in ledger.claims() if one.fence and one.until is None]
+        homes = Homes([*ledger.bindings().items(), *held], ledger.all_sessions())
+        names = names_of_harnesses(self._settings.own_screens)
+        who = Ancestry(processes_above(pid), names, {}, lambda _: True).invoker(homes)
+        if who.is_person and started_at(pid):
+            return
+        raise RefusedForSafety(
+            "the page is for a person: its buttons act for every agent",
+            "daemon" if who.is_person else who.told,
+            hint="a person can do this in their own shell, outside any agent",
+        )
 
     @property
     def _tokens(self) -> PageTokens:

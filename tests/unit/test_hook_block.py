@@ -8,8 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from wake_bridge.domain.digest import DigestStyle
-from wake_bridge.domain.events import Detail, MessageDetail, PermissionDetail, PulseDetail, TaskDetail, WakeEvent
+from wake_bridge.domain.digest import DigestStyle, compose
+from wake_bridge.domain.events import (
+    Detail,
+    ItemDetail,
+    ItemMode,
+    ItemPriority,
+    ItemTier,
+    MessageDetail,
+    PermissionDetail,
+    PulseDetail,
+    TaskDetail,
+    WakeEvent,
+)
 from wake_bridge.domain.hook_block import MOST_SHOWN, compose_block, items_of
 from wake_bridge.domain.names import EventKind, Identity, Instant, LogId, Priority
 from wake_bridge.testing.hostile import HAZARDS
@@ -42,6 +53,7 @@ def event(number: int, detail: Detail, priority: Priority = Priority.NORMAL, at:
         TaskDetail: EventKind.TASK,
         PermissionDetail: EventKind.PERMISSION,
         PulseDetail: EventKind.PULSE,
+        ItemDetail: EventKind.ITEM,
     }[type(detail)]
     made = sample_event(number, AGENT)
     return replace(
@@ -101,6 +113,18 @@ def test_each_kind_says_its_source_and_its_id() -> None:
     assert '- [heartbeat pulse] "cron; nightly; look"' in text
     assert "Automated notice, not your user." in text
     assert "Read: wake-bridge inbox @agent --bodies --consume" in text
+
+
+def test_an_agent_that_speaks_for_a_source_is_named_in_block_and_digest() -> None:
+    """No agent borrows the word of a build unseen."""
+    said = ItemDetail("ci", "all is green", ItemMode.ACTIVE, ItemTier.NOW, ItemPriority.NORMAL)
+    lines = {by: event(1, replace(said, by=by)) for by in ("", "@boss", "@stranger")}
+    assert '- [item from ci] "all is green"' in block(lines[""])
+    assert '- [item from ci by @boss] "all is green"' in block(lines["@boss"])
+    assert '- [item from ci by ＠stranger] "all is green"' in block(lines["@stranger"])
+    assert '"all is green" from ci by @boss' in compose(
+        [lines["@boss"]], identity=AGENT, delivery_id=ULID, now=Instant(1000), known=KNOWN
+    )
 
 
 def test_the_most_important_and_newest_ten_are_shown() -> None:

@@ -244,7 +244,8 @@ def item_words(event: WakeEvent, *, with_text: bool) -> str:
     state = f"  {item.state}" if item.state else ""
     about = f"  about {item.about}" if item.about else ""
     at = timestamp_of_instant(event.matched_at)
-    lines = [f"{event.id}  item from {item.source}  {item.priority}  {at}{state}{about}"]
+    speaker = f" by {harmless(item.by)}" if item.by else ""
+    lines = [f"{event.id}  item from {item.source}{speaker}  {item.priority}  {at}{state}{about}"]
     said = item.text.splitlines()
     if with_text:
         return "\n".join([*lines, *(f"  | {harmless(line, _LINE)}" for line in said)])

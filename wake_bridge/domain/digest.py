@@ -180,7 +180,9 @@ def _latest(event: WakeEvent, subject: int, known: Container[Identity]) -> str:
             return said_of_presence(event.identity, seen, who(seen.of))
         case ItemDetail() as item:
             label = "" if item.priority is ItemPriority.NORMAL else f", {item.priority}"
-            return f'"{harmless(item.text, subject)}" from {harmless(item.source, _WORD_LIMIT)}{label}'
+            # an agent that speaks for a source is named, so that none borrows its word unseen
+            speaker = f" by {who(item.by)}" if item.by else ""
+            return f'"{harmless(item.text, subject)}" from {harmless(item.source, _WORD_LIMIT)}{speaker}{label}'
         case PulseDetail() as pulse:
             words = [harmless(pulse.source or pulse.pulse_id, ID_LIMIT), harmless(pulse.reason, subject)]
             following = harmless(pulse.next_action, subject)

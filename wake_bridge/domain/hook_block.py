@@ -148,7 +148,8 @@ def _told(event: WakeEvent, known: Container[Identity]) -> tuple[str, str, str]:
         case PresenceDetail() as seen:
             return "presence", said_of_presence(event.identity, seen, _who(seen.of, known)), ""
         case ItemDetail() as item:
-            return f"item from {_data(item.source, _WORD)}", f'"{_data(item.text, _SUBJECT)}"', event.id
+            speaker = f" by {_who(item.by, known)}" if item.by else ""
+            return f"item from {_data(item.source, _WORD)}{speaker}", f'"{_data(item.text, _SUBJECT)}"', event.id
         case PulseDetail(reason=reason) if event.is_reminder:
             return "reminder", f'"{_data(reason, _SUBJECT)}"', ""
         case PulseDetail() as pulse:

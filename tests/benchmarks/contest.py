@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -226,7 +226,11 @@ def _has_ended(process: psutil.Process) -> bool:
 
 def _cpu_of(process: psutil.Process) -> float:
     """Seconds of processor time of a waker and of all that it started."""
-    times: list[Any] = [process.cpu_times(), *(one.cpu_times() for one in process.children(recursive=True))]
+    times: list[Any] = [process.cpu_times()]
+    for one in process.children(recursive=True):
+        # one that ends meanwhile counts in its parent's time from now on
+        with suppress(psutil.NoSuchProcess):
+            times.append(one.cpu_times())
     return float(sum(sum(one[:4]) for one in times))
 
 

@@ -11,6 +11,11 @@ from hypothesis import strategies as st
 from wake_bridge.domain.events import (
     Detail,
     EventStatus,
+    ItemDetail,
+    ItemMode,
+    ItemPriority,
+    ItemState,
+    ItemTier,
     MessageDetail,
     PermissionDetail,
     PresenceDetail,
@@ -36,6 +41,17 @@ DETAILS: dict[EventKind, st.SearchStrategy[Detail]] = {
     EventKind.PERMISSION: st.builds(PermissionDetail, FREE, FREE, FREE, INSTANTS, st.booleans()),
     EventKind.PULSE: st.builds(PulseDetail, FREE, FREE, FREE, FREE),
     EventKind.PRESENCE: st.builds(PresenceDetail, FREE.map(Identity), FREE, FREE),
+    EventKind.ITEM: st.builds(
+        ItemDetail,
+        COLUMN,
+        FREE,
+        st.sampled_from(ItemMode),
+        st.sampled_from(ItemTier),
+        st.sampled_from(ItemPriority),
+        COLUMN,
+        st.sampled_from(ItemState),
+        *[FREE] * 6,
+    ),
 }
 
 

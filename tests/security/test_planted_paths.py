@@ -312,25 +312,31 @@ def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None
         and any(mark in path.read_text(encoding="utf-8") for mark in marks)
     }
 
-    assert writers == {
-        "adapters/wake_bridge_adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
-        "adapters/wake_bridge_adapters/pane_lock.py",
-        "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
-        "wake_bridge/integrations/agent_files/text_file.py",  # a name nobody can guess, exclusively, then a rename
-        "wake_bridge/config/own_profiles.py",
-        "wake_bridge/config/file.py",  # a name nobody can guess, exclusively, then a rename
-        "wake_bridge/schemas/envelope.py",  # `make docs`, in a checkout
-        "wake_bridge/integrations/channels.py",
-        "wake_bridge/storage/graph/schema.py",
-        "wake_bridge/storage/ledger/ledger_file.py",  # unlinked, then exclusively, then a rename
-        "wake_bridge/storage/logs.py",
-        "wake_bridge/system/files.py",
-        "wake_bridge/storage/graph/upstream.py",
-        "wake_bridge/control/graph_lock.py",
-        "wake_bridge/control/instance_lock.py",
-        "wake_bridge/control/last_look.py",
-        "wake_bridge/mcp/callers.py",
-        "wake_bridge/integrations/service/launch.py",
-        "wake_bridge/control/settings_in_force.py",  # unlinked, then exclusively, then a rename
-        "wake_bridge/integrations/setup_record.py",  # a name nobody can guess, exclusively, then a rename
-    }
+    assert (
+        writers
+        == {
+            "adapters/wake_bridge_adapters/osascript/scripting.py",  # mkstemp: exclusive, 0600, a name nobody can guess
+            "adapters/wake_bridge_adapters/pane_lock.py",
+            "wake_bridge/cli/presence.py",  # `screens capture --output FILE`: a person's own choice of place
+            "wake_bridge/integrations/agent_files/text_file.py",  # a name nobody can guess, exclusively, then a rename
+            "wake_bridge/config/own_profiles.py",
+            "wake_bridge/config/source_tokens.py",  # a name nobody can guess, exclusively, then a rename; its lock follows no link
+            "wake_bridge/daemon/web.py",  # a name nobody can guess, exclusively, then a rename
+            "wake_bridge/http/tokens.py",  # a name nobody can guess, exclusively, then a rename
+            "wake_bridge/config/file.py",  # a name nobody can guess, exclusively, then a rename
+            "wake_bridge/schemas/envelope.py",  # `make docs`, in a checkout
+            "wake_bridge/integrations/channels.py",
+            "wake_bridge/storage/graph/schema.py",
+            "wake_bridge/storage/ledger/ledger_file.py",  # unlinked, then exclusively, then a rename
+            "wake_bridge/storage/logs.py",
+            "wake_bridge/system/files.py",
+            "wake_bridge/storage/graph/upstream.py",
+            "wake_bridge/control/graph_lock.py",
+            "wake_bridge/control/instance_lock.py",
+            "wake_bridge/control/last_look.py",
+            "wake_bridge/mcp/callers.py",
+            "wake_bridge/integrations/service/launch.py",
+            "wake_bridge/control/settings_in_force.py",  # unlinked, then exclusively, then a rename
+            "wake_bridge/integrations/setup_record.py",  # a name nobody can guess, exclusively, then a rename
+        }
+    )

@@ -386,6 +386,8 @@ def test_looking_somebody_up_does_not_touch_the_others() -> None:
         few.put(listing(number, f"@id{number}"))
     for number in range(10_000):
         many.put(listing(number, f"@id{number}"))
+    # what is only done the first time is done before
+    lines_run(few)
     assert lines_run(many) == lines_run(few)
 
 

@@ -6,8 +6,6 @@ import os
 import socket
 import struct
 import sys
-from contextvars import ContextVar
-from typing import Final
 
 _LINUX = struct.Struct("3i")
 """`struct ucred`: pid, uid, gid."""
@@ -18,9 +16,6 @@ _BSD = struct.Struct("2I")
 _SOL_LOCAL = 0
 _LOCAL_PEERCRED = 1
 _LOCAL_PEERPID = 2
-
-ASKING: Final[ContextVar[int]] = ContextVar("ASKING", default=0)
-"""The process whose command is answered; 0 where that cannot be told."""
 
 
 def uid_of_peer(channel: socket.socket) -> int:

@@ -9,13 +9,14 @@ import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Container, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
 from wake_bridge.control.client import SOCKET_NAME, reachable
-from wake_bridge.control.peer import ASKING, is_ours, pid_of_peer
+from wake_bridge.control.peer import is_ours, pid_of_peer
 from wake_bridge.domain.errors import LedgerUnwritable, WakeBridgeError
 
 LONGEST_REQUEST: Final = 64 * 1024
@@ -26,6 +27,9 @@ AT_ONCE: Final = 32
 
 WAITING_AT_ONCE: Final = 256
 """Clients that wait at the same time for something to happen: each is one harness's own program."""
+
+ASKING: Final[ContextVar[int]] = ContextVar("ASKING", default=0)
+"""The process whose command is answered; 0 where that cannot be told."""
 
 ASKING_TIME: Final = 5.0
 """Seconds a client has to send its line."""

@@ -14,8 +14,7 @@ import structlog
 
 from wake_bridge.config.settings import HTTP_NEEDS, Settings, listen_address, senders_of
 from wake_bridge.config.source_tokens import SourceTokens
-from wake_bridge.control.peer import ASKING
-from wake_bridge.control.server import Handler
+from wake_bridge.control.server import ASKING, Handler
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above, started_at

@@ -61,7 +61,9 @@ def soak(directory: Path, tmux: PrivateTmux, *, seconds: float, seed: int) -> Ta
         process = psutil.Process(daemon.pid)
         ended = threading.Event()
         lives = [
-            threading.Thread(target=_lives, args=(rig, one, random.Random(f"{seed} {one}"), ended), daemon=True)
+            threading.Thread(
+                target=_lives, args=(rig, one, random.Random(f"{seed} {one.identity}"), ended), daemon=True
+            )
             for one in rig.agents
         ]
         for life in lives:

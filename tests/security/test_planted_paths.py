@@ -17,6 +17,7 @@ from wake_bridge.config.fields import Configuration
 from wake_bridge.config.file import write_first_config
 from wake_bridge.config.own_profiles import file_of_profile, write_profile
 from wake_bridge.config.settings import Settings
+from wake_bridge.config.source_tokens import SourceTokens
 from wake_bridge.control.graph_lock import GraphLock, graph_key
 from wake_bridge.control.instance_lock import InstanceLock, liveness
 from wake_bridge.control.last_look import note_look
@@ -25,6 +26,7 @@ from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, WakeBridgeError
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.http.tokens import PageTokens
 from wake_bridge.integrations.agent_files import plan_files
 from wake_bridge.integrations.agent_files.record import read_files_record, write_files_record
 from wake_bridge.integrations.channels import _append
@@ -36,7 +38,7 @@ from wake_bridge.storage import logs
 from wake_bridge.storage.graph.schema import create_embedded_graph
 from wake_bridge.storage.graph.upstream import LastSyncId, find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
-from wake_bridge.system.files import touch_own_file
+from wake_bridge.system.files import replace_file, touch_own_file
 from wake_bridge.testing import HUNG
 
 VICTIM = b"somebody's only copy\n"
@@ -76,6 +78,10 @@ def _send_into_file(directory: Path) -> None:
     _append(directory / "messages.jsonl", "01X", b'{"id": "01X"}\n')
 
 
+def _page_tokens(directory: Path) -> PageTokens:
+    return PageTokens(directory, lambda: Instant(1_000_000))
+
+
 def _graph_in(directory: Path) -> Path:
     graph = directory / "locked-graph"
     graph.touch()
@@ -100,7 +106,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
     "log file": (("wake-bridge.log",), _log),
     "record of setup": (("setup.json",), lambda at: write_record(at, SetupRecord(config="x"))),
     "record of files": (("agent_files.json",), lambda at: write_files_record(at, ())),
-    "settings in force": (("settings.json", ".settings.json.draft"),
+    "settings in force": (("settings.json", ".settings.json.new"),
                           lambda at: write_settings(at, _settings(at))),
     "configuration": (("config.toml",), lambda at: write_first_config(at / "config.toml", None)),
     "screen profile": (("fake.toml", ".fake.toml.new"), _profile),
@@ -108,6 +114,11 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
              lambda at: replace_ours(at / "wake-bridge.service", "[Unit]\n", "x", force=True)),
     "embedded graph": (("graph.sqlite",), lambda at: create_embedded_graph(at / "graph.sqlite", "now")),
     "token of an MCP client": (("mcp@mine.token",), lambda at: token_of(at, "@mine")),
+    "tokens of sources": (("sources.json", ".sources.json.new", "sources.lock"),
+                          lambda at: SourceTokens(at).renew("build")),
+    "key of the page": (("page.key", ".page.key.new"), lambda at: _page_tokens(at).forget_all()),
+    "where the page is": (("page.listen", ".page.listen.new"),
+                          lambda at: replace_file(at / "page.listen", "127.0.0.1:1\n")),
     "pane lock in a shared directory": (("PANE_LOCK",), _lock_a_pane),
     "lock of a graph": (("GRAPH_LOCK",), _lock_a_graph),
 }  # fmt: skip
@@ -179,6 +190,8 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "record of setup": ("setup.json", read_record),
     "record of files": ("agent_files.json", read_files_record),
     "settings in force": ("settings.json", settings_of_daemon),
+    "tokens of sources": ("sources.json", lambda at: SourceTokens(at).now()),
+    "key of the page": ("page.key", lambda at: _page_tokens(at).new_token()),
     "pid of another driver": ("wake-daemon.pid", find_other_driver),
     "ledger": ("state.sqlite", lambda at: LedgerStore.open(at, read_only=True).close()),
 }
@@ -303,7 +316,15 @@ def sandbox(tmp_path: Path, program: tuple[str, ...]) -> Iterator[Sandbox]:
 def test_the_list_of_writers_names_every_module_that_opens_for_writing() -> None:
     """Every file we write; a new writer takes its line here, or says why not."""
     root = Path(sys.modules[WakeBridgeError.__module__].__file__ or "").parents[2]
-    marks = ("os.O_CREAT", "begin_draft(", "touch_own_file(", ".write_text(", ".write_bytes(", "mkstemp(")
+    marks = (
+        "os.O_CREAT",
+        "begin_draft(",
+        "replace_file(",
+        "touch_own_file(",
+        ".write_text(",
+        ".write_bytes(",
+        "mkstemp(",
+    )
     writers = {
         str(path.relative_to(root))
         for tree in ("wake_bridge", "adapters")

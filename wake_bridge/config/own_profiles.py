@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.system.files import begin_draft, make_directories, read_own_file
+from wake_bridge.system.files import make_directories, read_own_file, replace_file
 
 _MARK: Final = "# Written by `wake-bridge screens trust`; whoever edits it keeps it. "
 
@@ -51,15 +50,9 @@ def write_profile(directory: Path, harness: str, profile: str) -> Path:
         OperationFailed: the file system refuses.
     """
     path = file_of_profile(directory, harness)
-    draft = path.with_name(f".{path.name}.new")
     try:
         make_directories(directory)
-        descriptor = begin_draft(draft)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{_MARK}{_digest(profile)}\n{profile}")
-            file.flush()
-            os.fsync(descriptor)
-        draft.replace(path)
+        replace_file(path, f"{_MARK}{_digest(profile)}\n{profile}")
     except OSError as refusal:
         raise OperationFailed(
             f"the profile cannot be written ({refusal.strerror})",

@@ -15,7 +15,7 @@ from typing import Final
 
 from wake_bridge.config.senders import is_open_to_others
 from wake_bridge.domain.errors import OperationFailed
-from wake_bridge.system.files import begin_draft, make_private_directory, open_own_file, read_own_file
+from wake_bridge.system.files import make_private_directory, open_own_file, read_own_file, replace_file
 
 TOKENS_FILE: Final = "sources.json"
 FIRST_SOURCE: Final = "inbox"
@@ -115,11 +115,8 @@ class SourceTokens:
             os.close(lock)
 
     def _write(self, tokens: Mapping[str, str]) -> None:
-        draft = self._file.with_name(f".{TOKENS_FILE}.new")
         try:
-            with os.fdopen(begin_draft(draft), "w", encoding="ascii") as file:
-                json.dump(dict(sorted(tokens.items())), file, indent=1)
-            draft.replace(self._file)
+            replace_file(self._file, json.dumps(dict(sorted(tokens.items())), indent=1))
         except OSError as refusal:
             raise _unusable(refusal, self._file) from refusal
         self._read_at = None

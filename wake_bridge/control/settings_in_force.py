@@ -21,15 +21,13 @@ from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
 from wake_bridge.control.serving import SETTINGS_NAME, has_no_graph, state_dir_in_use
 from wake_bridge.domain.errors import ConfigurationInvalid
-from wake_bridge.system.files import begin_draft, default_state_directory, locate_config, read_own_file
+from wake_bridge.system.files import default_state_directory, locate_config, read_own_file, replace_file
 
 _PLACES: Final = (("graph", "path"), ("daemon", "state_dir"))
 
 
 def write_settings(state_dir: Path, settings: Settings) -> None:
     """Write down what this daemon goes by, for its owner alone. Raises `OSError`."""
-    path = state_dir / SETTINGS_NAME
-    draft = path.with_name(f".{SETTINGS_NAME}.draft")
     record = {
         "pid": os.getpid(),
         "config": settings.config.model_dump(mode="json"),
@@ -44,9 +42,7 @@ def write_settings(state_dir: Path, settings: Settings) -> None:
         "fallbackPane": settings.fallback_pane,
         "origins": [[list(key), origin] for key, origin in settings.origins.items()],
     }
-    with os.fdopen(begin_draft(draft), "w", encoding="utf-8") as file:
-        json.dump(record, file, default=str)
-    draft.replace(path)
+    replace_file(state_dir / SETTINGS_NAME, json.dumps(record, default=str))
 
 
 def settings_of_daemon(state_dir: Path) -> Settings | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from wake_bridge.control.server import ASKING, Handler
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above, started_at
-from wake_bridge.system.files import begin_draft, read_own_file
+from wake_bridge.system.files import read_own_file, replace_file
 from wake_bridge.wiring import Parts
 
 if TYPE_CHECKING:
@@ -145,11 +144,7 @@ class Web:
                 return
         self._open_page_at(ListenAddress(host=_LOCAL))
         with suppress(OSError):
-            file = self._directory / PAGE_FILE
-            draft = file.with_name(f".{PAGE_FILE}.new")
-            with os.fdopen(begin_draft(draft), "w") as written:
-                written.write(f"{self._page_at}\n")
-            draft.replace(file)
+            replace_file(self._directory / PAGE_FILE, f"{self._page_at}\n")
 
     def _open_page_at(self, where: ListenAddress) -> None:
         self._page_at = self._listen(where, is_for_wakes=False, is_for_page=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 import threading
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.names import DAY, MINUTE, Instant
-from wake_bridge.system.files import begin_draft, read_own_file
+from wake_bridge.system.files import read_own_file, replace_file
 
 KEY_FILE: Final = "page.key"
 
@@ -96,10 +95,7 @@ class PageTokens:
 
     def _write_key(self) -> bytes:
         key = secrets.token_bytes(_BYTES)
-        draft = self._file.with_name(f".{KEY_FILE}.new")
-        with os.fdopen(begin_draft(draft), "w") as file:
-            file.write(f"{key.hex()}\n")
-        draft.replace(self._file)
+        replace_file(self._file, f"{key.hex()}\n")
         return key
 
 

@@ -174,6 +174,20 @@ def begin_draft(draft: Path, mode: int = PRIVATE_FILE) -> int:
     return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _UNSEEN, mode)
 
 
+def replace_file(path: Path, text: str, mode: int = PRIVATE_FILE) -> None:
+    """Put a text (UTF-8) in a file's place, whole or not at all, also through a power cut.
+
+    Raises:
+        OSError: the file system refuses; what stood there stands.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    with open(begin_draft(draft, mode), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
 _ROOT: Final = 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
-from wake_bridge.system.files import AGENT_VARIABLE, CONFIG_VARIABLE, begin_draft, make_directories, read_own_file
+from wake_bridge.system.files import AGENT_VARIABLE, CONFIG_VARIABLE, make_directories, read_own_file, replace_file
 
 PATIENCE: Final = 120
 """Seconds; a start returns only when the daemon says that it is ready, or the manager has given it up."""
@@ -90,12 +90,7 @@ def replace_ours(file: Path, text: str, signature: str, *, force: bool) -> bool:
         if before is not None and not force:
             _require_ours(before, signature, file)
         make_directories(file.parent, _NEW_DIRECTORY)
-        draft = file.with_name(f".{file.name}.new")
-        with os.fdopen(begin_draft(draft, _NEW_FILE), "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
+        replace_file(file, text, _NEW_FILE)
     except OSError as refusal:
         raise _refused("written", refusal, file) from refusal
     return True

@@ -313,6 +313,23 @@ def test_a_web_page_of_another_port_and_another_name_of_this_host_get_nothing(sa
     assert [one["agentIdentity"] for one in sandbox.ask("status")["paused"]] == ["@a"]
 
 
+@pytest.mark.parametrize(
+    ("act", "status"),
+    [
+        ({"act": "pause", "identity": "@nobody"}, 404),
+        ({"act": "resume", "identity": "@nobody"}, 404),
+        ({"act": "pause", "identity": "a"}, 400),
+        ({"act": "pause", "identity": "@a", "seconds": True}, 400),
+        ({"act": "pause", "identity": "@a", "seconds": 0}, 400),
+        ({"act": "type", "identity": "@a"}, 400),
+    ],
+)
+def test_a_button_takes_what_its_command_takes(sandbox: Sandbox, act: dict[str, Any], status: int) -> None:
+    """Nobody is paused who is not here, and for no length that is none."""
+    assert client_of(sandbox).asks("/api/act", "POST", act)[0] == status
+    assert sandbox.ask("status")["paused"] == []
+
+
 def test_every_answer_keeps_a_browser_from_running_or_framing_anything(sandbox: Sandbox) -> None:
     """No inline script, no frame, no other origin, nothing kept; no cookie is ever set."""
     client = client_of(sandbox)

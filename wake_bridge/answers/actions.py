@@ -12,7 +12,7 @@ from wake_bridge.domain.errors import ConfigurationInvalid, LedgerError, NotFoun
 from wake_bridge.domain.explanation import span
 from wake_bridge.domain.names import DAY, SECOND, Identity, Instant, is_identity
 from wake_bridge.system.ulids import new_ulid
-from wake_bridge.wiring import Parts
+from wake_bridge.wiring import Parts, lives_here
 
 LONGEST_PAUSE: Final = 30 * DAY // SECOND
 """Seconds."""
@@ -63,15 +63,27 @@ class Actions:
         return {"said": told}
 
     def _pause(self, request: Mapping[str, Any]) -> str:
-        who, now, seconds = _whom(request), self._parts.clock.now(), request.get("seconds")
-        if seconds is not None and not (isinstance(seconds, int) and 0 < seconds <= LONGEST_PAUSE):
+        who, now, seconds = self._whom(request), self._parts.clock.now(), request.get("seconds")
+        # `True` is an int as well
+        if seconds is not None and not (type(seconds) is int and 0 < seconds <= LONGEST_PAUSE):
             raise UsageMistake("no such length of a pause", hint=f"seconds: 1 to {LONGEST_PAUSE}")
         until = None if seconds is None else Instant(now + seconds * SECOND)
         self._parts.ledger.pause(who, until, now)
         return f"{_named(who)} is paused" + (f" for {span(seconds * SECOND)}" if seconds else "")
 
+    def _whom(self, request: Mapping[str, Any]) -> str:
+        who = request.get("identity")
+        if who == EVERYBODY:
+            return EVERYBODY
+        if not isinstance(who, str) or not is_identity(who):
+            raise UsageMistake("no identity is named", hint="identity: such as @api, or * for all")
+        parts = self._parts
+        if not lives_here(Identity(who), parts.settings, parts.current, parts.ledger, parts.tail):
+            raise NotFound("there is no such identity here", who, hint="`wake-bridge agent list` has them all")
+        return who
+
     def _resume(self, request: Mapping[str, Any]) -> str:
-        who = _whom(request)
+        who = self._whom(request)
         self._parts.ledger.resume(who, self._parts.clock.now())
         return f"{_named(who)} is resumed"
 
@@ -93,13 +105,6 @@ class Actions:
         if refused is not None:
             raise refused
         return {"ok": True}
-
-
-def _whom(request: Mapping[str, Any]) -> str:
-    who = request.get("identity")
-    if not isinstance(who, str) or not (who == EVERYBODY or is_identity(who)):
-        raise UsageMistake("no identity is named", hint="identity: such as @api, or * for all")
-    return who
 
 
 def _named(who: str) -> str:

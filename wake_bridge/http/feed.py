@@ -45,7 +45,7 @@ class Subscriber:
         self.cursor = cursor
         self._queue: deque[tuple[int, ServerSentEvent]] = deque()
         self._dropped = 0
-        self._is_full = asyncio.Event()
+        self._has_events = asyncio.Event()
 
     def put(self, number: int, event: ServerSentEvent) -> None:
         """Queue an event; `number` is its entry's id, 0 where it is none."""
@@ -53,12 +53,12 @@ class Subscriber:
             self._queue.popleft()
             self._dropped += 1
         self._queue.append((number, event))
-        self._is_full.set()
+        self._has_events.set()
 
     async def take(self) -> list[ServerSentEvent]:
         """Wait for events, and take them; the first says how many were dropped before them, if any were."""
-        await self._is_full.wait()
-        self._is_full.clear()
+        await self._has_events.wait()
+        self._has_events.clear()
         events = [event for number, event in self._queue if number == 0 or number > self.cursor]
         if self._dropped:
             events.insert(0, _event(DROPPED, {"count": self._dropped, "after": self.cursor}))

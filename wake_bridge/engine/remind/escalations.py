@@ -99,10 +99,8 @@ class Escalations:
 
     def _session_of(self, event: WakeEvent) -> Session | None:
         """The conversation that it is tied to, while that is known."""
-        is_tied = isinstance(event.detail, ItemDetail) and event.detail.session_id
-        return (
-            self._ledger.session(event.detail.session_id) if is_tied and isinstance(event.detail, ItemDetail) else None
-        )
+        item = event.detail
+        return self._ledger.session(item.session_id) if isinstance(item, ItemDetail) and item.session_id else None
 
     def _conclude(self, delivery: Delivery, now: Instant) -> None:
         sends = [one for one in self._ledger.sends_about(delivery.id) if one.reason == ESCALATED]

@@ -20,7 +20,7 @@ import pytest
 from wake_bridge.control.client import SOCKET_NAME
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import Outcome, Proof
-from wake_bridge.domain.names import DAY, Instant
+from wake_bridge.domain.names import Instant
 from wake_bridge.http.feed import MOST_SUBSCRIBERS, QUEUE, Feed, Subscriber
 from wake_bridge.http.tokens import CODE_LASTS, KEY_FILE, MOST_CODES, TOKEN_LASTS, PageTokens
 from wake_bridge.storage.ledger import LedgerStore
@@ -254,35 +254,6 @@ def test_the_daemon_says_presence_to_who_listens(sandbox: Sandbox) -> None:
         assert set(told["data"]) == {"agentIdentity", "presence", "looksLike", "since", "route", "where"}
 
 
-@pytest.mark.parametrize("path", ["/api/activity", "/api/events", "/page/fleet", "/page/agent/@a", "/page/wake/x"])
-def test_nobody_is_told_anything_without_a_token(sandbox: Sandbox, path: str) -> None:
-    """40 tokens that are none: 401, and not a word of what is asked for."""
-    client = client_of(sandbox)
-    right = client.token
-    head, _, signature = right.rpartition(".")
-    later = str(int(head.partition(".")[0]) + DAY) + head[head.index(".") :]
-    wrong = [
-        "",
-        " ",
-        "x",
-        right[:-1],
-        right + "0",
-        f"{head}.",
-        f".{signature}",
-        f"{later}.{signature}",
-        "é",
-        "a" * 5000,
-    ]
-    wrong += [f"{head}.{signature[:at]}{'0' if signature[at] != '0' else '1'}{signature[at + 1 :]}" for at in range(30)]
-    for token in wrong:
-        answer = client.asks(path, Authorization=f"Bearer {token}".encode("utf-8", "replace").decode("latin-1"))
-        assert answer[0] == 401, token
-        assert set(json.loads(answer[2])) == {"error"}
-    assert client.asks(path, Authorization=f"Basic {right}")[0] == 401
-    assert client.asks("/api/act", "POST", {"act": "pause", "identity": "@a"}, Authorization="Bearer x")[0] == 401
-    assert sandbox.ask("status")["paused"] == []
-
-
 def test_a_web_page_of_another_port_and_another_name_of_this_host_get_nothing(sandbox: Sandbox) -> None:
     """Origin, Host and Sec-Fetch-Site are checked before a token counts: an agent's dev server is on localhost too."""
     client = client_of(sandbox)
@@ -330,31 +301,11 @@ def test_a_button_takes_what_its_command_takes(sandbox: Sandbox, act: dict[str, 
     assert sandbox.ask("status")["paused"] == []
 
 
-def test_every_answer_keeps_a_browser_from_running_or_framing_anything(sandbox: Sandbox) -> None:
-    """No inline script, no frame, no other origin, nothing kept; no cookie is ever set."""
-    client = client_of(sandbox)
-    for path in (
-        "/",
-        "/static/page.js",
-        "/static/page.css",
-        "/page/fleet",
-        "/api/activity",
-        "/page/wake/x",
-        "/api/session",
-    ):
-        _, headers, _ = client.asks(path, "POST" if path == "/api/session" else "GET")
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "script-src 'self'" in policy
-        assert "frame-ancestors 'none'" in policy
-        assert "unsafe" not in policy
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["cache-control"] == "no-store"
-        assert "set-cookie" not in headers
-    shell = client.asks("/")[2].decode()
-    assert "@a" not in shell
-    assert "<script>" not in shell
-    assert "style=" not in shell
+def test_the_page_tells_nothing_before_it_has_a_token(sandbox: Sandbox) -> None:
+    """Anybody may load it: it names nobody, and has no script and no style of its own in it."""
+    shell = client_of(sandbox).asks("/")[2].decode()
+    assert "wake-bridge" in shell
+    assert not any(one in shell for one in ("@a", "<script>", "style=", "onclick"))
 
 
 def test_a_link_opens_the_page_once(sandbox: Sandbox) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -72,3 +73,37 @@ def test_without_streams_no_connection_lasts(monkeypatch: pytest.MonkeyPatch) ->
     (cut,) = answers(monkeypatch, [HEAD + b"{}"], has_streams=False)
     assert b"tick" in cut
     assert b"end" not in cut
+
+
+def test_who_listens_and_does_not_read_any_more_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its stream is given up, what is left of it has its time to leave; then the connection ends, read or not."""
+    monkeypatch.setattr(listener, "LONGEST", 0.2)
+    given_up = asyncio.Event()
+
+    async def gives_up(scope: Any, _: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        scope["state"][listener.STAY]()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HUNG):
+                while True:
+                    # what cannot leave holds the next one up
+                    async with asyncio.timeout(0.3):
+                        await send({"type": "http.response.body", "body": b"x" * 2**20, "more_body": True})
+        given_up.set()
+
+    async def play() -> None:
+        here = listener.Listener(ListenAddress.parse("127.0.0.1:0"), None)
+        port = here.bind().port
+        serving = asyncio.create_task(here.serve(gives_up))
+        with socket.create_connection(("127.0.0.1", port), HUNG) as client:
+            client.sendall(HEAD + b"{}")
+            async with asyncio.timeout(HUNG):
+                await given_up.wait()
+                (guest,) = here._guests
+                await guest.over
+            assert not here._guests
+        serving.cancel()
+        await asyncio.wait({serving})
+        here.close()
+
+    asyncio.run(play())

@@ -34,7 +34,8 @@ class Web:
     """Serves what comes by HTTP: signed wakes where the settings say so, and the page on this host alone.
 
     The page is at the configured address if that is one of this host, without TLS and without a proxy before it; else at an
-    address of its own, from the first `open` on.
+    address of its own, from the first `open` on. It has one of its own also where the configured one is a Unix socket, which
+    no browser can open; there programs ask.
 
     Args:
         parts: the running daemon.
@@ -59,10 +60,10 @@ class Web:
         where = listen_address(self._settings)
         if where is not None:
             http = self._settings.config.http
-            is_for_page = where.is_local and not where.path and not (http.tls_certificate_file or http.behind_proxy)
+            is_for_page = where.is_local and not (http.tls_certificate_file or http.behind_proxy)
             found = self._listen(where, is_for_wakes=True, is_for_page=is_for_page)
             self._log.info("http_listening", where=str(found), senders=sorted(http.senders))
-            if is_for_page:
+            if is_for_page and not where.path:
                 self._page_at = found
         if self._page_at is None and (before := self._page_before()) is not None and not _missing():
             with suppress(OperationFailed):

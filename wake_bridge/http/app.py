@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
+import structlog
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
@@ -20,6 +23,9 @@ from wake_bridge.ports.ledger_records import Taken
 from wake_bridge.schemas.incoming import Incoming, NotAWake, read_wake
 
 WAKE: Final = "/api/wake"
+
+_HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]+)?")
+"""A Host header, as RFC 9110 section 7.2 has it."""
 
 _EQUAL: Final = {
     STANDARD[0]: "event_id",
@@ -44,7 +50,7 @@ def application(
     wall: Callable[[], Instant],
     page: Sequence[BaseRoute] = (),
     inbox: InboxRoutes | None = None,
-) -> ASGIApp:
+) -> Application:
     """The application.
 
     Args:
@@ -71,14 +77,19 @@ def application(
         *(inbox.routes(refusals.answered) if inbox is not None else ()),
         *page,
     ]
-    return _Guarded(Starlette(routes=routes), frozenset(hosts), has_page=bool(page))
+    return Application(routes, frozenset(hosts), has_page=bool(page))
 
 
-class _Guarded:
-    """Answers only who calls this host by its name, and no web page but its own."""
+class Application:
+    """Answers only who calls this host by its name, and no web page but its own.
 
-    def __init__(self, inner: ASGIApp, hosts: Collection[str], *, has_page: bool) -> None:
-        self._inner = inner
+    Attributes:
+        routes: all that it answers.
+    """
+
+    def __init__(self, routes: Sequence[BaseRoute], hosts: Collection[str], *, has_page: bool) -> None:
+        self.routes = routes
+        self._inner = Starlette(routes=routes, exception_handlers={HTTPException: _no_route, Exception: _broken})
         self._hosts = hosts
         self._has_page = has_page
 
@@ -107,11 +118,23 @@ class _Guarded:
         return request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not is_link
 
 
+async def _no_route(_: Request, wrong: Exception) -> JSONResponse:
+    """The answer to another path or another method."""
+    if not isinstance(wrong, HTTPException):
+        raise wrong
+    return JSONResponse({"error": wrong.detail}, wrong.status_code, wrong.headers)
+
+
+async def _broken(request: Request, fault: Exception) -> JSONResponse:
+    """The answer where a handler fails: one bad request ends no other."""
+    structlog.get_logger("http").error("http_failed", reason=str(fault), where=request.url.path, exc_info=fault)
+    return JSONResponse({"error": "wake-bridge has a fault here; its log says more"}, 500)
+
+
 def _bare(host: str) -> str:
-    """A Host header without its port."""
-    name, colon, port = host.rpartition(":")
-    is_port = bool(colon) and port.isdigit() and not (":" in name and not name.endswith("]"))
-    return (name if is_port else host).strip("[]").lower()
+    """A Host header without its port; empty where it is none. An IPv6 address stands in brackets."""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower() if found else ""
 
 
 async def _answer(

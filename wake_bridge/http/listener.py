@@ -1,14 +1,18 @@
-"""Limits connections: how many there may be, and how long each may take; uvicorn has no such limit."""
+"""Limits connections: how many there may be, and how long each may take; uvicorn has no such limit.
+
+It also gives every answer the headers that protect a browser, whoever made the answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
 import ssl
 import stat
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -30,13 +34,34 @@ HEAD_TIME: Final = 5.0
 
 LONGEST: Final = 30.0
 """Seconds that a connection may last, whatever happens on it, unless it was let become a stream; where all answers may be
-streams, until its request is whole."""
+streams, until its request is whole. It is also the time in which the rest of an answer must leave: whoever does not read keeps
+no place."""
 
 STAY: Final = "stay"
 """In the state of a request: call it to let its connection last."""
 
+_ANSWERED: Final = "answered"
+"""In the state of a request: called when its answer is made."""
+
 MOST_HEAD: Final = 16 * 1024
 """Bytes of a request's line and headers."""
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Connection": "close",
+}
+"""What every answer says. Nothing in it runs, stands in a frame or is kept; and no connection, which could be kept busy, goes on."""
+
+_HEADERS: Final = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 REFUSED_FOR: Final = 0.2
 """Seconds to wait when the system has no descriptor left for a connection."""
@@ -45,9 +70,9 @@ REFUSED_FOR: Final = 0.2
 class _Connection(H11Protocol):
     """One connection: a request, an answer, the end."""
 
-    def __init__(self, config: Config, state: ServerState, over: Callable[[], None], stay: Callable[[], None]) -> None:
-        super().__init__(config=config, server_state=state, app_state={STAY: stay})
-        self._over = over
+    def __init__(self, config: Config, state: ServerState, guest: _Guest) -> None:
+        super().__init__(config=config, server_state=state, app_state={STAY: guest.stay, _ANSWERED: guest.is_answered})
+        self._over = guest.is_over
 
     @property
     def has_head(self) -> bool:
@@ -58,6 +83,15 @@ class _Connection(H11Protocol):
     def has_request(self) -> bool:
         """Whether its request is there to the last byte."""
         return self.has_head and not self.cycle.more_body
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, unless an answer is under way already; then end."""
+        if not (self.has_head and self.cycle.response_started):
+            body = json.dumps({"error": msg}).encode()
+            told = [*_HEADERS, (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            head = b"".join(b"%s: %s\r\n" % one for one in told)
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%s\r\n%s" % (head, body))
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
@@ -82,6 +116,11 @@ class _Guest:
         self.is_stream = True
         for timer in self.timers:
             timer.cancel()
+
+    def is_answered(self) -> None:
+        """Nothing more is written to it; what was written may leave."""
+        if not self.over.done():
+            self.timers.append(asyncio.get_running_loop().call_later(LONGEST, self.end))
 
     @property
     def owes_its_head(self) -> bool:
@@ -163,7 +202,7 @@ class Listener:
     async def serve(self, answer: ASGIApp) -> None:
         """Take connections until cancelled; those that are there then may end."""
         config = Config(
-            _closing(answer),
+            _with_headers(answer),
             loop="none",
             http="h11",
             ws="none",
@@ -222,7 +261,7 @@ class Listener:
 
     async def _connect(self, guest: _Guest, config: Config, state: ServerState) -> None:
         def made() -> _Connection:
-            guest.connection = _Connection(config, state, guest.is_over, guest.stay)
+            guest.connection = _Connection(config, state, guest)
             return guest.connection
 
         options: dict[str, Any] = {}
@@ -241,19 +280,23 @@ class Listener:
                 guest.is_over()
 
 
-def _closing(answer: ASGIApp) -> ASGIApp:
-    """Ends each connection after its answer: what is kept open could be kept busy."""
+def _with_headers(answer: ASGIApp) -> ASGIApp:
+    """Gives each answer the headers that all have; its own ones of these names do not count."""
+    names = {name for name, _ in _HEADERS}
 
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_last(message: Message) -> None:
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_more(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [one for one in message.get("headers", ()) if one[0].lower() != b"connection"]
-                message = {**message, "headers": [*kept, (b"connection", b"close")]}
+                own = [one for one in message.get("headers", ()) if one[0].lower() not in names]
+                message = {**message, "headers": [*own, *_HEADERS]}
             await send(message)
 
-        await answer(scope, receive, send_last)
+        try:
+            await answer(scope, receive, send_more)
+        finally:
+            scope["state"][_ANSWERED]()
 
-    return closing
+    return answered
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:

@@ -10,12 +10,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 from sse_starlette.event import ServerSentEvent
-from sse_starlette.sse import EventSourceResponse
+from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from wake_bridge.control.last_look import last_look, note_look
 from wake_bridge.domain.errors import LedgerError, NotFound, RefusedForSafety, WakeBridgeError
@@ -47,20 +47,6 @@ PING: Final = 15
 READ_WITHIN: Final = 30.0
 """Seconds that a client may take to read one event, before it is hung up on."""
 
-HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""What every answer says to a browser."""
-
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STATUS: Final[Mapping[type[WakeBridgeError], int]] = {NotFound: 404, RefusedForSafety: 409, LedgerError: 409}
 
@@ -84,7 +70,6 @@ class FleetPage:
         self._tokens = tokens
         self._ask = ask
         self._wall = wall
-        self._log = structlog.get_logger("http")
         self._reader: tuple[str, LedgerStore] | None = None
         self._views = Views(self._ledger, ask, state_dir, wall)
         self._feed = Feed(self._ledger, self._presences, lambda: last_look(state_dir))
@@ -137,14 +122,11 @@ class FleetPage:
                 return said(status, error.what, error.hint)
             except TimeoutError:
                 return said(503, "the daemon is busy")
-            except Exception as broken:  # noqa: BLE001 - one bad view ends no other
-                self._log.exception("http_failed", reason=str(broken), where=request.url.path)
-                return said(500, "wake-bridge has a fault here; its log says more")
 
         return guarded
 
     async def _shell(self, _: Request) -> Response:
-        return HTMLResponse(self._views.shell(), headers=HEADERS)
+        return HTMLResponse(self._views.shell())
 
     async def _session(self, request: Request) -> Response:
         try:
@@ -156,7 +138,7 @@ class FleetPage:
             return said(503, f"the key of the page cannot be read: {trouble.strerror}")
         if token is None:
             return said(401, "this link was used or is too old: `wake-bridge open` makes another")
-        return JSONResponse({"token": token}, headers=HEADERS)
+        return JSONResponse({"token": token})
 
     async def _activity(self, request: Request) -> Response:
         query = request.query_params
@@ -179,7 +161,7 @@ class FleetPage:
         seen_until = last_look(self._state_dir)
         entries = [activity_record(one, seen_until) for one in found]
         more = found[-1].id if len(found) == limit else None
-        return JSONResponse({"entries": entries, "next": more, "oldest": oldest, "last": last}, headers=HEADERS)
+        return JSONResponse({"entries": entries, "next": more, "oldest": oldest, "last": last})
 
     async def _events(self, request: Request) -> Response:
         asked = request.headers.get("last-event-id", request.query_params.get("after"))
@@ -188,7 +170,7 @@ class FleetPage:
             return said(503, "too many listen already")
         request.scope["state"].get(STAY, lambda: None)()
         told = self._told_while_valid(_token_of(request), after)
-        return EventSourceResponse(told, headers=HEADERS, ping=PING, send_timeout=READ_WITHIN)
+        return _Stream(told, ping=PING, send_timeout=READ_WITHIN)
 
     async def _told_while_valid(self, token: str, after: int | None) -> AsyncIterator[ServerSentEvent]:
         """The feed, until its client is signed out."""
@@ -202,20 +184,29 @@ class FleetPage:
         body = await _body(request)
         if body.get("act") == "look":
             note_look(self._state_dir, self._wall())
-            return JSONResponse({"said": "noted"}, headers=HEADERS)
-        return JSONResponse(await self._ask("act", body), headers=HEADERS)
+            return JSONResponse({"said": "noted"})
+        return JSONResponse(await self._ask("act", body))
 
     async def _fleet(self, _: Request) -> Response:
-        return HTMLResponse(await self._views.fleet(), headers=HEADERS)
+        return HTMLResponse(await self._views.fleet())
 
     async def _agent(self, request: Request) -> Response:
         identity = str(request.path_params["identity"])
         if not is_identity(identity):
             raise _Wrong(422, "not an identity such as @api")
-        return HTMLResponse(await self._views.agent(Identity(identity)), headers=HEADERS)
+        return HTMLResponse(await self._views.agent(Identity(identity)))
 
     async def _wake(self, request: Request) -> Response:
-        return HTMLResponse(await self._views.wake(str(request.path_params["delivery"])), headers=HEADERS)
+        return HTMLResponse(await self._views.wake(str(request.path_params["delivery"])))
+
+
+class _Stream(EventSourceResponse):
+    """The answer to who listens. That a client no longer reads, or the ledger is away, ends it, and is no fault."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        with suppress(SendTimeoutError, LedgerError):
+            await super().__call__(scope, receive, send)
 
 
 class _Wrong(Exception):
@@ -228,7 +219,7 @@ class _Wrong(Exception):
 
 def said(status: int, error: str, hint: str = "") -> JSONResponse:
     """A refusal in words."""
-    return JSONResponse({"error": error, **({"hint": hint} if hint else {})}, status, HEADERS)
+    return JSONResponse({"error": error, **({"hint": hint} if hint else {})}, status)
 
 
 def _token_of(request: Request) -> str:
@@ -241,7 +232,7 @@ def _static(name: str, kind: str) -> Answer:
     content = files("wake_bridge.http").joinpath("static", name).read_bytes()
 
     async def answer(_: Request) -> Response:
-        return Response(content, media_type=kind, headers=HEADERS)
+        return Response(content, media_type=kind)
 
     return answer
 

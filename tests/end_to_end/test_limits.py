@@ -163,6 +163,8 @@ def stories(
         with Playground(directory, program) as world:
             return play(world)
 
+    # pytest makes it at the first call, and must not be asked by three threads at once
+    tmp_path_factory.getbasetemp()
     short = f"{QUICK}limits.thread_wakes = 4\n"
     with ThreadPoolExecutor(3) as stage:
         yield Stories(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -400,12 +401,15 @@ def lines_run(book: SubscriptionBook) -> int:
         return tracer
 
     before = sys.gettrace()
+    # what is called back after a collection is traced as well
+    gc.disable()
     sys.settrace(tracer)
     try:
         book.listening(Identity("@id3"), Trigger.SENT_TO_ME)
         book.put(listing(3, "@id3"))
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 

@@ -7,6 +7,7 @@ a name: the list is read and compared here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,10 +74,13 @@ class Pane:
     """A pane where one session shows it; a linked window is listed once for each of its sessions.
 
     `window` is how its window is called: by the name somebody gave it if that means it alone, else by its index.
+    `is_fresh` says that it was listed in the very second of its window's last activity: tmux tells that in whole seconds,
+    so what the pane shows later in this second changes no time.
     """
 
     values: Mapping[str, str]
     window: str
+    is_fresh: bool = False
 
     pane_id = Format("pane_id", str)
     """`%5`."""
@@ -109,7 +113,8 @@ class Pane:
     @property
     def sign_of_life(self) -> str:
         """Everything that can change when a new look could show something new."""
-        return "\n".join(value for name, value in self.values.items() if name not in _NO_SIGN_OF_LIFE)
+        signs = [value for name, value in self.values.items() if name not in _NO_SIGN_OF_LIFE]
+        return "\n".join([*signs, "fresh"] if self.is_fresh else signs)
 
     @property
     def last_key_in_front(self) -> int | None:
@@ -122,6 +127,7 @@ class Pane:
 async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:
     """Every pane of the server, with the formats in `also` besides; `NoPane` when the server cannot be asked."""
     separators, names = Separators(), (*also, *_NAMES)
+    second = int(time.time())
     answer = await server.ask(["list-panes", "-a", "-F", separators.template(names)])
     if not answer.is_well:
         return NoPane.of(answer)
@@ -129,7 +135,10 @@ async def panes_of(server: TmuxServer, *also: str) -> list[Pane] | NoPane:
     if why := await _without_inherited_marks(server, records):
         return why
     answering = _windows_answering(records)
-    return [Pane(record, _window_of(record, answering)) for record in records]
+    return [
+        Pane(record, _window_of(record, answering), is_fresh=int(record["window_activity"] or 0) >= second)
+        for record in records
+    ]
 
 
 async def _without_inherited_marks(server: TmuxServer, records: Sequence[dict[str, str]]) -> NoPane | None:

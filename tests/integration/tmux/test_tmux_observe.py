@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -257,6 +259,31 @@ def test_the_survey_changes_when_a_new_look_could_show_something_new(scene: Scen
     assert set(first) == {place.key for place in places}
     assert first[places[0].key] != second[places[0].key]
     assert set(survey()) == {places[0].key}
+
+
+def test_the_survey_tells_of_a_change_in_the_very_second_of_the_look_before(scene: Scene) -> None:
+    """Activity is told in whole seconds: what is drawn after a look, in its second, must be looked at in the next."""
+    agent = scene.resident()
+    place = scene.place(agent.id)
+    terminal = Path(scene.tmux.run("display-message", "-p", "-t", agent.id, "#{pane_tty}").strip())
+
+    def draw(row: int) -> str:
+        """Draw a line, the cursor stays where it is; the second of the window's last activity."""
+        terminal.write_text(f"\x1b7\x1b[{row};1Hdrawn\x1b8")
+        scene.tmux.waits_until(agent.pane, lambda look: look.text.count("drawn") >= row)
+        return scene.tmux.run("display-message", "-p", "-t", agent.id, "#{window_activity}").strip()
+
+    def survey() -> str:
+        return asyncio.run(scene.adapter.survey([place]))[place.key]
+
+    row = 2
+    second, before = draw(1), survey()
+    while draw(row) != second:
+        row += 2
+        second, before = draw(row - 1), survey()
+    time.sleep(1.1)
+
+    assert survey() != before
 
 
 def test_a_look_at_a_pane_that_is_gone_says_so(scene: Scene) -> None:

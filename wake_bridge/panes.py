@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from wake_bridge.config.file import changed_lines, read_block
@@ -15,6 +14,7 @@ from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Route
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.explain.pane_reports import Glance, PaneReports, pane_reports
 from wake_bridge.engine.explain.presence_query import is_suggested
 from wake_bridge.offline.inspection import Inspection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from wake_bridge.domain.setup import (
     plan,
 )
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.explain.pane_reports import PaneReport
 from wake_bridge.integrations.setup_record import SetIdentity, SetupRecord, read_record, write_record
 from wake_bridge.offline.actions import remember

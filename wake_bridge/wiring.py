@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -17,6 +16,7 @@ from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity
 from wake_bridge.domain.nudges import HEARTBEAT
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
 from wake_bridge.engine.deliver.failed_turns import FailedTurns

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
+
+from wake_bridge.domain.values import dataclass
 
 NOT_EXECUTABLE: Final = 126
 """The exit status a shell gives for a program that cannot be started."""

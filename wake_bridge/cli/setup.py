@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from wake_bridge.cli.context import CommandContext, foreign_option, pass_run
 from wake_bridge.cli.mcp import require_mcp
 from wake_bridge.cli.panes import patiently
 from wake_bridge.cli.setup_words import SetupOutcome, show_hooks, show_instructions, show_plan, show_untracked
+from wake_bridge.domain.values import dataclass
 
 if TYPE_CHECKING:
     from wake_bridge.config.settings import Settings

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from wake_bridge.domain.values import dataclass
 
 if TYPE_CHECKING:
     from wake_bridge.cli.context import CommandContext

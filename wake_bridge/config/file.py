@@ -13,11 +13,12 @@ import secrets
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import PRIVATE_FILE, make_private_directory
 
 _TEMPLATE = """\

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.config.fields import HttpTable
 from wake_bridge.config.sources import Key, Mistake, spelled
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import expanded, read_own_file
 
 SHORTEST_KEY: Final = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -42,6 +42,7 @@ from wake_bridge.domain.names import EPOCH_START, SECOND, Identity, Instant, Wak
 from wake_bridge.domain.receivers import WEBHOOK
 from wake_bridge.domain.signed_wakes import SERVED_AT, ListenAddress, subscription_for
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.settings import KEY, EngineSettings, TargetSettings
 from wake_bridge.system.files import (
     ConfigPlace,

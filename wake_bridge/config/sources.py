@@ -9,12 +9,13 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from wake_bridge.config.fields import Configuration
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import AGENT_VARIABLE, CONFIG_VARIABLE, ConfigPlace, why_another_could_change
 
 Key = tuple[str, ...]

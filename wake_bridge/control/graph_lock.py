@@ -12,7 +12,6 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,6 +20,7 @@ from wake_bridge.control.instance_lock import Holder, lies_at, read_holder, try_
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedForSafety
 from wake_bridge.domain.guards import OtherDriver
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import PRIVATE_DIRECTORY, open_own_file
 
 LOCK_DIRECTORY: Final = Path(f"/tmp/wake-bridge-{os.geteuid()}")  # noqa: S108 - owner and mode are checked

@@ -13,12 +13,12 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from wake_bridge.domain.errors import AlreadyRunning, DiskFull, LedgerUnwritable
 from wake_bridge.domain.names import Instant
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import open_own_file, read_own_file, touch_own_file
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from wake_bridge.control.instance_lock import Holder, Liveness, holder, liveness
 from wake_bridge.domain.causes import HoldReason, cause_written
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotRunning, OperationFailed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import read_own_file
 
 ASKED_AGAIN_AFTER: Final = (0.02, 0.05, 0.1)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
 from wake_bridge.control.serving import SETTINGS_NAME, has_no_graph, state_dir_in_use
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import default_state_directory, locate_config, read_own_file, replace_file
 
 _PLACES: Final = (("graph", "path"), ("daemon", "state_dir"))

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,7 @@ from wake_bridge.daemon.supervise import Supervisor
 from wake_bridge.daemon.web import Web
 from wake_bridge.domain.delivery import DeliveryState
 from wake_bridge.domain.errors import ConfigurationInvalid, OperationFailed, WakeBridgeError
+from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.adapters import checked_settings, reload_adapters
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.storage.logs import configure_logging, set_level

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -20,6 +19,7 @@ from wake_bridge.domain.reminders import Reminder
 from wake_bridge.domain.sessions import HOOK
 from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.domain.text import WIDE_AT, harmless
+from wake_bridge.domain.values import dataclass
 
 STIMULI_TOLD: Final = 200
 """Events of one delivery that are read to say what it was for; of a flood the others are counted."""

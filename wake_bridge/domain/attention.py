@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.names import MINUTE, AttentionKind, Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
+from wake_bridge.domain.values import dataclass
 
 IN_FRONT: Final = MINUTE
 """Milliseconds since the last key of a client that shows a pane, for which a person is taken to be looking at it."""

@@ -7,9 +7,10 @@ hang on how somebody worded it. `why`, `status`, `deliveries`, `presence`, notic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
+
+from wake_bridge.domain.values import dataclass
 
 
 class Tell(StrEnum):

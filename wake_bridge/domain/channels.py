@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +15,7 @@ from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.receivers import SUSPENDED
 from wake_bridge.domain.sessions import Session
 from wake_bridge.domain.text import harmless
+from wake_bridge.domain.values import dataclass
 
 HUMAN: Final = "human"
 """The name of the channel that `[human]` describes, which is always there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -13,6 +12,7 @@ from wake_bridge.domain.causes import SHOWS_THE_ID, Cause, cause_of
 from wake_bridge.domain.causes import HoldReason as HoldReason  # noqa: PLC0414 - said again
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.sessions import HOOK
+from wake_bridge.domain.values import dataclass
 
 
 class DeliveryState(StrEnum):

@@ -6,7 +6,6 @@ Short: counts, the latest subject and sender, ids. Never a message body, unless 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from wake_bridge.domain.delivery import Delivery
@@ -23,6 +22,7 @@ from wake_bridge.domain.events import (
 from wake_bridge.domain.names import DAY, HOUR, MINUTE, AttentionKind, EventKind, Identity, Instant, Priority
 from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.domain.text import SUBJECT_LIMIT, harmless, name
+from wake_bridge.domain.values import dataclass
 
 ID_LIMIT: Final = 64
 """Characters of an id that are shown; those of the memory core have 45."""

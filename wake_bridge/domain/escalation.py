@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -12,6 +12,7 @@ from wake_bridge.domain.channels import Channel, Send, message_of
 from wake_bridge.domain.events import ItemDetail, ItemMode, WakeEvent
 from wake_bridge.domain.names import Instant, WakePolicy
 from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.values import dataclass
 
 MOST_REPEATS: Final = 9
 """Times that all steps are gone through again, while nobody acknowledges."""

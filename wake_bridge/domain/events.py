@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from wake_bridge.domain.names import (
@@ -16,6 +16,7 @@ from wake_bridge.domain.names import (
     Trigger,
     WakePolicy,
 )
+from wake_bridge.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -12,6 +11,7 @@ from wake_bridge.domain.events import EventStatus, ItemDetail, ItemTier, Message
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.reasons import ENDED, REFUSED, SEEN_LATE, UNHEARD, Refusal, Unheard, held_because
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.values import dataclass
 
 START: Final = "start the daemon: `wake-bridge run`"
 NOTHING: Final = "nothing to do"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from wake_bridge.domain.events import Fact, Message, MessageDetail, PermissionDetail, PulseDetail, TaskDetail
@@ -22,6 +21,7 @@ from wake_bridge.domain.names import (
     parse_instant,
 )
 from wake_bridge.domain.tasks import Transition, derived_transition, typed_transition
+from wake_bridge.domain.values import dataclass
 
 PULSE_PREFIX: Final = "HEARTBEAT_PULSE:"
 

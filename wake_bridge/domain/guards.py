@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -16,6 +15,7 @@ from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, MINUTE, Identity, Instant, WakePolicy
 from wake_bridge.domain.receivers import is_program
 from wake_bridge.domain.text import harmless
+from wake_bridge.domain.values import dataclass
 
 _MINUTES_A_DAY: Final = 1440
 _ID_LIMIT: Final = 64

@@ -7,7 +7,6 @@ another source: what would do that is replaced by what looks like it.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.digest import (
@@ -32,6 +31,7 @@ from wake_bridge.domain.events import (
 )
 from wake_bridge.domain.names import Identity, Instant, Priority
 from wake_bridge.domain.text import harmless, name
+from wake_bridge.domain.values import dataclass
 
 MOST_SHOWN: Final = 10
 """Things that one block tells of; the rest waits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -30,6 +30,7 @@ from wake_bridge.domain.names import (
 )
 from wake_bridge.domain.notices import Notice
 from wake_bridge.domain.text import harmless
+from wake_bridge.domain.values import dataclass
 
 ME: Final = Identity("@me")
 """Whose the inbox of the person is."""

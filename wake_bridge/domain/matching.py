@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from wake_bridge.domain.events import (
@@ -36,6 +36,7 @@ from wake_bridge.domain.subscriptions import (
     parse_subscription,
     with_known_adapters,
 )
+from wake_bridge.domain.values import dataclass
 
 AUDIENCE_GRACE: Final = 250
 """Milliseconds a broadcast waits for its audience to be written."""

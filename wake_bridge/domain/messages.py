@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.events import Message, TaskSnapshot
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, Priority, WakePolicy, is_identity, parse_instant
+from wake_bridge.domain.values import dataclass
 
 MESSAGE_LABEL: Final = "MESSAGE"
 

@@ -6,7 +6,6 @@ At most one for each delivery, ever. What ends by itself, or was switched off by
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.attention import Episode
@@ -17,6 +16,7 @@ from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import AttentionKind, Identity, Instant
 from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.text import harmless, name
+from wake_bridge.domain.values import dataclass
 
 NO_ROUTES: Final = "no_active_routes"
 """The subject, and the reason, of the notice that nobody can be woken."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +13,7 @@ from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import PUSH_TARGETS, Subscription, of_rows
 from wake_bridge.domain.text import harmless, name
+from wake_bridge.domain.values import dataclass
 
 LONGEST_COOLDOWN: Final = 3_600_000
 """Milliseconds: so long it waits at most while nothing changes."""

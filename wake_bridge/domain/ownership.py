@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.errors import RefusedForSafety
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.values import dataclass
 
 READ_INBOX: Final = "CAN_READ_INBOX_OF"
 

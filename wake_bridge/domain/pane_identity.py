@@ -6,13 +6,13 @@ A name is only how a pane was found: windows are renumbered, panes move up, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.routing import Binding, Claim, RememberedPane
+from wake_bridge.domain.values import dataclass
 
 TOGETHER: Final = 10_000
 """Milliseconds in which two who live in one pane are both seen there: who left earlier did not lose it with the other."""

@@ -7,12 +7,12 @@ whatever is not known is `unknown`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason, cause_of
 from wake_bridge.domain.names import AttentionKind, Instant, parse_instant
+from wake_bridge.domain.values import dataclass
 
 SAMPLES_APART: Final = 1500
 """Milliseconds between two agreeing samples before they prove idle (a streaming Codex can look idle for a second)."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Protocol
+
+from wake_bridge.domain.values import dataclass
 
 
 class Names(Protocol):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from wake_bridge.domain.names import EPOCH_START, Instant, parse_instant
+from wake_bridge.domain.values import dataclass
 
 WEBHOOK: Final = "webhook"
 """The name of the adapter that posts to a URL."""

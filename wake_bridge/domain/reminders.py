@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -13,6 +13,7 @@ from cronsim import CronSim, CronSimError
 
 from wake_bridge.domain.events import REMINDER, PulseDetail, WakeEvent
 from wake_bridge.domain.names import DAY, EPOCH_START, MINUTE, Epoch, EventKind, Identity, Instant, LogId
+from wake_bridge.domain.values import dataclass
 
 MISSED_FOR: Final = DAY
 """Milliseconds for which one that was missed is still told, once and late."""

@@ -7,7 +7,7 @@ over, the last ones. Among each the first row that applies wins. docs/routes.md 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -29,6 +29,7 @@ from wake_bridge.domain.routing import (
     StoreOnly,
     hold_because_of,
 )
+from wake_bridge.domain.values import dataclass
 
 SET_ASIDE: Final = "set-aside"
 LAST_RESORT: Final = "last-resort"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Presence
 from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

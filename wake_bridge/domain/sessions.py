@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
+from wake_bridge.domain.values import dataclass
 
 HOOK: Final = "hook"
 """What a delivery names as its adapter when a harness's hook took it."""

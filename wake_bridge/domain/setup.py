@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from wake_bridge.domain.values import dataclass
 
 _LONGEST_SLUG: Final = 32
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Self
 
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import DAY, MINUTE, Identity, Trigger
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.values import dataclass
 
 NO_GRAPH: Final = "no graph: this daemon takes signed wakes"
 NO_GRAPH_HINT: Final = "mail and subscriptions are where the graph is; here `status`, `deliveries` and `why` answer"

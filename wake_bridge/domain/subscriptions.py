@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -21,6 +21,7 @@ from wake_bridge.domain.names import (
     parse_instant,
 )
 from wake_bridge.domain.receivers import PUSHED_TARGET, RECEIVER_TARGETS, WEBHOOK_TARGET, Receiver, Secret
+from wake_bridge.domain.values import dataclass
 
 SUBSCRIPTION_LABEL: Final = "WAKE_SUBSCRIPTION"
 BRIDGE_TARGET: Final = "bridge-daemon"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from wake_bridge.domain.events import Message
 from wake_bridge.domain.messages import Unusable, text_of
 from wake_bridge.domain.names import Identity, is_canonical, is_identity
+from wake_bridge.domain.values import dataclass
 
 TASK_STATES: Final = frozenset(
     {

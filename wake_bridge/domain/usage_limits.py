@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from hashlib import blake2b
 from typing import Final
@@ -17,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.names import DAY, HOUR, MINUTE, SECOND, AttentionKind, Instant
+from wake_bridge.domain.values import dataclass
 
 FARTHEST: Final = 35 * DAY
 """Milliseconds: a reset that is further ahead is none, and so is one that was a day ago."""

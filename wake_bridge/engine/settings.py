@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeVar
 
 from wake_bridge.domain.attention import AttentionRules
@@ -14,6 +14,7 @@ from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.items import SourcesTable
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.subscriptions import DEFAULT_ADAPTER
+from wake_bridge.domain.values import dataclass
 
 SENT_PER_MINUTE: Final = 60
 """Wakes that one receiver is sent within a minute, where its adapter's table says nothing else."""

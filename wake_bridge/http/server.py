@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,6 +16,7 @@ from wake_bridge.config.source_tokens import SourceTokens
 from wake_bridge.domain.items import ItemDraft
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.signed_wakes import ListenAddress
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.settings import EngineSettings
 from wake_bridge.http.app import application
 from wake_bridge.http.intake import InboxRoutes, TakeItems

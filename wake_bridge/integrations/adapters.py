@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from wake_bridge.config.settings import Settings, load_settings, validate_adapter_tables
 from wake_bridge.control.graph_lock import GraphName
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AdapterContext, Conditional, HarnessAdapter, Reloadable
 from wake_bridge.system.clock import SteadyClock
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import LedgerUnwritable, OperationFailed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import PRIVATE_FILE, make_private_directory, read_own_file
 
 RECORD_FILE: Final = "setup.json"

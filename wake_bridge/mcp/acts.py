@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,6 +15,7 @@ from wake_bridge.domain.events import ItemMode, ItemPriority, ItemState, ItemTie
 from wake_bridge.domain.items import ItemDraft
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.text import harmless
+from wake_bridge.domain.values import dataclass
 from wake_bridge.mcp import models
 from wake_bridge.mcp.tools import TOOLS, ToolKind
 from wake_bridge.offline import items, mail, subscriptions

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge.mcp import models
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from wake_bridge.config.file import changed_lines
 from wake_bridge.config.settings import Settings, installed_adapters, matching_rules
@@ -14,6 +14,7 @@ from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.pane_identity import who_lives_in
 from wake_bridge.domain.routing import Address, RememberedPane
 from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.resync import ResyncResult, resync
 from wake_bridge.integrations.adapters import make_adapters
 from wake_bridge.offline.inspection import Inspection

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -17,6 +16,7 @@ from wake_bridge.control.settings_in_force import as_the_daemon_goes
 from wake_bridge.domain.channels import NONE_YET, Channel, Send, SendOutcome, chosen, text_message
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, StaleLease, UsageMistake
 from wake_bridge.domain.names import HOUR, Instant
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.remind.outbox import Outbox
 from wake_bridge.engine.settings import Current
 from wake_bridge.integrations.adapters import make_adapters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wake_bridge.domain.delivery import Outcome, Proof
@@ -12,6 +12,7 @@ from wake_bridge.domain.errors import UsageMistake
 from wake_bridge.domain.events import ItemTier, WakeEvent
 from wake_bridge.domain.items import LEASED_FOR, ME, Contradiction, ItemDraft
 from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.values import dataclass
 from wake_bridge.offline.owner import may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.ledger import LedgerStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from wake_bridge.domain.events import Message
 from wake_bridge.domain.items import ME
 from wake_bridge.domain.messages import Unusable, message_from
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, WakePolicy
+from wake_bridge.domain.values import dataclass
 from wake_bridge.offline.owner import invoker, may_touch, speaker
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import mailbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
@@ -19,6 +19,7 @@ from wake_bridge.domain.subscriptions import (
     Subscription,
     chosen_target,
 )
+from wake_bridge.domain.values import dataclass
 from wake_bridge.offline.owner import invoker, may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import nodes

@@ -7,7 +7,7 @@ and says what came of it. Outcomes are values; an exception means the adapter br
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import Observation
 from wake_bridge.domain.receivers import Receiver, ReceiverAnswer
 from wake_bridge.domain.routing import Address, Binding, Capabilities
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.sessions import PushChannel, Sessions
 

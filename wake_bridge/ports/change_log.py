@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
 from wake_bridge.domain.messages import text_of
 from wake_bridge.domain.names import Identity, Instant, LogId
+from wake_bridge.domain.values import dataclass
 
 Json = Mapping[str, Any]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from wake_bridge.domain.channels import Send
+from wake_bridge.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from wake_bridge.domain.channels import Send
@@ -11,6 +10,7 @@ from wake_bridge.domain.events import ItemTier, WakeEvent
 from wake_bridge.domain.items import TakenAs
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.notices import Notice
+from wake_bridge.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, Protocol
 
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 
 NOT_ADDRESSED: Final = "not in the broadcast's audience"
 """Why an event of a broadcast was closed whose audience did not (yet) include its identity; see `Ledger.advance`."""

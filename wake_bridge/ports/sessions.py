@@ -7,11 +7,11 @@ the mark.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

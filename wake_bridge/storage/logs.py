@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -30,6 +29,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from wake_bridge.config.settings import Settings
 from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import make_private_directory, open_own_file
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from wake_bridge.domain.names import Identity, Instant, is_identity
 from wake_bridge.domain.ownership import PERSON, Invoker
 from wake_bridge.domain.programs import HARNESSES, Known, Names, harness_of
 from wake_bridge.domain.sessions import Session
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import AGENT_VARIABLE
 
 if TYPE_CHECKING:

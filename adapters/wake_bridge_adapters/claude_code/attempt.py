@@ -11,13 +11,13 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown, Wake
 from wake_bridge.ports.sessions import Sessions
 from wake_bridge_adapters.claude_code.session import (

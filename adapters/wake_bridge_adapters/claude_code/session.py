@@ -14,7 +14,6 @@ import re
 import stat
 from calendar import timegm
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from time import strptime
@@ -25,6 +24,7 @@ import psutil
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.sessions import NOBODY, Session
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Nowhere
 from wake_bridge_adapters.process_stat import START_TIME, STATE, stat_fields
 

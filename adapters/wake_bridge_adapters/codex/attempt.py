@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.delivery import HoldReason, Proof, Step
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Journal, Place, Refused, Wake
 from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 from wake_bridge_adapters.codex.search import Search, Sent, is_another

@@ -15,7 +15,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.sessions import NOBODY
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.sessions import Sessions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ulid import ULID
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Proof, Step
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Journal, Refused, Trace, Unknown
 from wake_bridge.ports.clock import Clock
 from wake_bridge_adapters.codex.server import AnswerLost, AppServer, Connection, Declined, NotThere, Peer, Server

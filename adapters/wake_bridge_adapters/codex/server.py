@@ -15,10 +15,10 @@ import stat
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.clock import Clock
 from wake_bridge_adapters.tmux.occupants import started_at
 

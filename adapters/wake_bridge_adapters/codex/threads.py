@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.codex.server import Connection, Declined
 
 HARNESS: Final = "codex"

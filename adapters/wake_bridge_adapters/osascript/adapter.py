@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wake_bridge.domain.delivery import HoldReason, Progress
 from wake_bridge.domain.presence import Evidence, Observation, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Address
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Failed, Journal, Refused, Unknown
 from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Trouble, evidence_of, same_text
 

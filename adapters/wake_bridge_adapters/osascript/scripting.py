@@ -10,13 +10,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 
 

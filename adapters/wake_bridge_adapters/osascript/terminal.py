@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import psutil
@@ -13,6 +13,7 @@ import psutil
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.programs import is_shell_or_veto, reads_lines
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.bounded_call import BoundedCall
 from wake_bridge_adapters.osascript.plan import Act, Report, Surface
 from wake_bridge_adapters.osascript.scripting import Kind, ScreenReading, Scripting, Trouble, private_file

@@ -10,11 +10,11 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.screens.composer import BLANKS, Composer, find_composer, glyph_styles, text_styles
 from wake_bridge_adapters.screens.profile import Paste, Profile, Region, Sign, StyleCondition
 from wake_bridge_adapters.screens.screen import Screen, text_width

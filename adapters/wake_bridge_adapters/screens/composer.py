@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.screens.profile import ComposerShape
 from wake_bridge_adapters.screens.screen import Screen, Style, text_width
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Self
+
+from wake_bridge.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
 from wake_bridge.domain.presence import Evidence, PresenceState
 from wake_bridge.domain.programs import is_shell_or_veto
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.screens.classify import Reading, classify
 from wake_bridge_adapters.screens.composer import Composer, find_composer, glyph_styles, text_styles
 from wake_bridge_adapters.screens.profile import ComposerShape, Placeholder, Profile, StyleCondition

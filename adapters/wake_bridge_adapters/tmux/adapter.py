@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
@@ -17,6 +16,7 @@ from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.names import SECOND, Identity, Instant
 from wake_bridge.domain.presence import SAMPLES_APART, Evidence, Observation, PresenceState
 from wake_bridge.domain.routing import Address, Binding, Capabilities
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import (
     AdapterContext,
     AttemptOutcome,

@@ -11,13 +11,13 @@ import asyncio
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Step
 from wake_bridge.domain.presence import Evidence
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Journal, Refused, Unknown, Wake
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer

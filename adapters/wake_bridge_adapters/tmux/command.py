@@ -14,10 +14,11 @@ import stat
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.bounded_call import BoundedCall, CallResult
 
 

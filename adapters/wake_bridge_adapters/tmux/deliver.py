@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Progress, Proof, Step
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import AttemptOutcome, Delivered, Refused, Trace, Unknown
 from wake_bridge_adapters.tmux.attempt import POLL, DrivenElsewhere, PaneAttempt
 from wake_bridge_adapters.tmux.guarded import NotExpressible, TmuxVerdict, condition, if_still

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import TmuxServer
 from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, FENCED_NAMES, PaneFacts, PaneReading

@@ -15,7 +15,6 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
@@ -23,6 +22,7 @@ import psutil
 
 from wake_bridge.domain.programs import SHELLS, is_runner, is_shell_or_veto, reads_lines
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.process_stat import START_TIME, TERMINAL_GROUP, stat_fields
 from wake_bridge_adapters.screens.profile import Profile, recognise
 from wake_bridge_adapters.screens.version import installed_version

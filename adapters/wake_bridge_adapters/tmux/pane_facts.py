@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.bounded_call import CallResult
 from wake_bridge_adapters.tmux.command import NOT_FOUND, Separators, TmuxServer, why_not_ours
 

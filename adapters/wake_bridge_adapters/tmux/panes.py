@@ -10,9 +10,9 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.tmux.command import Separators, TmuxServer
 from wake_bridge_adapters.tmux.pane_facts import DRIVER_OPTION, Format, NoPane, number
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.causes import Cause, HoldReason
@@ -19,6 +18,7 @@ from wake_bridge.domain.pane_identity import (
     decide_pane,
 )
 from wake_bridge.domain.routing import Address, Binding, Claim, Expected, RememberedPane
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Nowhere, Place, TargetLimits
 from wake_bridge_adapters.tmux.claims import Claimants, Seen, panes_at
 from wake_bridge_adapters.tmux.command import NOT_ON_PATH, TmuxServer

@@ -12,10 +12,10 @@ import shlex
 import socket
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Place, Sight, Sights, TargetLimits
 from wake_bridge_adapters.tmux.command import TmuxServer, socket_path, why_not_ours
 from wake_bridge_adapters.tmux.occupants import NoAgent, Occupants, PaneAgent

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
 from wake_bridge.domain.routing import Binding
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.adapter import Wake
 from wake_bridge_adapters.screens.classify import DRAFT, Reading, classify, holds_only, holds_part, mark_in_transcript
 from wake_bridge_adapters.screens.screen import Screen

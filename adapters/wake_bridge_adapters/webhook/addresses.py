@@ -7,10 +7,11 @@ import re
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from threading import Thread
 from typing import Final
+
+from wake_bridge.domain.values import dataclass
 
 IPAddress = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

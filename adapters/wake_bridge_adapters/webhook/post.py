@@ -9,7 +9,6 @@ import json
 import logging
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -18,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.receivers import LONGEST_WISH, Receiver, Secret
+from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.webhook.addresses import Allowed, IPAddress, NameLookup, require_public
 
 NOT_INSTALLED: Final = "httpx2 and standardwebhooks are not installed: `pip install 'wake-bridge[webhook]'`"

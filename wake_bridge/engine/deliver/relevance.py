@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from wake_bridge.domain.attention import AFTER_WORK
@@ -19,6 +19,7 @@ from wake_bridge.domain.events import (
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, WakePolicy
 from wake_bridge.domain.nudges import Unread, is_our_pulse
 from wake_bridge.domain.signed_wakes import is_signed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import IdentityRow, MailState

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -17,6 +16,7 @@ from wake_bridge.domain.names import Instant
 from wake_bridge.domain.reasons import SEEN_LATE
 from wake_bridge.domain.routing import Route
 from wake_bridge.domain.signed_wakes import is_signed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.deliver.relevance import events_of, still_unread
 from wake_bridge.engine.graph_queries import GraphQueries
 from wake_bridge.engine.presence.adapter_calls import AdapterCalls

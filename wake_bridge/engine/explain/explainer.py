@@ -7,7 +7,7 @@ same pure functions (`domain.facts`, `domain.matching`, `domain.guards`) what th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from wake_bridge.domain.delivery import Hold, Outcome
@@ -27,6 +27,7 @@ from wake_bridge.domain.names import (
     did_you_mean,
 )
 from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.deliver.switches import SwitchReader, holds_now
 from wake_bridge.engine.explain.subject import Subject, happened_at, read_subject, subscription_answers
 from wake_bridge.engine.settings import Current

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from wake_bridge.domain.attention import Episode, is_same_fact, needs_a_person
 from wake_bridge.domain.delivery import Delivery, DeliveryState, Hold, JournalEntry, held_since, was_called
@@ -12,6 +11,7 @@ from wake_bridge.domain.names import DAY, EPOCH_START, HOUR, Identity, Instant
 from wake_bridge.domain.notices import calls_for_a_person, remedy_at, said_of_end, said_of_escalation, standing_at
 from wake_bridge.domain.presence import Sighted
 from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.ledger import Archive
 from wake_bridge.ports.ledger_records import Pause
 

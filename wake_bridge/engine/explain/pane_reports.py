@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import Presence, PresenceState, fuse
 from wake_bridge.domain.routing import Address
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.explain.presence_query import Reach
 from wake_bridge.ports.adapter import HarnessAdapter, PaneLister, Sight
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
@@ -12,6 +12,7 @@ from wake_bridge.domain.presence import Evidence, Presence, PresenceSource, Pres
 from wake_bridge.domain.receivers import Receiver
 from wake_bridge.domain.route_table import decide
 from wake_bridge.domain.routing import Address, Authority, Capabilities, Route, RouteState
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.presence.watch import Watch
 from wake_bridge.engine.route_states import RouteStates, with_what_is_missing
 from wake_bridge.engine.routes import Routes

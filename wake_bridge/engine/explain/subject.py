@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from wake_bridge.domain.errors import SourceError
@@ -27,6 +27,7 @@ from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogI
 from wake_bridge.domain.reasons import Refusal, unheard_by
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import ChangeLog, IdentityRow, LogBounds, LogEntry, Traces
 
 FIRST_TASK_STATE: Final = "Submitted"

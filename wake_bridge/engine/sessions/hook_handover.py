@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -23,6 +22,7 @@ from wake_bridge.domain.names import DAY, EPOCH_START, EventKind, Identity, Inst
 from wake_bridge.domain.nudges import is_our_pulse
 from wake_bridge.domain.sessions import HOOK, Caller, Moment
 from wake_bridge.domain.text import harmless
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.deliver.relevance import JudgedEvents, allowed_senders, bodies_of, judge_events
 from wake_bridge.engine.deliver.switches import SwitchReader
 from wake_bridge.engine.graph_queries import GraphQueries

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.sessions import NOBODY, Caller, Moment, Session
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.sessions.monitor_lines import MonitorLines
 from wake_bridge.engine.sessions.push_clients import PushClients
 from wake_bridge.ports.clock import Clock

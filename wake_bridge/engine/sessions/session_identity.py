@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.names import Identity, Instant, is_identity
 from wake_bridge.domain.routing import Binding
 from wake_bridge.domain.sessions import NOBODY, Caller, Session
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.sessions.registry import SessionRegistry
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.clock import Clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -12,6 +11,7 @@ from wake_bridge.domain.epochs import CursorStatus, fingerprint_of_empty
 from wake_bridge.domain.errors import LedgerUnwritable
 from wake_bridge.domain.events import WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Instant, LogId
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.log_reader import Baseline, PageReading
 from wake_bridge.engine.tail.page_matching import PageResult
 from wake_bridge.ports.change_log import CursorFile, Published

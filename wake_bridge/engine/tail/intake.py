@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import structlog
@@ -14,6 +14,7 @@ from wake_bridge.domain.events import ItemDetail, WakeEvent
 from wake_bridge.domain.items import ME, ItemDraft, about_storm, event_of
 from wake_bridge.domain.names import SECOND, Epoch, Identity, Instant
 from wake_bridge.domain.text import harmless
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.settings import Current, EngineSettings
 from wake_bridge.engine.tail.signed_wakes import NotHere
 from wake_bridge.ports.clock import Clock

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from wake_bridge.domain.epochs import CursorStatus, cursor_status, fingerprint_of_empty
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import Census, ChangeLog, IdentityRow, Json, LogBounds, LogEntry, Page
 
 PAGE: Final = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import structlog
@@ -18,6 +18,7 @@ from wake_bridge.domain.subscriptions import (
     SUBSCRIPTION_LABEL,
 )
 from wake_bridge.domain.tasks import FINAL_STATES, Transition, typed_transition
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.log_reader import GraphContents
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, IdentityRow, Json, LogEntry
 from wake_bridge.ports.clock import Clock

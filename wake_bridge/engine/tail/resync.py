@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from wake_bridge.domain.errors import NotFound, UsageMistake
@@ -13,6 +13,7 @@ from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, Instant, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.log_reader import audiences_of, pages_after
 from wake_bridge.ports.change_log import ChangeLog, Page
 from wake_bridge.ports.ledger_records import NewId

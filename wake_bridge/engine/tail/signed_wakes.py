@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -26,6 +25,7 @@ from wake_bridge.domain.names import TRIGGER_OF, Epoch, EventKind, Identity, Ins
 from wake_bridge.domain.signed_wakes import subject_key_of
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.tail import EventNotifier
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.ledger import Ledger

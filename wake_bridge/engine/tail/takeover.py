@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from wake_bridge.domain.events import EventStatus, WakeEvent
 from wake_bridge.domain.facts import Past, facts_of
@@ -11,6 +11,7 @@ from wake_bridge.domain.matching import MatchContext, MatchingRules, match, read
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import Epoch, EventKind, Identity, LogId
 from wake_bridge.domain.subscription_book import SubscriptionBook
+from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.tail.checkpoint import CursorLoss, start_after
 from wake_bridge.engine.tail.log_reader import LogReader, audiences_of, pages_after
 from wake_bridge.engine.tail.page_matching import states_of

@@ -6,13 +6,13 @@ Measured on the programs themselves: docs/harnesses.md, "Reading mail without a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from wake_bridge.domain.errors import OperationFailed
 from wake_bridge.domain.setup import SetupAgent
+from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.agent_files.json_file import NotJson, WrongShape, value_at, with_added, with_value
 from wake_bridge.integrations.agent_files.text_file import HASH, Form, with_block
 

@@ -6,11 +6,11 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.agent_files.record import WrittenFile
 from wake_bridge.integrations.agent_files.text_file import HASH, FileChange, Form, content_of, real_place, with_block
 

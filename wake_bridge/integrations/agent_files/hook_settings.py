@@ -6,11 +6,11 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
+from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.agent_files.allow_rules import in_json
 from wake_bridge.integrations.agent_files.claude_plugin import (
     MANIFEST,

@@ -10,11 +10,12 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed
+from wake_bridge.domain.values import dataclass
 from wake_bridge.integrations.agent_files.json_file import (
     NotJson,
     WrongShape,

@@ -6,12 +6,12 @@ import os
 import re
 import secrets
 import stat
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system import files as system_files
 
 

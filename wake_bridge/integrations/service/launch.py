@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import AGENT_VARIABLE, CONFIG_VARIABLE, make_directories, read_own_file, replace_file
 
 PATIENCE: Final = 120

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from wake_bridge.config.settings import Settings, matching_rules
@@ -23,6 +22,7 @@ from wake_bridge.domain.subscriptions import (
     parse_subscription,
     why_no_adapter,
 )
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
 from wake_bridge.storage.graph.graph_file import GraphFile, Node
 from wake_bridge.storage.graph.nodes import find_identity, shown_subscription

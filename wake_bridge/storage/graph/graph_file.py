@@ -14,7 +14,6 @@ import sqlite3
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -26,6 +25,7 @@ from wake_bridge.domain.errors import (
     SourceUnavailable,
     UsageMistake,
 )
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import EdgeRow
 from wake_bridge.storage.graph.pieces import Row, edge_columns, keys_of, message_in, node_at, rows_of, walk
 from wake_bridge.storage.graph.rows import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
@@ -12,6 +12,7 @@ from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from, r
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.subscriptions import plain_tag
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY, PAYLOAD_VERSION
+from wake_bridge.domain.values import dataclass
 from wake_bridge.storage.graph.graph_file import REPAIR, GraphFile, GraphWriter, Node, as_stored, owner_of
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
 from wake_bridge.storage.graph.pieces import LETTERS, UNMARKED, Row, keys_of, letter, message_in, rows_of

@@ -7,13 +7,13 @@ import re
 import secrets
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.errors import NotFound, OperationFailed, SourceError
 from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did_you_mean, parse_instant
 from wake_bridge.domain.receivers import KEY_STAYS, WEBHOOK_TARGET, shown_url
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
+from wake_bridge.domain.values import dataclass
 from wake_bridge.storage.graph.graph_file import REPAIR, GraphFile, GraphWriter, Node, Properties, owner_of
 from wake_bridge.system.clock import timestamp_of_instant
 

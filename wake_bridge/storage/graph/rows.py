@@ -13,13 +13,14 @@ import sqlite3
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.facts import MAIL_EDGES
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import LogId
+from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import IDENTITY_LABELS, BrokenRow, EdgeRow, Json, LogEntry
 
 LARGEST_VALUE: Final = 1024 * 1024

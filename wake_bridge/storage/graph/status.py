@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from wake_bridge.config.settings import (
@@ -20,6 +19,7 @@ from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
+from wake_bridge.domain.values import dataclass
 from wake_bridge.storage.graph.graph_file import GraphFile
 
 

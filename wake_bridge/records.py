@@ -24,6 +24,7 @@ from wake_bridge.engine.explain.overview import IdentityOverview, Need
 from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
+    from wake_bridge.config.hosts import LinkedHost
     from wake_bridge.engine.explain.pane_reports import PaneReport, PaneReports
     from wake_bridge.engine.explain.presence_query import PresenceReading, Reach
     from wake_bridge.ports.ledger import Archive
@@ -344,6 +345,26 @@ def need_record(need: Need) -> dict[str, Any]:
         "since": time_or_none(need.since),
         "deliveryId": need.about.id if need.about else None,
         "outcome": need.about.outcome if need.about else None,
+    }
+
+
+def link_record(
+    host: LinkedHost,
+    state: str,
+    why: str,
+    agents: Iterable[Identity],
+    version: str = "",
+    conflicts: Iterable[Identity] = (),
+) -> dict[str, Any]:
+    """How the link to a host stands, and who lives there; `conflicts` are those who have a place here as well."""
+    return {
+        "host": host.name,
+        "ssh": host.destination,
+        "state": state,
+        "why": why or None,
+        "version": version or None,
+        "agents": [*agents],
+        "conflicts": [*conflicts],
     }
 
 

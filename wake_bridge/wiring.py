@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,6 +16,7 @@ from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity
 from wake_bridge.domain.nudges import HEARTBEAT
+from wake_bridge.domain.receivers import receiver_at
 from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.deliver.acknowledge import Acknowledge
 from wake_bridge.engine.deliver.delivery_loop import Deliverer
@@ -43,8 +44,10 @@ from wake_bridge.engine.tail.signed_wakes import SignedWakes
 from wake_bridge.engine.tail.tail import EventNotifier, Tail
 from wake_bridge.integrations.adapters import LoadedAdapters, make_adapters
 from wake_bridge.integrations.channels import ChannelSenders
+from wake_bridge.integrations.hosts.links import Links
 from wake_bridge.ports.adapter import PushServed, SessionServed
 from wake_bridge.ports.change_log import ChangeLog
+from wake_bridge.ports.hosts import HostServed
 from wake_bridge.ports.ledger import Ledger
 from wake_bridge.storage.graph.absent import open_log
 from wake_bridge.storage.graph.change_log import SqliteGraph
@@ -101,7 +104,13 @@ class Parts:
     signed: SignedWakes
     items: ItemEntrance
     pushes: Pushes
+    links: Links
     is_dry_run: bool = False
+
+    def residents(self) -> set[Identity]:
+        """Who has a place on this host, as far as it is known by now."""
+        named = {*self.tail.reachable_identities(), *self.current.settings.targets, *self.ledger.bindings()}
+        return {one for one in named if self.routes.has_place_here(one) or self.watch.place_of(one) is not None}
 
     async def close(self) -> None:
         """Give up files, threads and connections."""
@@ -136,6 +145,7 @@ def wire(
         SourceUnavailable: it may not be read; one that is merely locked is waited for.
     """
     clock = SteadyClock()
+    links = Links(cursor_directory, lambda found: note_arrivals(found, links, ledger, deliverer))
     if settings.has_graph:
         require_graph(settings)
     loaded = make_adapters(settings, clock)
@@ -183,6 +193,7 @@ def wire(
         tail.nothing_serves,
         [entry.name for entry in loaded.catalogue if entry.kind is not None],
         ledger.receiver_standing,
+        links.homes,
     )
     watch = Watch(
         routes,
@@ -200,6 +211,8 @@ def wire(
             adapter.serve_sessions(sessions)
         if isinstance(adapter, PushServed):
             adapter.serve_pushes(sessions.push_clients)
+        if isinstance(adapter, HostServed):
+            adapter.serve_hosts(links)
     recovery = RouteRecovery(
         ledger,
         routes,
@@ -315,6 +328,7 @@ def wire(
         signed=signed,
         items=items,
         pushes=gate.pushes,
+        links=links,
         clock=clock,
         ledger=ledger,
         queries=queries,
@@ -345,6 +359,16 @@ def wire(
 def active_routes(tail: Tail, watch: Watch) -> int:
     """How many subscriptions can wake somebody now, by the adapter that they name or by a channel that was found."""
     return tail.active_routes + sum(watch.sighted(one) is not None for one in tail.unplaced_identities())
+
+
+def note_arrivals(found: Iterable[Identity], links: Links, ledger: LedgerStore, deliverer: Deliverer) -> None:
+    """What failed on the way to other hosts is forgotten, and what waits for these identities is looked at now."""
+    # a ledger that cannot be written is told of by the chores; what waits is looked at later then
+    with suppress(LedgerError):
+        for one in found:
+            for host in links.hosts_of(one):
+                ledger.forget_receiver(receiver_at(host, one).subscription_id)
+            deliverer.look_at(one)
 
 
 def lives_here(identity: Identity, settings: Settings, current: Current, ledger: Ledger, tail: Tail) -> bool:

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from tests import golden, output_schemas
 from wake_bridge.cli.app import COMMANDS, cli
 from wake_bridge.cli.output import NOT_OURS, TEXTS, as_printed, camel
+from wake_bridge.config.hosts import HostsFile, LinkedHost
 from wake_bridge.demo.fake_harness import FakeHarness
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
@@ -24,13 +25,14 @@ from wake_bridge.domain.attention import Episode
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import AttentionKind, Identity, is_identity
 from wake_bridge.domain.notices import about_escalation
+from wake_bridge.domain.receivers import Secret
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
 from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.logs import LOG_FILE_NAME
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.ledger_samples import START, counted_ids, fresh_ledger, open_delivery, sample_event
 
-NEITHER = {"run", "serve", "demo", "screens", "mcp", "open"}
+NEITHER = {"run", "serve", "demo", "screens", "mcp", "open", "relay"}
 """Play for some seconds, need an agent that rests or a daemon, or speak another protocol."""
 
 GROUPS = {"add", "show", "check", "install", "status"}
@@ -70,6 +72,12 @@ def records(value: Any, besides: frozenset[str] = NOT_OURS) -> Iterator[Mapping[
             yield from records(one, besides)
 
 
+def _link_hosts(hosts: HostsFile) -> None:
+    """One host that this one links to, and one that links here."""
+    hosts.put(LinkedHost("devbox", "me@devbox", "laptop-1", Secret("whsec_YQ==")))
+    hosts.let_in("laptop-2", Secret("whsec_Yg=="))
+
+
 def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """An identity is `agentIdentity`, names are written in one way, and null alone says that something is absent.
 
@@ -99,6 +107,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         ledger.settle_escalation(given, "", passed_at)
     logged = {"timestamp": "2026-11-28T10:00:00.000Z", "level": "info", "event": "graph_opened", "logger": "tail"}
     (sandbox.state_dir / LOG_FILE_NAME).write_text(f"{json.dumps(logged)}\n")
+    _link_hosts(HostsFile(sandbox.state_dir))
     for line in (
         "deliveries",
         f"deliveries show {delivery.id}",
@@ -145,6 +154,7 @@ def test_every_command_says_one_name_for_one_thing(sandbox: Sandbox, capsys: pyt
         "channels sent",
         "sources token ci",
         "sources list",
+        "hosts list",
         "notify @a --source build --key k x",
         "remind @a --in 20m x",
         "reminders list",

@@ -227,6 +227,7 @@ ELSEWHERE: dict[Cause, str] = {
     Cause.RECEIVER_REJECTED: "test_receivers_that_fail.py::test_whatever_a_receiver_answers_nothing_is_lost_and_nobody_types_a_command",
     Cause.RECEIVER_DEGRADED: "test_webhook.py::test_a_receiver_that_is_gone_is_given_up_until_a_person_recovers_it",
     Cause.RECEIVER_FORBIDDEN: "test_webhook.py::test_a_key_is_changed_without_a_gap_and_a_private_address_is_refused_with_the_line_that_allows_it",
+    Cause.HOST_AWAY: "test_hosts.py::test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_is_back",
     Cause.GRAPH_NOT_LOCKED: "test_graph_lock.py::test_where_nothing_can_be_locked_it_says_so",
     Cause.GLYPH_STYLE: "test_screen_trust.py::test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally",
     Cause.VERSION: "test_screen_trust.py::test_what_is_told_of_a_version_or_a_prompt_that_is_not_known_helps_when_it_is_taken_literally",

@@ -44,6 +44,7 @@ class Actions:
         if moved := request.get("moved"):
             self._parts.watch.has_moved(Identity(str(moved)))
         self._parts.tail.poke()
+        self._parts.links.poke()
         self._parts.deliverer.look_at(None)
         if not self._parts.is_dry_run:
             # a ledger that cannot be written is told of by the chores

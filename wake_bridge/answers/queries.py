@@ -22,6 +22,7 @@ from wake_bridge.ports.adapter import PaneLister
 from wake_bridge.program_version import program_version
 from wake_bridge.records import (
     channel_record,
+    link_record,
     overview_record,
     panes_record,
     presence_record,
@@ -69,6 +70,7 @@ class Queries:
             "reach": self._reach,
             "sessions": self._sessions,
             "push_client": self._push_client,
+            "hosts": self._hosts,
         }
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:
@@ -168,6 +170,24 @@ class Queries:
         reach = {one: await reach_of(one, parts.routes, parts.watch) for one in everybody}
         reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
         return panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
+
+    async def _hosts(self, _: Mapping[str, Any]) -> Answer:
+        """How each link to another host stands."""
+        parts, links = self._parts, self._parts.links
+        agents = links.agents()
+        return {
+            "hosts": [
+                link_record(
+                    one.host,
+                    one.state,
+                    one.why,
+                    (theirs := agents.get(one.host.name, ())),
+                    one.version,
+                    [who for who in theirs if parts.routes.conflict_of(who)],
+                )
+                for one in links.all()
+            ]
+        }
 
     async def _push_client(self, request: Mapping[str, Any]) -> Answer:
         client = self._parts.sessions.push_clients.client_of(Identity(str(request.get("identity", ""))))

@@ -50,6 +50,11 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "sources": ("sources list", "sources token ci"),
     "sources list": ("sources list", "sources list --json"),
     "sources token": ("sources token ci", "sources token ci --remove"),
+    "hosts": ("hosts add devbox", "hosts list"),
+    "hosts add": ("hosts add devbox", "hosts add devbox --ssh me@devbox.local"),
+    "hosts list": ("hosts list", "hosts list --json"),
+    "hosts remove": ("hosts remove devbox", "hosts remove devbox --json"),
+    "relay": ("relay", "relay --json"),
     "notify": (
         'notify @reviewer --source build --mode active "the build is red"',
         'notify @me --source cron "the backup is done"',
@@ -191,6 +196,8 @@ COMMANDS: Final[dict[str, dict[str, CommandPlace]]] = {
         ),
         "update": CommandPlace("graph", "update", "Change a subscription."),
         "unsubscribe": CommandPlace("graph", "unsubscribe", "Remove a subscription."),
+        "hosts": CommandPlace("hosts", "hosts", "Link another host by ssh, and list the links."),
+        "relay": CommandPlace("hosts", "relay", "Serve the link of another host; its daemon runs this by ssh."),
         "sources": CommandPlace("sources", "sources", "List the sources of items, and make their tokens."),
     },
     "Installation": {

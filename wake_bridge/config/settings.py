@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from wake_bridge.config.field_types import Table
 from wake_bridge.config.fields import Configuration, TargetTable
+from wake_bridge.config.hosts import links_into
 from wake_bridge.config.recipients import channel_mistakes, channels_of, human_channel
 from wake_bridge.config.senders import ConfiguredSender, http_mistakes, senders_in
 from wake_bridge.config.sources import (
@@ -329,6 +330,7 @@ def signed_subscriptions(settings: Settings) -> tuple[Subscription, ...]:
     ]
     if listen_address(settings) is not None:
         told += [(one.name, who) for one in senders_of(settings) for who in sorted(one.identities)]
+    told += [(link, Identity(who)) for link in links_into(settings.state_dir) for who in targets]
     if not settings.has_graph:
         named = {who for _, who in told}
         told += [(ANY_SOURCE, Identity(who)) for who in targets if who not in named]

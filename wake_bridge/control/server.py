@@ -19,8 +19,8 @@ from wake_bridge.control.client import SOCKET_NAME, reachable
 from wake_bridge.control.peer import is_ours, pid_of_peer
 from wake_bridge.domain.errors import LedgerUnwritable, WakeBridgeError
 
-LONGEST_REQUEST: Final = 64 * 1024
-"""Bytes."""
+LONGEST_REQUEST: Final = 512 * 1024
+"""Bytes: the relay hands a signed wake over, of at most 64 KiB before it is written as JSON."""
 
 AT_ONCE: Final = 32
 """Clients that are served at the same time; one more is hung up on."""

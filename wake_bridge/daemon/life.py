@@ -20,6 +20,7 @@ import structlog
 
 from wake_bridge.answers.actions import Actions
 from wake_bridge.answers.queries import Queries
+from wake_bridge.answers.relay import RelayAnswers
 from wake_bridge.answers.sessions import PATIENT, SessionAnswers
 from wake_bridge.config.settings import (
     HTTP_NEEDS,
@@ -234,6 +235,7 @@ class Daemon:
             **queries.handlers(),
             **actions.handlers(),
             **SessionAnswers(parts).handlers(),
+            **RelayAnswers(parts, self._directory).handlers(),
             **({} if self._is_dry_run else web.command_handlers()),
         }
         control = ControlServer(self._directory, handlers, PATIENT)
@@ -263,6 +265,7 @@ class Daemon:
         if not self._is_dry_run:
             web.start()
             jobs["http"] = web.run
+            jobs["hosts"] = parts.links.run
         try:
             await Supervisor(jobs, parts.clock).run(self._stop)
         finally:

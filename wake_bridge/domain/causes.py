@@ -66,6 +66,7 @@ class HoldReason(StrEnum):
     NO_ADAPTER = "no_adapter", "no adapter serves {identity}{detail}"
     ADAPTER_FAILED = "adapter_failed", "the last attempt failed{detail}"
     GRAPH_AWAY = "graph_away", "the graph could not be read{detail}"
+    HOST_AWAY = "host_away", "{where}, where {identity} lives, cannot be reached{detail}"
     DRY_RUN = "dry_run", "a dry run decided and typed nothing", Tell.NEVER
     LIMITED = "limited", "the model does not answer the agent in {where}{detail}", Tell.NEVER  # its episode is told
     AWAITING_ACK = "awaiting_ack", "{identity} has the wake and has to answer{detail}", Tell.NEVER
@@ -450,6 +451,7 @@ class Cause(StrEnum):
     GRAPH_AWAY = general(
         HoldReason.GRAPH_AWAY, "nothing to do: the graph cannot be read at the moment; wake-bridge tries again"
     )
+    HOST_AWAY = general(HoldReason.HOST_AWAY, "nothing to do: wake-bridge tries {where} again by itself ({detail})")
     DRY_RUN = general(HoldReason.DRY_RUN, "nothing to do: a dry run types nothing")
 
     LIMITED = general(

@@ -20,6 +20,9 @@ WEBHOOK_TARGET: Final = "a2a-webhook"
 PUSH: Final = "mcp"
 """The name of the adapter that pushes to the MCP client of an agent."""
 
+HOST: Final = "ssh"
+"""The name of the adapter that hands a wake to the daemon of another host."""
+
 PUSHED_TARGET: Final = "mcp-notifications"
 """The harnessTarget of a subscription whose wakes are pushed."""
 
@@ -101,7 +104,14 @@ class Receiver:
     @property
     def shown(self) -> str:
         """Where it is, as a person may read it: the URL without what may be secret in it, name, password and query."""
+        if self.adapter == HOST:
+            return self.host
         return "its MCP client" if self.adapter == PUSH else shown_url(self.url.reveal())
+
+    @property
+    def host(self) -> str:
+        """The host whose daemon is handed the wakes; empty for every other receiver."""
+        return self.subscription_id.partition(":")[0] if self.adapter == HOST else ""
 
     @property
     def problem(self) -> str:
@@ -114,14 +124,25 @@ class Receiver:
         return why and f"{why}: `wake-bridge update {self.subscription_id} --rotate-key` makes one"
 
 
+def receiver_at(host: str, identity: str) -> Receiver:
+    """The daemon of another host, for one identity that lives there: what one refuses must not keep others back."""
+    return Receiver(f"{host}:{identity}", adapter=HOST)
+
+
+def receiver_of_key(place_key: str) -> Receiver | None:
+    """The daemon of another host that a place's key names; None where it names another kind of place."""
+    adapter, _, name = place_key.partition(":")
+    return Receiver(name, adapter=HOST) if adapter == HOST else None
+
+
 def is_receiver(place_key: str) -> bool:
-    """Whether a place is a receiver that a subscription names."""
-    return place_key.partition(":")[0] in RECEIVER_TARGETS.values()
+    """Whether a place is a receiver: one that a subscription names, or the daemon of another host."""
+    return place_key.partition(":")[0] in {HOST, *RECEIVER_TARGETS.values()}
 
 
 def is_program(place_key: str) -> bool:
     """Whether a place is a receiver beside the agent, with limits of its own; an MCP client is the agent's own."""
-    return place_key.partition(":")[0] == WEBHOOK
+    return place_key.partition(":")[0] in {HOST, WEBHOOK}
 
 
 def why_no_key(key: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from ipaddress import ip_address
 from typing import Final, Self
 
@@ -82,3 +84,8 @@ def is_signed(event: WakeEvent) -> bool:
 def subscription_for(sender: str, identity: Identity) -> Subscription:
     """What stands for a sender's word that an identity is to be woken here: without it nothing would serve the identity."""
     return Subscription(f"signed:{sender}:{identity}", identity, Trigger.SENT_TO_ME, is_signed=True)
+
+
+def signature_of(key: str, body: bytes) -> str:
+    """The signature of a body by a key as it is written: hex HMAC-SHA256, without a timestamp."""
+    return hmac.new(key.encode(), body, hashlib.sha256).hexdigest()

@@ -8,14 +8,18 @@ from dataclasses import replace
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Delivery, Hold
 from wake_bridge.domain.events import WakeEvent
+from wake_bridge.domain.hosts import HostDirectory
 from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
 from wake_bridge.domain.receivers import (
+    HOST,
     PUSH,
     RECEIVER_TARGETS,
     Receiver,
     ReceiverStanding,
     is_program,
     is_receiver,
+    receiver_at,
+    receiver_of_key,
 )
 from wake_bridge.domain.routing import (
     Address,
@@ -50,6 +54,7 @@ class Routes:
         unserved: why no subscription of an identity wakes it; None where one does, or the heartbeat.
         installed: the adapters that are installed, enabled or not.
         standing: how the receiver of a subscription stands that failed; None for one that works.
+        homes: which other host an identity lives on.
     """
 
     def __init__(
@@ -67,7 +72,9 @@ class Routes:
         unserved: Callable[[Identity], Hold | None] = lambda _: None,
         installed: Collection[str] = (),
         standing: Callable[[str], ReceiverStanding | None] = lambda _: None,
+        homes: HostDirectory = HostDirectory(),  # noqa: B008 - a fixed value
     ) -> None:
+        self._homes = homes
         self._standing = standing
         self._adapters = adapters
         self._current = current
@@ -116,6 +123,10 @@ class Routes:
         """The route that a delivery was locked for; None where it is there no longer."""
         if not is_receiver(delivery.pane_key):
             return self.by(delivery.identity, delivery.adapter)
+        there = receiver_of_key(delivery.pane_key)
+        if there is not None:
+            # that daemon may have it, wherever the agent lives by now: only a host that was removed cannot be asked any more
+            return self.to(delivery.identity, there if self._homes.is_known(there.host) else None)
         theirs = self.receivers_of(delivery.identity)
         return self.to(delivery.identity, next((one for one in theirs if one.place_key == delivery.pane_key), None))
 
@@ -130,12 +141,29 @@ class Routes:
         return adapter.capabilities.per_subscription and adapter.capabilities.idempotent
 
     def receivers_of(self, identity: Identity) -> list[Receiver]:
-        """The receivers of an identity's subscriptions: its MCP client, then webhooks; the newest of each first."""
+        """The receivers of an identity: its MCP client, then webhooks, the newest of each first; then the host where it lives."""
         theirs = sorted(
             self._subscriptions_of(identity), key=lambda one: one.updated_at or one.created_at, reverse=True
         )
         receivers = [one.receiver for one in theirs if one.receiver is not None and not one.is_heartbeat_only]
-        return _in_order(one for one in receivers if self._sends_to(identity, one))
+        there = [receiver_at(host, identity)] if (host := self.host_of(identity)) else []
+        return [*_in_order(one for one in receivers if self._sends_to(identity, one)), *there]
+
+    def host_of(self, identity: Identity) -> str:
+        """The other host whose daemon wakes the identity; empty where it lives here, or nobody says so."""
+        host = self._homes.host_of(identity) if HOST in self._adapters else ""
+        return "" if host and self.has_place_here(identity) else host
+
+    def conflict_of(self, identity: Identity) -> str:
+        """The other host that says as well that the identity lives there; this one serves it. Empty where none does."""
+        return self._homes.host_of(identity) if self.has_place_here(identity) else ""
+
+    def has_place_here(self, identity: Identity) -> bool:
+        """Whether somebody has said where it lives on this host: a target, a binding, or a pane of a subscription."""
+        target = self._target(identity)
+        if (target is not None and target.is_place) or self._binding_of(identity) is not None:
+            return True
+        return any(one.pane for one in self._subscriptions_of(identity))
 
     def _sends_to(self, identity: Identity, receiver: Receiver) -> bool:
         adapter, target = self._adapters.get(receiver.adapter), self._target(identity)
@@ -147,6 +175,7 @@ class Routes:
         theirs = {one.subscription_id: one for one in self.receivers_of(event.identity)}
         matched = (event.subscription_id, *event.other_subscriptions)
         ways = _in_order(theirs[one] for one in matched if one in theirs)
+        ways += [one for one in theirs.values() if one.adapter == HOST]
         left = [one.subscription_id for one in ways]
         if event.passed_by:
             return tuple(ways[left.index(event.passed_by) + 1 :]) if event.passed_by in left else ()
@@ -165,7 +194,8 @@ class Routes:
     def shut_now(self, receiver: Receiver) -> Hold | None:
         """Why a receiver is left alone for now; None for one that is not."""
         standing = self.standing_of(receiver)
-        if standing is None or not standing.is_shut:
+        # a link says itself whether it is up, and what was handed to it goes no other way
+        if standing is None or not standing.is_shut or receiver.adapter == HOST:
             return None
         if standing.degraded_at is not None:
             detail = f"degraded: {standing.why}"
@@ -192,7 +222,7 @@ class Routes:
 
     def names(self, identity: Identity) -> list[str]:
         """The adapters of an identity's routes, in order; the last may be one that is not there."""
-        if self._unserved_now(identity) is not None:
+        if self._unserved_now(identity) is not None or self.host_of(identity):
             return []
         name = self._adapter_name(identity)
         if self._is_left_to_heartbeat(identity) and self._carrier_name(identity) in self._adapters:
@@ -276,7 +306,9 @@ class Routes:
         return self._current.settings.default_adapter if name in self._carried else name
 
     def is_only_posted(self, identity: Identity) -> bool:
-        """Whether nothing but receivers is named for it, so that no pane is expected."""
+        """Whether nothing but receivers is named for it, or it lives elsewhere, so that no pane is expected."""
+        if self.host_of(identity):
+            return True
         wanting = [one for one in self._subscriptions_of(identity) if not one.is_heartbeat_only]
         target = self._target(identity)
         is_placed = (target is not None and target.is_place) or self._binding_of(identity) is not None

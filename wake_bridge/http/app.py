@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from starlette.applications import Starlette
@@ -15,12 +14,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wake_bridge.domain.names import Identity, Instant
+from wake_bridge.domain.names import Instant
+from wake_bridge.engine.tail.entrance import RequestRefused, TakeIn, accepted, incoming
 from wake_bridge.http.intake import INBOX, InboxRoutes
-from wake_bridge.http.requests import Refusals, RequestRefused, json_body_of, taken_in_time
+from wake_bridge.http.requests import Refusals, json_body_of
 from wake_bridge.http.signatures import NEO, STANDARD, Signatures, Unsigned, require_recent
-from wake_bridge.ports.ledger_records import Taken
-from wake_bridge.schemas.incoming import Incoming, NotAWake, read_wake
 
 WAKE: Final = "/api/wake"
 
@@ -34,13 +32,6 @@ _EQUAL: Final = {
     f"{NEO}schema-version": "schema_version",
 }
 """Headers that say what the body says, and must say the same."""
-
-
-class TakeIn(Protocol):
-    """Hands a verified wake to the daemon."""
-
-    async def __call__(self, sender: str, wake: Incoming, body: str) -> Taken:
-        """What it was; on disk. Raises `NotHere` or `LedgerError`."""
 
 
 def application(
@@ -143,20 +134,12 @@ async def _answer(
     body = await json_body_of(request)
     try:
         sender = signatures.sender_of(request.headers, body)
-        wake = read_wake(body)
+        wake = incoming(body)
         require_recent(request.headers, wake.emitted_at, wall())
     except Unsigned as why:
         raise RequestRefused(401, str(why)) from None
-    except NotAWake as wrong:
-        raise RequestRefused(422, wrong.why, wrong.field) from None
     for header, field in _EQUAL.items():
         if request.headers.get(header, said := getattr(wake, field)) != said:
             raise RequestRefused(422, "the header and the body disagree", header)
-    identity = Identity(wake.agent_identity)
-    if identity not in sender.identities:
-        raise RequestRefused(403, f"{sender.name} may not wake {identity}", "agentIdentity")
-    taken = await taken_in_time(take_in(sender.name, wake, hashlib.sha256(body).hexdigest()), identity, "agentIdentity")
-    if taken is Taken.OTHER_BODY:
-        raise RequestRefused(409, "this eventId was used before with another body", "eventId")
-    said = {"status": "accepted" if taken is Taken.NEW else "known", "eventId": wake.event_id}
-    return JSONResponse(said, 202 if taken is Taken.NEW else 200)
+    taken = await accepted(wake, body, sender.name, lambda who: who in sender.identities, take_in)
+    return JSONResponse(taken.record, taken.status)

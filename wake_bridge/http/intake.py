@@ -17,7 +17,8 @@ from wake_bridge.domain.events import ItemMode
 from wake_bridge.domain.items import ME, Contradiction, ItemDraft, mode_and_tier
 from wake_bridge.domain.names import Identity, is_identity
 from wake_bridge.engine.settings import EngineSettings
-from wake_bridge.http.requests import Handler, RequestRefused, json_body_of, taken_in_time
+from wake_bridge.engine.tail.entrance import RequestRefused, taken_in_time
+from wake_bridge.http.requests import Handler, json_body_of
 from wake_bridge.ports.items import TakenItem
 from wake_bridge.schemas.incoming import NotAWake
 from wake_bridge.schemas.intake import (

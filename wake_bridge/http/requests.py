@@ -5,23 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from wake_bridge.domain.errors import LedgerError
-from wake_bridge.domain.names import Identity
-from wake_bridge.engine.tail.signed_wakes import NotHere
+from wake_bridge.engine.tail.entrance import MOST_BYTES, RequestRefused
 
 Handler = Callable[[Request], Awaitable[Response]]
 """Answers a request, or raises `RequestRefused`."""
-
-Value = TypeVar("Value")
-
-MOST_BYTES: Final = 64 * 1024
-"""Bytes of a body."""
 
 READ_ON: Final = 256 * 1024
 """Bytes of a body that is too large which are read and thrown away, so that its sender sees the answer."""
@@ -29,28 +22,11 @@ READ_ON: Final = 256 * 1024
 BODY_TIME: Final = 10.0
 """Seconds from the last header to the last byte of the body."""
 
-PATIENCE: Final = 10.0
-"""Seconds that the daemon has to write a wake down."""
-
-AGAIN: Final = "5"
-"""Seconds after which a sender is asked to try again."""
-
 LOGGED_EVERY: Final = 60.0
 """Seconds between two lines about the same refusal."""
 
 KINDS_KEPT: Final = 100
 """Kinds of refusals that are counted; senders must not fill our memory with them."""
-
-
-class RequestRefused(Exception):
-    """A request that is not taken: the status, why, the field that is wrong, and the seconds after which to try again."""
-
-    def __init__(self, status: int, error: str, field: str = "", again: str = "") -> None:
-        super().__init__(error)
-        self.status = status
-        self.error = error
-        self.field = field
-        self.again = again
 
 
 class Refusals:
@@ -89,21 +65,6 @@ class Refusals:
                 return JSONResponse({"error": "the sender has gone"}, 400)
 
         return answer
-
-
-async def taken_in_time(work: Awaitable[Value], identity: Identity, field: str) -> Value:
-    """What the daemon answers in `PATIENCE` seconds; `field` names the identity. Raises `RequestRefused`."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await work
-    except NotHere as nobody:
-        if nobody.is_starting:
-            raise RequestRefused(503, "the daemon is starting", again=AGAIN) from None
-        raise RequestRefused(404, f"{identity} is not on this host: it has no target and no pane", field) from None
-    except LedgerError as trouble:
-        raise RequestRefused(503, trouble.what, again=AGAIN) from None
-    except TimeoutError:
-        raise RequestRefused(503, "the daemon is busy", again=AGAIN) from None
 
 
 async def json_body_of(request: Request) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from starlette.datastructures import Headers
 
 from wake_bridge.config.senders import ConfiguredSender
 from wake_bridge.domain.names import Instant, parse_instant
-from wake_bridge.domain.signed_wakes import CLOCK_TOLERANCE, REMEMBERED
+from wake_bridge.domain.signed_wakes import CLOCK_TOLERANCE, REMEMBERED, signature_of
 
 STANDARD: Final = ("webhook-id", "webhook-timestamp", "webhook-signature")
 """The headers of Standard Webhooks."""
@@ -107,5 +106,4 @@ def _is_standard(key: str, headers: Headers, body: bytes) -> bool:
 
 
 def _is_neo(key: str, signature: str, body: bytes) -> bool:
-    made = hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(made.encode(), signature.lower().encode("utf-8", "replace"))
+    return hmac.compare_digest(signature_of(key, body).encode(), signature.lower().encode("utf-8", "replace"))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
+from wake_bridge.config.hosts import host_of_agent
 from wake_bridge.config.settings import Settings, engine_settings
 from wake_bridge.control.client import ask
 from wake_bridge.control.instance_lock import lived_until, liveness
@@ -15,6 +16,7 @@ from wake_bridge.control.serving import LOOKS_TAKE, DaemonState, daemon_state, r
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotFound, NotRunning, OperationFailed, SourceError
+from wake_bridge.domain.hosts import HostDirectory
 from wake_bridge.domain.names import EPOCH_START, Identity, did_you_mean
 from wake_bridge.domain.nudges import HEARTBEAT, Driver, drivers
 from wake_bridge.domain.receivers import PUSHED_TARGET, Receiver
@@ -83,6 +85,7 @@ class Inspection:
             unserved=self._book.nothing_serves,
             installed=[entry.name for entry in self.loaded.catalogue if entry.kind is not None],
             standing=standings.get,
+            homes=HostDirectory(lambda who: host_of_agent(settings.state_dir, who)),
         )
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 

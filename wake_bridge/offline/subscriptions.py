@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from wake_bridge.config.hosts import host_of_agent
 from wake_bridge.config.settings import installed_adapters, why_no_webhooks
 from wake_bridge.control.client import ask
 from wake_bridge.domain.errors import LedgerError, NotRunning, OperationFailed, UsageMistake
@@ -68,7 +69,8 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
         if wish.harness_target is None and wish.pane is None and wish.webhook is None:
             served = served_somehow(work, identity, wish)
             wish = served if served.harness_target == BRIDGE_TARGET else wish
-    has_place = wish.pane is not None or Identity(identity) in work.settings.config.targets
+    is_elsewhere = wish.pane is None and bool(host_of_agent(work.places.state_dir, identity))
+    has_place = wish.pane is not None or Identity(identity) in work.settings.config.targets or is_elsewhere
     target = wish.harness_target or chosen_target(
         takes_pushes=wish.pane is None and takes_pushes(work, identity),
         has_url=wish.webhook is not None,
@@ -78,9 +80,13 @@ def subscribe(work: Workplace, identity: str, wish: Wish, *, foreign: bool) -> S
         raise UsageMistake(
             f"wake-bridge does not know where {identity} is",
             "subscribe",
-            hint="add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry to the configuration",
+            hint="add --tmux PANE, --webhook URL or --harness-target, or a [targets] entry to the configuration; if it"
+            " lives on another host: `wake-bridge hosts add NAME`",
         )
     wish = replace(wish, harness_target=target)
+    if is_elsewhere and target == BRIDGE_TARGET and wish.window is None:
+        # the daemon over there collects: two windows would wait twice
+        wish = replace(wish, window=0)
     _require_pane(work, wish)
     with work.open_graph_to_write(foreign=foreign) as graph:
         require_identity(graph, identity)

@@ -77,6 +77,9 @@ EVENTS: Final = frozenset(
         "http_refused",
         "item_taken_in",
         "wake_taken_in",
+        # links to other hosts
+        "host_linked",
+        "host_away",
         # wake events and deliveries
         "event_matched",
         "event_refused",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import logging
 import ssl
@@ -17,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from wake_bridge.domain.names import Instant
 from wake_bridge.domain.receivers import LONGEST_WISH, Receiver, Secret
+from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.domain.values import dataclass
 from wake_bridge_adapters.webhook.addresses import Allowed, IPAddress, NameLookup, require_public
 
@@ -205,7 +204,7 @@ def signed(receiver: Receiver, body: str, now: Instant) -> dict[str, str]:
     at = datetime.fromtimestamp(now / 1000, UTC)
     keys = [receiver.key, *([receiver.former_key] if receiver.former_key and now < receiver.former_until else [])]
     signatures = [Webhook(_decodable(key)).sign(event_id, at, body) for key in keys]
-    neo = hmac.new(receiver.key.reveal().encode(), body.encode(), hashlib.sha256).hexdigest()
+    neo = signature_of(receiver.key.reveal(), body.encode())
     return {
         "Content-Type": "application/json",
         "X-Neo-Wake-Signature": neo,

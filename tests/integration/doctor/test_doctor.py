@@ -570,7 +570,7 @@ ONLY_WHERE_WANTED = {"MCP server", "signed wakes", "pushes to @a"}
 """Checks of what the sound set-up does not have."""
 
 OF_ADAPTERS = {
-    f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "tmux", "webhook")
+    f"adapter {name}" for name in ("claude", "codex", "heartbeat", "mcp", "osascript", "ssh", "tmux", "webhook")
 } | {
     "codex app-server",
     "osascript",

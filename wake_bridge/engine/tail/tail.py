@@ -19,6 +19,7 @@ from wake_bridge.domain.facts import older_than_their_rows
 from wake_bridge.domain.matching import MatchingRules
 from wake_bridge.domain.names import Epoch, Identity, Instant, LogId
 from wake_bridge.domain.nudges import Driver, drivers
+from wake_bridge.domain.signed_wakes import subscription_for
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.engine.tail.checkpoint import Checkpoint, CursorLoss, cursor_loss, position_after, start_after
 from wake_bridge.engine.tail.log_reader import PAGE, GraphContents, LogReader, PageReading, Version
@@ -235,6 +236,10 @@ class Tail:
     def known_identities(self) -> frozenset[Identity]:
         """Everyone the graph has a node for."""
         return frozenset(self._matcher.identities)
+
+    def serve_signed(self, sender: str, identity: Identity) -> None:
+        """Let the word of a sender of signed wakes serve an identity, from now on."""
+        self._matcher.book.put(subscription_for(sender, identity))
 
     def watchers_of(self, watched: Identity) -> Sequence[Subscription]:
         """The matching subscriptions to an agent's presence."""

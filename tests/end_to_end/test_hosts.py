@@ -1,0 +1,188 @@
+"""Two hosts that are linked by ssh: mail in the graph of one wakes an agent in a pane of the other, by a real sshd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.programs import needs
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
+from wake_bridge.testing.playground import AgentPane, Playground
+from wake_bridge.testing.ssh_server import SshServer, program_in, sshd_program
+
+
+@dataclass
+class TwoHosts:
+    """`near` has the graph, `far` the pane of `agent` (`@far`); `server` is the sshd of the far one."""
+
+    near: Sandbox
+    far: Sandbox
+    server: SshServer
+    agent: AgentPane
+
+    def link(self) -> dict[str, object]:
+        """Add the far host to the near one."""
+        return self.near.ask("hosts", "add", "devbox", "--program", program_in(self.far))
+
+    def waits_until(self, state: str) -> None:
+        """Return when the link stands so."""
+        self.near.waits_for(
+            lambda: self.near.lines("hosts", "list")[0]["state"] == state, what=f"the link to be {state}"
+        )
+
+    def arrived(self, subject: str) -> int:
+        """How often a subject was typed."""
+        return sum(subject in one for one in self.agent.fake.submits())
+
+    def waits_for(self, subject: str) -> None:
+        """Return when it was typed."""
+        self.far.waits_for(lambda: self.arrived(subject), what=subject)
+
+
+@pytest.fixture
+def two_hosts(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> Iterator[TwoHosts]:  # noqa: ARG001
+    """Two of them, and a login shell between that greets; nothing runs yet, and nothing is linked."""
+    needs("ssh", "ssh-keygen")
+    if sshd_program() is None:
+        needs("sshd")
+    with (
+        SshServer(tmp_path / "sshd", noise="Welcome to devbox! 3 updates\n{}\n") as server,
+        Playground(tmp_path / "far", program) as playground,
+        Sandbox(tmp_path / "near", command=program) as near,
+    ):
+        agent = playground.agent("far")
+        target = f'\n[targets."@far"]\npane = "{agent.session}"\nwindow = 0\n'
+        playground.sandbox.configure(f"{QUICK}{target}")
+        playground.sandbox.run("init")
+        near.configure(QUICK)
+        near.run("init")
+        for one in ("@me", "@far"):
+            near.run("agent", "add", one)
+        server.reached_from(near)
+        yield TwoHosts(near, playground.sandbox, server, agent)
+
+
+def ssh_of(daemon: DaemonProcess) -> psutil.Process:
+    """The ssh that a daemon keeps."""
+    return next(one for one in psutil.Process(daemon.pid).children() if one.name() == "ssh")
+
+
+def test_a_row_on_one_host_is_one_submitted_wake_in_a_pane_of_another(two_hosts: TwoHosts) -> None:
+    """One command links them, one subscribes; the key is shown by nobody, and no port is opened."""
+    near, far = two_hosts.near, two_hosts.far
+    there = far.daemon()
+    assert two_hosts.link() | {"hostname": "", "version": ""} == {
+        "host": "devbox",
+        "ssh": "devbox",
+        "hostname": "",
+        "version": "",
+        "agents": ["@far"],
+        "trouble": None,
+    }
+    here = near.daemon()
+    two_hosts.waits_until("up")
+    near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
+
+    message = near.send("@far", "the build is red")
+
+    near.waits_for_delivery(target="@far", outcome="submitted", adapter="ssh", pane="devbox")
+    done = far.waits_for_delivery(target="@far", outcome="submitted", adapter="tmux")
+    (submit,) = two_hosts.agent.fake.submits()
+    assert "the build is red" in submit
+    assert "Check your mailbox." in submit
+    assert done["events"][0]["subject_key"].startswith(message)
+    (linked, let_in) = (near.ask("hosts", "list"), far.ask("hosts", "list"))
+    assert linked["agents"] == ["@far"]
+    assert there.entries("wake_taken_in")[0]["sender"] == let_in["link"]
+    assert not [one for home in (here, there) for one in psutil.Process(home.pid).net_connections("inet")]
+
+    key = (far.state_dir / "hosts.json").read_text(encoding="utf-8").split('"whsec_')[1].partition('"')[0]
+    said = "".join(
+        home.run(*words, expect=None).stdout
+        for home in (near, far)
+        for words in (("status", "--json"), ("hosts", "list", "--json"), ("doctor",), ("why", "@far"))
+    )
+    assert key not in said + here.log() + there.log()
+    near.run("hosts", "remove", "devbox")
+    assert [far.lines("hosts", "list"), near.lines("hosts", "list")] == [[], []]
+
+
+def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_is_back(two_hosts: TwoHosts) -> None:
+    """Ssh is killed, sshd is gone, either daemon is killed: held with `host_away`, then told once each, with nothing done."""
+    near, far = two_hosts.near, two_hosts.far
+    there = far.daemon()
+    two_hosts.link()
+    here = near.daemon()
+    two_hosts.waits_until("up")
+    near.run("subscribe", "@far", "--trigger", "SENT_TO_ME")
+
+    two_hosts.server.close()
+    ssh_of(here).kill()
+    two_hosts.waits_until("down")
+    near.send("@far", "no sshd")
+    held = near.waits_for_delivery(target="@far", hold_reason="host_away")
+    assert held["pane"] == "devbox"
+    assert held["remedy"].startswith("nothing to do: wake-bridge tries devbox again by itself (ssh ended with 255")
+    two_hosts.server.start()
+    two_hosts.waits_for("no sshd")
+
+    there.kill()
+    two_hosts.waits_until("no_daemon")
+    near.send("@far", "no daemon there")
+    held = near.waits_for_delivery(target="@far", hold_reason="host_away")
+    assert "no daemon runs there" in held["hold_detail"]
+    far.daemon()
+    two_hosts.waits_for("no daemon there")
+
+    here.kill()
+    near.send("@far", "no daemon here")
+    near.daemon()
+    two_hosts.waits_for("no daemon here")
+    near.waits_for(lambda: all(one["outcome"] == "submitted" for one in near.deliveries()), what="all to be proven")
+    assert [two_hosts.arrived(one) for one in ("no sshd", "no daemon there", "no daemon here")] == [1, 1, 1]
+
+
+def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) -> None:
+    """What is said on a terminal is refused; what is signed by another key, or for somebody who lives elsewhere, as well."""
+    import json
+    import subprocess
+
+    from wake_bridge.schemas.relay import read
+    from wake_bridge.testing.wake_entrance import message_wake
+
+    far = two_hosts.far
+    far.daemon()
+    two_hosts.link()
+    link = far.ask("hosts", "list")["link"]
+    body = json.dumps(message_wake())
+    hello = {"frame": "hello", "protocol": 1, "link": link}
+    wakes = [
+        {"frame": "wake", "id": 1, "body": body, "signature": "0" * 64},
+        {"frame": "ask", "id": 2, "command": "poke"},
+        {"frame": "of-a-later-release", "id": 3},
+    ]
+    lines = "".join(f"{json.dumps(one)}\n" for one in [hello, *wakes])
+    relay = subprocess.Popen(
+        [*far.command, "relay"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=far.environment, cwd=far.home
+    )
+    assert relay.stdin is not None
+    assert relay.stdout is not None
+    relay.stdin.write(lines.encode())
+    relay.stdin.flush()
+    answers: dict[int, Mapping[str, Any]] = {}
+    while len(answers) < 2:
+        line = relay.stdout.readline()
+        if line.strip() and (frame := read(line))["frame"] == "answer":
+            answers[frame["id"]] = frame
+    relay.stdin.close()
+    assert relay.wait(30) == 0
+    relay.stdout.close()
+    assert answers[1]["status"] == 401
+    assert answers[2]["status"] == 404
+    assert far.deliveries() == []
+    assert (far.state_dir / "hosts.json").stat().st_mode & 0o077 == 0

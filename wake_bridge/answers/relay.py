@@ -1,0 +1,103 @@
+"""The daemon's answers to the relay, which another host has started here: its wakes, and how the agents of this host stand."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from wake_bridge.config.hosts import HostsFile
+from wake_bridge.control.server import Answer, Handler
+from wake_bridge.domain.names import Identity, parse_instant
+from wake_bridge.domain.signed_wakes import REMEMBERED, signature_of
+from wake_bridge.engine.explain.overview import overview
+from wake_bridge.engine.tail.entrance import AGAIN, RequestRefused, accepted, incoming
+from wake_bridge.ports.adapter import PersonGuide
+from wake_bridge.records import overview_record
+from wake_bridge.wiring import Parts
+
+_NOT_LET_IN: Final = "this host takes no wakes of {link}: run `wake-bridge hosts add` again on the other host"
+
+
+class RelayAnswers:
+    """Answers out of the daemon's parts. Who asks is the user's own process; whose wake it is, the signature says.
+
+    Args:
+        parts: the running daemon.
+        directory: the state directory.
+    """
+
+    def __init__(self, parts: Parts, directory: Path) -> None:
+        self._parts = parts
+        self._hosts = HostsFile(directory)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """One for each command."""
+        return {"relay_state": self._state, "relay_wake": self._wake}
+
+    async def _state(self, request: Mapping[str, Any]) -> Answer:
+        """Who lives on this host, and how each stands."""
+        parts, link = self._parts, str(request.get("link", ""))
+        try:
+            is_let_in = link in self._hosts.now().incoming
+        except OSError as refusal:
+            return {"trouble": f"its list of hosts cannot be read ({refusal.strerror})"}
+        if not is_let_in:
+            return {"trouble": _NOT_LET_IN.format(link=link)}
+        if not parts.tail.begun.is_set():
+            return {"trouble": "its daemon is starting"}
+        settings, residents = parts.current.settings, parts.residents()
+        rows = overview(
+            parts.ledger,
+            residents,
+            parts.watch.sighted,
+            settings.limits,
+            parts.clock.now(),
+            settings.notice_after_ms,
+        )
+        agents = [
+            overview_record(row) | {"way": self._way_to(row.identity)} for row in rows if row.identity in residents
+        ]
+        return {"trouble": "", "agents": agents}
+
+    def _way_to(self, identity: Identity) -> str | None:
+        """The command that shows the agent to a person on this host."""
+        place = self._parts.watch.place_of(identity)
+        if place is None:
+            return None
+        guides = (one for one in self._parts.loaded.adapters.values() if isinstance(one, PersonGuide))
+        return next((way for one in guides if (way := one.way_to(place.key))), None)
+
+    async def _wake(self, request: Mapping[str, Any]) -> Answer:
+        """Take a signed wake in; what is answered with a 2xx is on disk."""
+        link, body = str(request.get("link", "")), str(request.get("body", "")).encode("utf-8", "replace")
+        try:
+            return await self._taken(link, body, str(request.get("signature", "")))
+        except RequestRefused as refused:
+            return {"status": refused.status, "why": refused.error, "field": refused.field or None}
+
+    async def _taken(self, link: str, body: bytes, signature: str) -> Answer:
+        parts = self._parts
+        self._require_signature(link, body, signature)
+        wake = incoming(body)
+        emitted_at = parse_instant(wake.emitted_at)
+        if emitted_at is None or emitted_at < parts.clock.wall() - REMEMBERED:
+            raise RequestRefused(422, "nobody remembers any more what came that long ago", "emittedAt")
+        if not parts.tail.begun.is_set():
+            raise RequestRefused(503, "the daemon is starting", again=AGAIN)
+        identity = Identity(wake.agent_identity)
+        if identity not in parts.residents():
+            raise RequestRefused(404, f"{identity} does not live on this host", "agentIdentity")
+        parts.tail.serve_signed(link, identity)
+        taken = await accepted(wake, body, link, lambda _: True, parts.signed.take)
+        return {"status": taken.status, "eventId": taken.event_id}
+
+    def _require_signature(self, link: str, body: bytes, signature: str) -> None:
+        key = None
+        with suppress(OSError):
+            key = self._hosts.now().incoming.get(link)
+        made = signature_of(key.reveal(), body) if key else ""
+        if not made or not hmac.compare_digest(made.encode(), signature.encode("utf-8", "replace")):
+            raise RequestRefused(401, _NOT_LET_IN.format(link=link) if key is None else "the signature is not valid")

@@ -151,6 +151,28 @@ def test_the_list_of_an_inbox_is_read_by_its_index_however_many_items_wait(inbox
     for query in plans:
         for row in inbox.ledger._db.rows(f"EXPLAIN QUERY PLAN {query}"):
             assert not row["detail"].startswith("SCAN wake_event"), (query, row["detail"])
+    counted = [one for one in plans if "COUNT(*)" in one and "wake_event_leased_items" not in one]
+    for query in counted:
+        assert "Column" not in {row["opcode"] for row in inbox.ledger._db.rows(f"EXPLAIN {query}")}, (
+            query,
+            "reads rows",
+        )
+    assert len(counted) == 2
+
+
+def test_the_number_of_unread_items_leaves_out_what_a_reader_has_and_what_is_for_later(inbox: Inbox) -> None:
+    """What is under a lease that lasts is not counted; once it has run out it is."""
+    first = inbox.takes("one")
+    inbox.takes("two")
+    inbox.takes("three", tier=ItemTier.LATER)
+    inbox.ledger.lease_items([first.event.id], Instant(NOW + 1000), NOW)
+    up_to_next = frozenset({ItemTier.NOW, ItemTier.NEXT})
+
+    def total(tiers: frozenset[ItemTier], at: int) -> int:
+        return inbox.ledger.unread_items(API, tiers, 1, Instant(NOW + at))[1]
+
+    assert (total(up_to_next, 999), total(up_to_next, 1000)) == (1, 2)
+    assert (total(frozenset(ItemTier), 999), total(frozenset(ItemTier), 1000)) == (2, 3)
 
 
 def test_an_item_under_a_lease_is_listed_again_in_time_where_the_clock_was_set_back(inbox: Inbox) -> None:

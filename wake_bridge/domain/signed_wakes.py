@@ -29,6 +29,14 @@ _HIGHEST_PORT: Final = 65_535
 _MARK: Final = " signed:"
 
 
+class NotHere(Exception):
+    """The identity does not live here; or nobody knows yet who does (`is_starting`)."""
+
+    def __init__(self, *, is_starting: bool = False) -> None:
+        super().__init__()
+        self.is_starting = is_starting
+
+
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
     """Where signed wakes are taken in: a Unix socket, or an address and a port (0: one that is free)."""

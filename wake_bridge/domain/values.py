@@ -62,7 +62,7 @@ def _initializer(cls: type, its: Sequence[Field[Any]]) -> Callable[..., Any]:
         lines.append(" self.__post_init__()")
     exec(f"def __init__({', '.join(parameters)}):\n" + ("\n".join(lines) or " pass"), space)  # noqa: S102 - names of fields
     init: Callable[..., Any] = space["__init__"]
-    init.__annotations__.update({**{one.name: one.type for one in its}, "return": None})
+    init.__annotations__.update({one.name: one.type for one in its} | {"return": None})
     return init
 
 

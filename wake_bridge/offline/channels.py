@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
-
-import structlog
 
 from wake_bridge.config.settings import Settings, engine_settings
 from wake_bridge.control.instance_lock import daemon_is_running, reload_command
@@ -17,12 +14,8 @@ from wake_bridge.domain.channels import NONE_YET, Channel, Send, SendOutcome, ch
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety, StaleLease, UsageMistake
 from wake_bridge.domain.names import HOUR, Instant
 from wake_bridge.domain.values import dataclass
-from wake_bridge.engine.remind.outbox import Outbox
-from wake_bridge.engine.settings import Current
-from wake_bridge.integrations.adapters import make_adapters
-from wake_bridge.integrations.channels import ChannelSenders
-from wake_bridge.offline.owner import invoker
-from wake_bridge.offline.workplace import Workplace
+from wake_bridge.offline.owner import sender_of
+from wake_bridge.offline.workplace import Unsaid, Workplace
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 from wake_bridge.system.ulids import new_ulid
@@ -101,16 +94,12 @@ def put(settings: Settings, ledger: LedgerStore, send: Send, now: Instant) -> No
         )
 
 
-def sender_of(run: Workplace) -> str:
-    """Who writes: an agent by its identity, or by its program where nobody knows whose it is; empty for a person."""
-    who = invoker(run)
-    return "" if who.is_person else min(who.identities, default=who.harness)
-
-
 def _have_it_sent(run: Workplace, ledger: LedgerStore, send: Send, clock: SteadyClock) -> None:
     settings = run.settings
     patience = settings.config.delivery.adapter_timeout + _SLACK
     if not daemon_is_running(settings.state_dir):
+        import asyncio
+
         asyncio.run(_sent_here(settings, ledger, send, clock))
         return
     run.poke_daemon()
@@ -123,17 +112,16 @@ def _have_it_sent(run: Workplace, ledger: LedgerStore, send: Send, clock: Steady
 
 
 async def _sent_here(settings: Settings, ledger: LedgerStore, send: Send, clock: SteadyClock) -> None:
+    from wake_bridge.engine.remind.outbox import Outbox
+    from wake_bridge.engine.settings import Current
+    from wake_bridge.integrations.adapters import make_adapters
+    from wake_bridge.integrations.channels import ChannelSenders
+
     adapters = make_adapters(settings, clock).adapters.values()
     senders = ChannelSenders(settings.config, settings.config_file, settings.config.delivery.adapter_timeout, adapters)
-    # the answer says what became of it, and nothing else may stand beside that
-    silent = structlog.wrap_logger(structlog.ReturnLogger(), processors=[_drop])
-    outbox = Outbox(ledger, senders, Current(engine_settings(settings, embedded=False)), clock, log=silent)
+    outbox = Outbox(ledger, senders, Current(engine_settings(settings, embedded=False)), clock, log=Unsaid())
     outbox.begin(send, clock.now())
     await outbox.drain()
-
-
-def _drop(*_: object) -> dict[str, object]:
-    raise structlog.DropEvent
 
 
 def _withdrawn(ledger: LedgerStore, send: Send, now: Instant) -> Send:

@@ -13,8 +13,8 @@ from wake_bridge.domain.events import ItemTier, WakeEvent
 from wake_bridge.domain.items import LEASED_FOR, ME, Contradiction, ItemDraft
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.values import dataclass
-from wake_bridge.offline.owner import may_touch
-from wake_bridge.offline.workplace import Workplace
+from wake_bridge.offline.owner import may_touch, sender_of
+from wake_bridge.offline.workplace import Unsaid, Workplace
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
 
@@ -41,34 +41,23 @@ def notify(run: Workplace, draft: ItemDraft) -> TakenItem:
         NotFound: there is no such identity or channel.
         LedgerError: it cannot be written down.
     """
-    import structlog
-
     from wake_bridge.config.settings import engine_settings
     from wake_bridge.control.settings_in_force import as_the_daemon_goes
     from wake_bridge.engine.tail.intake import Intake
-    from wake_bridge.offline.channels import sender_of
     from wake_bridge.storage.graph.nodes import require_known
     from wake_bridge.system.ulids import new_ulid
 
     if draft.recipient != ME:
         require_known(run.settings, draft.recipient)
     settings = engine_settings(as_the_daemon_goes(run.settings), embedded=False)
-    # the answer says what became of it, and nothing else may stand beside that
-    silent = structlog.wrap_logger(structlog.ReturnLogger(), processors=[_drop])
     try:
         with closing(LedgerStore.open(run.settings.state_dir)) as ledger:
-            intake = Intake(ledger, new_ulid, log=silent)
+            intake = Intake(ledger, new_ulid, log=Unsaid())
             taken = intake.take(replace(draft, by=sender_of(run)), settings, SteadyClock().now())
     except Contradiction as wrong:
         raise UsageMistake(wrong.why, f"--{wrong.field}" if wrong.field != "text" else "TEXT") from None
     run.poke_daemon()
     return taken
-
-
-def _drop(*_: object) -> dict[str, object]:
-    from structlog import DropEvent
-
-    raise DropEvent
 
 
 @dataclass(frozen=True, slots=True)

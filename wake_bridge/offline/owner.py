@@ -51,6 +51,12 @@ def speaker(run: Workplace, command: str, graph: GraphWriter, identity: str, now
     return ensure_identity(graph, identity, now, human=human)
 
 
+def sender_of(run: Workplace) -> str:
+    """Who writes: an agent by its identity, or by its program where nobody knows whose it is; empty for a person."""
+    who = invoker(run)
+    return "" if who.is_person else min(who.identities, default=who.harness)
+
+
 def invoker(run: Workplace) -> Invoker:
     """Who runs the command: told once, and as cheaply as it can be."""
     if run.invoker is None:

@@ -13,8 +13,8 @@ from wake_bridge.domain.errors import NotFound, RefusedForSafety, UsageMistake
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.reminders import LONGEST_TEXT, Reminder, at_time, next_after
 from wake_bridge.domain.text import harmless
-from wake_bridge.offline.channels import channels_here, sender_of
-from wake_bridge.offline.owner import may_touch
+from wake_bridge.offline.channels import channels_here
+from wake_bridge.offline.owner import may_touch, sender_of
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.nodes import require_known
 from wake_bridge.storage.ledger import LedgerStore

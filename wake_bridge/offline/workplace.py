@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.ownership import Invoker
     from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
+
+
+class Unsaid:
+    """A log that keeps nothing: the answer of an act says what became of it, and nothing else may stand beside that."""
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *_, **__: None
 
 
 class Workplace(ABC):

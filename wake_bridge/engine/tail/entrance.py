@@ -9,8 +9,8 @@ from typing import Final, Protocol, TypeVar
 
 from wake_bridge.domain.errors import LedgerError
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.signed_wakes import NotHere
 from wake_bridge.domain.values import dataclass
-from wake_bridge.engine.tail.signed_wakes import NotHere
 from wake_bridge.ports.ledger_records import Taken
 from wake_bridge.schemas.incoming import Incoming, NotAWake, read_wake
 

@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Final
 
-import structlog
-
 from wake_bridge.domain.channels import NONE_YET, Send, beside, by_default, chosen, near_message, text_message
 from wake_bridge.domain.escalation import Way, axes_of, way_of
 from wake_bridge.domain.events import ItemDetail, WakeEvent
 from wake_bridge.domain.items import ME, ItemDraft, about_storm, event_of
 from wake_bridge.domain.names import SECOND, Epoch, Identity, Instant
+from wake_bridge.domain.signed_wakes import NotHere
 from wake_bridge.domain.text import harmless
 from wake_bridge.domain.values import dataclass
 from wake_bridge.engine.settings import Current, EngineSettings
-from wake_bridge.engine.tail.signed_wakes import NotHere
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.items import StormRule, TakenItem
 from wake_bridge.ports.ledger import Ledger
@@ -24,6 +22,12 @@ from wake_bridge.ports.ledger_records import NewId
 
 _TOLD: Final = 500
 """Characters of an item that a message to the person has."""
+
+
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 - `notify` has nothing to log, and should be quick
+
+    return structlog.get_logger("tail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Intake:
 
     ledger: Ledger
     new_id: NewId
-    log: Any = field(default_factory=lambda: structlog.get_logger("tail"))
+    log: Any = field(default_factory=_log)
 
     def take(self, draft: ItemDraft, settings: EngineSettings, now: Instant) -> TakenItem:
         """Take an item in.

@@ -22,7 +22,7 @@ from wake_bridge.domain.facts import pulse_from
 from wake_bridge.domain.matching import MatchContext, MatchingRules, match
 from wake_bridge.domain.messages import Unusable
 from wake_bridge.domain.names import TRIGGER_OF, Epoch, EventKind, Identity, Instant, LogId, Priority, parse_instant
-from wake_bridge.domain.signed_wakes import subject_key_of
+from wake_bridge.domain.signed_wakes import NotHere, subject_key_of
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import Subscription
 from wake_bridge.domain.values import dataclass
@@ -47,14 +47,6 @@ UNNAMED_AT_MOST: Final = 500
 
 _SUBJECT_KEPT: Final = 1_000
 _NO_ROW: Final = LogId(0)
-
-
-class NotHere(Exception):
-    """The identity does not live here; or nobody knows yet who does (`is_starting`)."""
-
-    def __init__(self, *, is_starting: bool = False) -> None:
-        super().__init__()
-        self.is_starting = is_starting
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.nursery import born_command, born_daemon
+from tests.postgres import PostgresServer
 from tests.spread import Spread, begins
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
@@ -98,3 +100,18 @@ def playground(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> I
     """wake-bridge in a HOME of its own, and a tmux server to put agents in; nothing of it is started yet."""
     with Playground(tmp_path, program) as world:
         yield world
+
+
+@pytest.fixture(scope="session")
+def postgres(request: pytest.FixtureRequest) -> PostgresServer:
+    """A PostgreSQL server, started by the first test that asks for it; its databases are made for each test."""
+    run = getattr(request.config, "workerinput", {}).get("testrunuid", uuid.uuid4().hex)
+    return PostgresServer.started(run[:12])
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """A database with an empty graph."""
+    url = postgres.database()
+    yield url
+    postgres.drop(url)

@@ -10,6 +10,7 @@ from typing import Final
 from wake_bridge.config.file import BlockTarget, read_block, write_block, write_first_config
 from wake_bridge.config.settings import Settings
 from wake_bridge.domain.errors import RefusedForSafety
+from wake_bridge.domain.graph_places import GraphPlace
 from wake_bridge.domain.names import Identity, Trigger
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.setup import (
@@ -31,9 +32,9 @@ from wake_bridge.offline.actions import remember
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.panes import Fragile, fragile_names, report_panes
 from wake_bridge.ports.adapter import PaneLister, Place, Sight
-from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.access import Graph, WritableGraph
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, Wish, find_identity, put_identity, subscribe
-from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.storage.graph.opened import create_graph, graph_exists, open_graph, open_graph_to_write
 from wake_bridge.system.clock import timestamp_now
 
 TRIGGERS: Final = (Trigger.SENT_TO_ME, Trigger.TASK_STATE_CHANGED, Trigger.PERMISSION_GRANTED)
@@ -59,8 +60,8 @@ def setup_state(settings: Settings) -> SetupState:
     """
     known: frozenset[str] = frozenset()
     taken = set(settings.config.targets)
-    if settings.graph_path.exists():
-        with GraphFile(settings.graph_path) as graph:
+    if graph_exists(settings.graph_path):
+        with open_graph(settings.graph_path) as graph:
             nodes = graph.nodes(IDENTITY_LABEL)
             known = frozenset(node.id for node in nodes)
             taken |= {node.id for node in nodes if node.properties.get("accountType") == "human"}
@@ -138,7 +139,7 @@ def carry_out(settings: Settings, made: Plan, now: SetupState, *, foreign: bool)
     """
     record = _prepare(settings, now.record)
     todo = [one for one in made.proposals if one.step not in {SetupStep.KEEP, SetupStep.KEEP_BY_HAND}]
-    with GraphWriter(settings.graph_path, allow_foreign=foreign) as graph:
+    with open_graph_to_write(settings.graph_path, allow_foreign=foreign) as graph:
         for one in todo:
             record = _enlist(settings.state_dir, graph, one, record)
     entries = {**now.block, **{one.agent.identity: _target_of(one) for one in todo}}
@@ -173,13 +174,17 @@ def _prepare(settings: Settings, record: SetupRecord) -> SetupRecord:
             config=str(config),
             config_made=not config.exists(),
             graph=str(graph),
-            graph_made=not graph.exists(),
-            directories=tuple(map(str, _missing(config.parent, graph.parent, settings.state_dir))),
+            graph_made=not graph_exists(graph),
+            directories=tuple(map(str, _missing(config.parent, *_parents(graph), settings.state_dir))),
         )
     write_record(settings.state_dir, record)
-    create_embedded_graph(graph, timestamp_now())
+    create_graph(graph, timestamp_now())
     write_first_config(config, None)
     return record
+
+
+def _parents(graph: GraphPlace) -> list[Path]:
+    return [graph.parent] if isinstance(graph, Path) else []
 
 
 def _missing(*directories: Path) -> Iterable[Path]:
@@ -188,7 +193,7 @@ def _missing(*directories: Path) -> Iterable[Path]:
     return sorted(missing, key=lambda one: (len(one.parts), str(one)))
 
 
-def _enlist(state_dir: Path, graph: GraphWriter, one: Proposal, record: SetupRecord) -> SetupRecord:
+def _enlist(state_dir: Path, graph: WritableGraph, one: Proposal, record: SetupRecord) -> SetupRecord:
     """The identity and its subscriptions; one that only moved has them already."""
     agent = one.agent
     known = next((known for known in record.identities if known.identity == agent.identity), None)
@@ -217,7 +222,7 @@ def _enlist(state_dir: Path, graph: GraphWriter, one: Proposal, record: SetupRec
     return record
 
 
-def _is_subscribed(graph: GraphFile, identity: str) -> bool:
+def _is_subscribed(graph: Graph, identity: str) -> bool:
     return any(node.properties.get("agentIdentity") == identity for node in graph.nodes(SUBSCRIPTION_LABEL))
 
 

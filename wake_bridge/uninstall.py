@@ -18,6 +18,7 @@ from wake_bridge.control.instance_lock import InstanceLock, holder, liveness
 from wake_bridge.control.last_look import LAST_LOOK_FILE
 from wake_bridge.domain.delivery import Delivery
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, SourceError, WakeBridgeError
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl, graph_place
 from wake_bridge.domain.names import Identity
 from wake_bridge.integrations.agent_files import Removal, plan_removal, read_files_record, remove, take_traces
 from wake_bridge.integrations.agent_files.hook_settings import PURPOSES
@@ -28,8 +29,8 @@ from wake_bridge.integrations.setup_record import SetupRecord, read_record, writ
 from wake_bridge.offline.actions import take_marks_back, unbind
 from wake_bridge.offline.inspection import Inspection
 from wake_bridge.ports.adapter import PaneLister
-from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.nodes import unsubscribe
+from wake_bridge.storage.graph.opened import graph_exists, open_graph, open_graph_to_write
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.files import APPLICATION, default_config_file
 from wake_bridge.system.processes import processes
@@ -98,10 +99,15 @@ def remaining(settings: Settings) -> list[str]:
         "graph (identities, mail)": settings.graph_path,
         "configuration": settings.config_file,
     }
-    return [f"{what}: {path}" for what, path in places.items() if path.exists()]
+    return [f"{what}: {path}" for what, path in places.items() if not isinstance(path, Path) or path.exists()]
 
 
-def _graph(path: Path, account: Account) -> None:
+def _graph(path: GraphPlace, account: Account) -> None:
+    if isinstance(path, GraphUrl):
+        account.stays.append(
+            f"the graph, which other hosts may use: {path}; its owner can `DROP SCHEMA wake_bridge CASCADE`"
+        )
+        return
     if not path.exists():
         return
     if not _is_ours(path):
@@ -114,7 +120,7 @@ def _graph(path: Path, account: Account) -> None:
 
 def _is_ours(path: Path) -> bool:
     try:
-        with GraphFile(path) as graph:
+        with open_graph(path) as graph:
             return bool(graph.is_embedded)
     except SourceError:
         return False
@@ -266,14 +272,14 @@ def subscriptions(settings: Settings, account: Account) -> None:
     """
     record = read_record(settings.state_dir)
     made = _still_there(record)
-    graph = Path(record.graph)
+    graph = graph_place(record.graph)
     if made and not _is_embedded(graph):
         account.stays.append(
             f"{len(made)} subscriptions in {graph}: `wake-bridge unsubscribe ID --foreign` removes one"
         )
         return
     if made and not account.dry_run:
-        with GraphWriter(graph) as writer:
+        with open_graph_to_write(graph) as writer:
             for subscription in made:
                 unsubscribe(writer, subscription)
     if made:
@@ -284,15 +290,15 @@ def subscriptions(settings: Settings, account: Account) -> None:
 
 
 def _still_there(record: SetupRecord) -> list[str]:
-    if not record.graph or not Path(record.graph).exists():
+    if not record.graph or not graph_exists(place := graph_place(record.graph)):
         return []
-    with GraphFile(Path(record.graph)) as graph:
+    with open_graph(place) as graph:
         made = [one for identity in record.identities for one in identity.subscriptions]
         return [one for one in made if graph.node(one) is not None]
 
 
-def _is_embedded(path: Path) -> bool:
-    with GraphFile(path) as graph:
+def _is_embedded(path: GraphPlace) -> bool:
+    with open_graph(path) as graph:
         return bool(graph.is_embedded)
 
 

@@ -49,9 +49,7 @@ from wake_bridge.ports.adapter import PushServed, SessionServed
 from wake_bridge.ports.change_log import ChangeLog
 from wake_bridge.ports.hosts import HostServed
 from wake_bridge.ports.ledger import Ledger
-from wake_bridge.storage.graph.absent import open_log
-from wake_bridge.storage.graph.change_log import SqliteGraph
-from wake_bridge.storage.graph.signal import signal_for
+from wake_bridge.storage.graph.absent import hints_of, log_at, open_log
 from wake_bridge.storage.graph.source import is_busy
 from wake_bridge.storage.graph.upstream import LastSyncId
 from wake_bridge.storage.ledger import LedgerStore
@@ -158,11 +156,7 @@ def wire(
     tail = Tail(
         graph,
         ledger,
-        signal_for(
-            settings.graph_path,
-            lambda why: report.warning("no_hints", reason=why),
-            enabled=settings.config.graph.watch and settings.has_graph,
-        ),
+        hints_of(settings, lambda why: report.warning("no_hints", reason=why)),
         LastSyncId(cursor_directory),
         clock,
         new_ulid,
@@ -242,7 +236,7 @@ def wire(
         queries,
         current,
         clock,
-        place=lambda: (tail.epoch, tail.cursor),
+        place=lambda: (tail.epoch, tail.cursor, tail.late_pages),
         moved=tail.moved,
         look_again=deliverer.look_at,
     )
@@ -380,7 +374,7 @@ def lives_here(identity: Identity, settings: Settings, current: Current, ledger:
 
 def require_graph(settings: Settings) -> None:
     """Raise what is wrong with the graph, unless it is only locked for the moment."""
-    graph = SqliteGraph(settings.graph_path)
+    graph = log_at(settings.graph_path)
     try:
         graph.bounds()
     except SourceUnavailable as error:

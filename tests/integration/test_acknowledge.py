@@ -76,7 +76,7 @@ class World:
             self.queries,
             Current(EngineSettings()),
             self.clock,
-            place=lambda: (Epoch(self.epoch), LogId(self.core.tip())),
+            place=lambda: (Epoch(self.epoch), LogId(self.core.tip()), 0),
             moved=self.moved,
             look_again=self.looked.append,
         )

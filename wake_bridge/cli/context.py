@@ -77,13 +77,13 @@ class IdentityType(click.ParamType[str]):
         from click.shell_completion import CompletionItem
 
         from wake_bridge.domain.errors import WakeBridgeError
-        from wake_bridge.storage.graph.graph_file import GraphFile
         from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
+        from wake_bridge.storage.graph.opened import open_graph
 
         run = CommandContext()
         run.config_option = ctx.find_root().params.get("config_file")
         try:
-            with GraphFile(run.places.graph_path) as graph:
+            with open_graph(run.places.graph_path) as graph:
                 known = [node.id for node in graph.nodes(IDENTITY_LABEL)]
         except WakeBridgeError:
             known = []

@@ -15,18 +15,18 @@ from wake_bridge.cli.context import IDENTITY, CommandContext, IdentityType, Word
 from wake_bridge.config.file import write_first_config
 from wake_bridge.config.settings import Settings, installed_adapters, load_settings_at, matching_rules
 from wake_bridge.control.instance_lock import InstanceLock
-from wake_bridge.domain.errors import OperationFailed, WakeBridgeError
+from wake_bridge.domain.errors import OperationFailed, UsageMistake, WakeBridgeError
+from wake_bridge.domain.graph_places import SCHEMES, GraphPlace, GraphUrl
 from wake_bridge.domain.names import Identity, Priority, WakePolicy
 from wake_bridge.offline import subscriptions
 from wake_bridge.storage.graph import nodes
-from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import (
     IDENTITY_LABEL,
     find_identity,
     put_identity,
     short_ids,
 )
-from wake_bridge.storage.graph.schema import create_embedded_graph
+from wake_bridge.storage.graph.opened import create_graph, open_graph
 from wake_bridge.system.clock import timestamp_now
 from wake_bridge.system.files import ConfigPlace, expanded, locate_config, make_private_directory
 
@@ -73,19 +73,24 @@ def list_subscriptions(run: CommandContext, identity: str | None) -> None:
 
 
 @click.command()
-@click.option("--graph", "graph_file", metavar="FILE", help="Create the graph here instead of in the default place.")
+@click.option(
+    "--graph",
+    "graph_file",
+    metavar="FILE|URL",
+    help="Create the graph here instead of in the default place; a PostgreSQL database by its postgresql:// URL.",
+)
 @click.option("--from-neo", "neo_directory", metavar="DIR", help="Continue where an upstream wake daemon stopped.")
 @pass_run
 def init(run: CommandContext, graph_file: str | None, neo_directory: str | None) -> None:
-    """Create the configuration, if there is none, and the embedded graph.
+    """Create the configuration, if there is none, and the graph: a file, or the tables in a PostgreSQL database.
 
     Safe to repeat. An existing graph is used as it is; a file that is not ours is never changed.
     """
     config = locate_config(run.config_option, os.environ).path
-    chosen = expanded(graph_file).absolute() if graph_file else None
+    chosen = _chosen_place(graph_file) if graph_file else None
     graph = chosen or load_settings_at(ConfigPlace(config), os.environ).graph_path
-    created = create_embedded_graph(graph, timestamp_now())
-    with GraphFile(graph) as present:
+    created = create_graph(graph, timestamp_now())
+    with open_graph(graph) as present:
         is_ours = present.is_embedded
     config_written = write_first_config(config, chosen)
     settings = load_settings_at(ConfigPlace(config), os.environ)
@@ -108,7 +113,23 @@ def init(run: CommandContext, graph_file: str | None, neo_directory: str | None)
         )
     run.console.object(answer, "\n".join(words))
     if settings.graph_path != graph:
-        run.console.warn(f"note: graph.path is {settings.graph_path}; set it to {graph} in {config} to use this one")
+        key = "graph.url" if isinstance(settings.graph_path, GraphUrl) else "graph.path"
+        this = (
+            "it"
+            if isinstance(settings.graph_path, GraphUrl) == isinstance(graph, GraphUrl)
+            else "graph.url or graph.path"
+        )
+        run.console.warn(f"note: {key} is {settings.graph_path}; set {this} to {graph} in {config} to use this one")
+
+
+def _chosen_place(text: str) -> GraphPlace:
+    """Raises `UsageMistake` for a URL that cannot be taken; nothing of it is told, for it may hold a password."""
+    if not text.startswith(SCHEMES):
+        return expanded(text).absolute()
+    try:
+        return GraphUrl(text)
+    except ValueError as why:
+        raise UsageMistake(f"the URL {why}", "--graph") from why
 
 
 @click.group()
@@ -309,7 +330,7 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
         AlreadyRunning: a daemon of ours is at work.
     """
     from wake_bridge.engine.tail.takeover import adopt_upstream
-    from wake_bridge.storage.graph.change_log import SqliteGraph
+    from wake_bridge.storage.graph.absent import log_at
     from wake_bridge.storage.graph.upstream import read_upstream_state
     from wake_bridge.storage.ledger import LedgerStore
     from wake_bridge.system.clock import SteadyClock
@@ -327,5 +348,5 @@ def _take_over(run: CommandContext, settings: Settings, neo_directory: str) -> A
             run.console.warn(f"note: the ledger stands at log id {position.cursor} already; nothing was taken over")
             return None
         rules = matching_rules(settings, installed_adapters())
-        with contextlib.closing(SqliteGraph(settings.graph_path)) as log:
+        with contextlib.closing(log_at(settings.graph_path)) as log:
             return adopt_upstream(log, ledger, upstream_state, rules, SteadyClock(), new_ulid)

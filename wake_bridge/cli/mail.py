@@ -30,7 +30,7 @@ from wake_bridge.domain.tasks import TASK_STATES
 from wake_bridge.domain.text import harmless
 from wake_bridge.offline import items, mail
 from wake_bridge.offline.owner import invoker, may_touch, speaker
-from wake_bridge.storage.graph.graph_file import REPAIR
+from wake_bridge.storage.graph.access import REPAIR
 from wake_bridge.storage.graph.mailbox import Draft
 from wake_bridge.storage.graph.mailbox import grant as give_right
 from wake_bridge.storage.graph.nodes import find_identity, require_identity

@@ -15,6 +15,7 @@ import click
 
 from wake_bridge.cli.context import CommandContext, pass_run
 from wake_bridge.domain.causes import Cause
+from wake_bridge.domain.graph_places import GraphPlace
 from wake_bridge.domain.presence import PresenceState
 
 SOON: Final = 1.0
@@ -133,6 +134,11 @@ def _doubts_of(agents: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 def with_tilde(text: str) -> str:
     """The text with the person's own directory spelled `~` wherever a path begins with it."""
     return re.sub(rf"(?<![\w./-]){re.escape(str(Path.home()))}(?=/)", "~", text)
+
+
+def shown_place(place: GraphPlace) -> str:
+    """Where a graph lies, as a person reads it."""
+    return at_home(place) if isinstance(place, Path) else str(place)
 
 
 def at_home(directory: Path) -> str:

@@ -261,10 +261,10 @@ def _asks(run: CommandContext, question: str, *, default: bool) -> bool:
 
 def _require_own_graph(settings: Settings, *, foreign: bool) -> None:
     """Raise `RefusedForSafety` before anything is asked or written."""
-    from wake_bridge.storage.graph.graph_file import GraphWriter
+    from wake_bridge.storage.graph.opened import graph_exists, open_graph_to_write
 
-    if settings.graph_path.exists():
-        GraphWriter(settings.graph_path, allow_foreign=foreign).close()
+    if graph_exists(settings.graph_path):
+        open_graph_to_write(settings.graph_path, allow_foreign=foreign).close()
 
 
 def _nobody_found(reports: PaneReports) -> OperationFailed:

@@ -107,9 +107,9 @@ class SetupOutcome:
 
     def words(self) -> str:
         """For a person, with what to do next."""
-        from wake_bridge.cli.panes import at_home
+        from wake_bridge.cli.panes import at_home, shown_place
 
-        config, graph = at_home(self.settings.config_file), at_home(self.settings.graph_path)
+        config, graph = at_home(self.settings.config_file), shown_place(self.settings.graph_path)
         lines = []
         if self.written:
             lines.append(f"written: the targets into {config}, identities and subscriptions into {graph}")

@@ -7,7 +7,7 @@ what it means. `config.example.toml` and the table of docs/settings.md are writt
 from __future__ import annotations
 
 import string
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -36,6 +36,7 @@ from wake_bridge.domain.attention import TOLD_BY_DEFAULT
 from wake_bridge.domain.channels import HUMAN
 from wake_bridge.domain.escalation import MOST_REPEATS
 from wake_bridge.domain.events import ItemMode, ItemPriority, ItemTier
+from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.items import DEBOUNCE
 from wake_bridge.domain.names import AttentionKind
@@ -46,10 +47,28 @@ class GraphTable(Table):
     """`[graph]`: the source."""
 
     path: str = Field("", description="the source graph; empty: <data dir>/wake-bridge/graph.sqlite, the embedded one")
+    url: str = Field(
+        "",
+        description="a PostgreSQL database instead of a file, postgresql://USER@HOST/DATABASE without password"
+        " (~/.pgpass has it); empty: graph.path",
+    )
     poll_interval: Seconds = Field(1.0, ge=0.05, le=5, description="between two looks at the log without a hint")
-    watch: bool = Field(default=True, description="use file events as hints")
+    watch: bool = Field(default=True, description="use file events, or notices of PostgreSQL, as hints")
     user_scope: bool = Field(default=False, description="match private rows only for their owner")
     serve: Texts = Field((), description="extra harnessTargets to serve on a foreign graph")
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_database(cls, text: str) -> str:
+        if text:
+            GraphUrl(text)
+        return text
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if self.path and self.url:
+            raise ValueError("path and url name two graphs: take one of them out")
+        return self
 
 
 class DaemonTable(Table):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.domain.errors import OperationFailed, RefusedForSafety
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import PRIVATE_FILE, make_private_directory
 
@@ -33,7 +34,7 @@ _TEMPLATE = """\
 """
 
 
-def write_first_config(path: Path, graph: Path | None) -> bool:
+def write_first_config(path: Path, graph: GraphPlace | None) -> bool:
     """Write a configuration file unless there is one.
 
     Args:
@@ -49,7 +50,8 @@ def write_first_config(path: Path, graph: Path | None) -> bool:
     if path.exists():
         return False
     make_private_directory(path.parent)
-    line = f"path = {json.dumps(str(graph), ensure_ascii=False)}" if graph else '# path = "…"'
+    key = "url" if isinstance(graph, GraphUrl) else "path"
+    line = f"{key} = {json.dumps(str(graph), ensure_ascii=False)}" if graph else '# path = "…"'
     try:
         with os.fdopen(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w", encoding="utf-8"

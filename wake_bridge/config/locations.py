@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from wake_bridge.domain.graph_places import GraphPlace
 from wake_bridge.system.files import (
     ConfigPlace,
     default_graph_file,
@@ -21,7 +22,7 @@ from wake_bridge.system.files import (
     why_another_could_change,
 )
 
-GRAPH_KEYS: Final = frozenset({"path", "poll_interval", "watch", "user_scope", "serve"})
+GRAPH_KEYS: Final = frozenset({"path", "url", "poll_interval", "watch", "user_scope", "serve"})
 DAEMON_KEYS: Final = frozenset({"state_dir", "log_level", "log_format", "log_file", "retention_days"})
 SCREENS_KEYS: Final = frozenset({"directory"})
 """All keys of the tables: one that is none of them may be a place that somebody misspelled."""
@@ -38,7 +39,7 @@ _OVERRIDES: Final = (
 class Locations(NamedTuple):
     """The two places that commands work on, and where screen profiles of the user's own would lie."""
 
-    graph_path: Path
+    graph_path: GraphPlace
     state_dir: Path
     own_screens: Path
 
@@ -61,6 +62,9 @@ def find_locations(config_option: str | None, environment: Mapping[str, str]) ->
         return None
     screens = tables.get("screens", {})
     if not _is_plain(screens, SCREENS_KEYS):
+        return None
+    if graph.get("url"):
+        # whoever judges the whole of it says what is wrong with a URL
         return None
     told = graph.get("path", ""), daemon.get("state_dir", ""), screens.get("directory", "")
     if not all(isinstance(one, str) for one in told):

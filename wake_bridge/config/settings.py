@@ -36,6 +36,7 @@ from wake_bridge.domain.attention import AttentionRules
 from wake_bridge.domain.digest import DigestStyle, action_template
 from wake_bridge.domain.errors import ConfigurationInvalid
 from wake_bridge.domain.escalation import EscalationRules, EscalationStep
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl
 from wake_bridge.domain.guards import Limits, QuietHours
 from wake_bridge.domain.items import SourceRules, SourcesTable
 from wake_bridge.domain.matching import MatchingRules, TargetRule
@@ -75,7 +76,7 @@ class Settings:
     config: Configuration
     config_file: Path
     source_files: tuple[Path, ...]
-    graph_path: Path
+    graph_path: GraphPlace
     state_dir: Path
     log_file: Path | None = None
     screens_directory: Path | None = None
@@ -262,7 +263,9 @@ def _resolve(config: Configuration, place: ConfigPlace, gathered: Gathered, envi
         config=config,
         config_file=place.path,
         source_files=(place.path,) if gathered.was_read else (),
-        graph_path=real(("graph", "path"), config.graph.path) or default_graph_file(),
+        graph_path=GraphUrl(config.graph.url)
+        if config.graph.url
+        else real(("graph", "path"), config.graph.path) or default_graph_file(),
         state_dir=real(("daemon", "state_dir"), config.daemon.state_dir) or default_state_directory(),
         log_file=real(("daemon", "log_file"), config.daemon.log_file),
         screens_directory=screens,

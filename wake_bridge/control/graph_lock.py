@@ -7,6 +7,7 @@ holds a lock that is named after the graph itself, its device and inode, before 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import stat
 import time
@@ -19,6 +20,7 @@ from wake_bridge.control.client import SOCKET_NAME
 from wake_bridge.control.instance_lock import Holder, lies_at, read_holder, try_lock, write_holder
 from wake_bridge.domain.causes import Cause
 from wake_bridge.domain.errors import AlreadyRunning, OperationFailed, RefusedForSafety
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import PRIVATE_DIRECTORY, open_own_file
@@ -40,8 +42,14 @@ class _Held:
     path: Path
 
 
-def graph_key(graph: Path) -> str | None:
-    """What tells one graph from all others, whatever path leads to it: device and inode; None where there is none."""
+def graph_key(graph: GraphPlace) -> str | None:
+    """What tells one graph from all others, whatever path leads to it: device and inode; None where there is none.
+
+    A database is told by host, port and name, as its URL has them.
+    """
+    if isinstance(graph, GraphUrl):
+        digest = hashlib.sha256(graph.key.encode()).hexdigest()
+        return f"{digest[:12]}-{digest[12:24]}"
     try:
         found = graph.stat()
     except OSError:
@@ -52,7 +60,7 @@ def graph_key(graph: Path) -> str | None:
 class GraphName:
     """The key of the file that lies at a path now; of one that is away for the moment, the last one."""
 
-    def __init__(self, graph: Path) -> None:
+    def __init__(self, graph: GraphPlace) -> None:
         self._graph = graph
         self._last = ""
 
@@ -62,7 +70,7 @@ class GraphName:
         return self._last
 
 
-def daemon_of(graph: Path, directory: Path = LOCK_DIRECTORY) -> Holder | None:
+def daemon_of(graph: GraphPlace, directory: Path = LOCK_DIRECTORY) -> Holder | None:
     """Which daemon serves the graph now, whatever its state directory; None if none does.
 
     Raises:
@@ -96,12 +104,12 @@ class GraphLock:
     A graph that is not there yet is not locked: `rival` locks it once it is, and each other file that takes its place.
 
     Args:
-        graph: the file that at most one daemon may serve.
+        graph: what at most one daemon of this host may serve.
         state_dir: of this daemon; others are told of it.
         directory: where the locks lie.
     """
 
-    def __init__(self, graph: Path, state_dir: Path, directory: Path = LOCK_DIRECTORY) -> None:
+    def __init__(self, graph: GraphPlace, state_dir: Path, directory: Path = LOCK_DIRECTORY) -> None:
         self._graph = graph
         self._state_dir = state_dir
         self._directory = directory

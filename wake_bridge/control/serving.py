@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from wake_bridge.control.client import ask, listens
-from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of
+from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of, graph_key
 from wake_bridge.control.instance_lock import Holder, Liveness, holder, liveness
 from wake_bridge.domain.causes import HoldReason, cause_written
 from wake_bridge.domain.delivery import Hold
 from wake_bridge.domain.errors import NotRunning, OperationFailed
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl, graph_place
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import read_own_file
 
@@ -75,7 +76,7 @@ def daemon_state(state_dir: Path) -> DaemonState:
     return Serving(running, listens=running == "yes" and listens(state_dir)).state
 
 
-def state_dir_in_use(graph: Path, configured: Path) -> Path:
+def state_dir_in_use(graph: GraphPlace, configured: Path) -> Path:
     """Where the daemon that serves the graph now keeps its state: there a command has to act, whatever is configured.
 
     Returns:
@@ -107,14 +108,16 @@ def state_dir_in_use(graph: Path, configured: Path) -> Path:
     return theirs
 
 
-def graph_served_instead(state_dir: Path, graph: Path) -> Path | None:
+def graph_served_instead(state_dir: Path, graph: GraphPlace) -> GraphPlace | None:
     """The graph that the daemon of a state directory serves, where that is another one; None else, or nobody can tell."""
     try:
         running = holder(state_dir)
         if running is None or daemon_of(graph) is not None:
             return None
         record = json.loads(read_own_file(state_dir / SETTINGS_NAME))
-        served = Path(record["graph"]) if record["pid"] == running.pid else graph
+        served = graph_place(record["graph"]) if record["pid"] == running.pid else graph
+        if isinstance(served, GraphUrl) or isinstance(graph, GraphUrl):
+            return None if graph_key(served) == graph_key(graph) else served
         # one whose file was replaced serves the new one in a moment
         return None if served.absolute() == graph.absolute() or served.samefile(graph) else served
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -169,7 +172,7 @@ def hold_told(record: Mapping[str, Any]) -> Hold:
     return Hold(reason, str(record["detail"]), str(record["where"]), cause=cause_written(record.get("cause")))
 
 
-def serving(state_dir: Path, graph: Path) -> Serving:
+def serving(state_dir: Path, graph: GraphPlace) -> Serving:
     """Look at the locks, then ask it; never raises."""
     try:
         found = holder(state_dir)

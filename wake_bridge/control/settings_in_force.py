@@ -21,10 +21,11 @@ from wake_bridge.control.graph_lock import holders
 from wake_bridge.control.instance_lock import holder
 from wake_bridge.control.serving import SETTINGS_NAME, has_no_graph, state_dir_in_use
 from wake_bridge.domain.errors import ConfigurationInvalid
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl, graph_place
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import default_state_directory, locate_config, read_own_file, replace_file
 
-_PLACES: Final = (("graph", "path"), ("daemon", "state_dir"))
+_PLACES: Final = (("graph", "path"), ("graph", "url"), ("daemon", "state_dir"))
 
 
 def write_settings(state_dir: Path, settings: Settings) -> None:
@@ -71,7 +72,7 @@ def _settings(record: Mapping[str, Any]) -> Settings:
         config=Configuration.model_validate_json(json.dumps(record["config"])),
         config_file=Path(record["configFile"]),
         source_files=tuple(Path(one) for one in record["sourceFiles"]),
-        graph_path=Path(record["graph"]),
+        graph_path=graph_place(record["graph"]),
         has_graph=record.get("hasGraph", True) is not False,
         state_dir=Path(record["stateDir"]),
         log_file=Path(record["logFile"]) if record["logFile"] else None,
@@ -96,8 +97,12 @@ def last_good_settings(config_option: str | None, environment: Mapping[str, str]
         found = settings_of_daemon(state_dir)
         if found is None or found.config_file != place.path:
             continue
-        theirs = {("graph", "path"): found.graph_path, ("daemon", "state_dir"): found.state_dir}
-        if all(_is_same(Path(str(told)).expanduser(), theirs[key]) for key, told in named.items()):
+        theirs = {
+            ("daemon", "state_dir"): found.state_dir,
+            ("graph", "path"): found.graph_path,
+            ("graph", "url"): found.graph_path,
+        }
+        if all(_is_same(str(told), theirs[key]) for key, told in named.items()):
             return found
     return None
 
@@ -116,7 +121,10 @@ def _value(tree: Mapping[str, Any], key: tuple[str, str]) -> object:
     return table.get(key[1]) if isinstance(table, dict) else None
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(told: str, other: GraphPlace) -> bool:
+    if isinstance(other, GraphUrl):
+        return told == str(other)
+    one = Path(told).expanduser()
     with contextlib.suppress(OSError):
         return one.samefile(other)
     return one.absolute() == other

@@ -18,6 +18,7 @@ from wake_bridge.config.source_tokens import SourceTokens
 from wake_bridge.control.serving import serving
 from wake_bridge.doctor.finding import Finding, ill, untold, well
 from wake_bridge.domain.errors import ConfigurationInvalid, WakeBridgeError
+from wake_bridge.domain.graph_places import GraphUrl
 from wake_bridge.domain.guards import QuietHours
 from wake_bridge.domain.signed_wakes import NO_GRAPH
 from wake_bridge.storage.graph.signal import why_it_cannot_be_watched
@@ -117,7 +118,9 @@ def graph(settings: Settings) -> list[Finding]:
         return [ill("graph", seen.trouble, seen.hint or "`wake-bridge setup` or `init` makes one")]
     kind = "embedded" if seen.embedded else "foreign (another program's)"
     findings = [well("graph", f"{settings.graph_path}, {kind}, log at {seen.tip}")]
-    if seen.journal_mode == "wal":
+    if isinstance(settings.graph_path, GraphUrl):
+        findings.append(well("graph server", "answers"))
+    elif seen.journal_mode == "wal":
         findings.append(well("graph journal", "journal_mode=wal"))
     else:
         hint = "its writer should use WAL: without it a reader and a writer block each other"
@@ -138,6 +141,8 @@ def graph(settings: Settings) -> list[Finding]:
 
 def graph_file_system(settings: Settings) -> Finding:
     """SQLite's WAL needs memory shared with the writer, which no network gives."""
+    if isinstance(settings.graph_path, GraphUrl):
+        return well("graph file system", "the server's")
     network = network_file_system(settings.graph_path)
     if network:
         hint = "run wake-bridge on the machine that has the disk: WAL does not work over a network"
@@ -149,6 +154,8 @@ def file_hints(settings: Settings) -> Finding:
     """Whether changes of the graph's directory are told by the kernel; without, wakes come a look later."""
     if not settings.config.graph.watch:
         return untold("file events", "switched off (graph.watch)")
+    if isinstance(settings.graph_path, GraphUrl):
+        return well("file events", "not needed: the server notifies")
     if sys.platform != "linux":
         return untold("file events", "reported as far as this platform can")
     if not settings.graph_path.resolve().parent.is_dir():
@@ -208,6 +215,8 @@ def _pruners_file(settings: Settings) -> Path | None:
     for name in PRUNERS_VARIABLES:
         if value := os.environ.get(name):
             return Path(value) if name == PRUNERS_VARIABLES[0] else Path(value) / CURSOR_FILE
+    if isinstance(settings.graph_path, GraphUrl):
+        return None
     for directory in settings.graph_path.absolute().parents:
         if directory.name == UPSTREAM_DATA:
             return directory / "wake-daemon" / CURSOR_FILE

@@ -19,8 +19,8 @@ from wake_bridge.engine.explain.explainer import Explainer, WhyReport
 from wake_bridge.engine.explain.overview import IdentityOverview, overview
 from wake_bridge.engine.settings import Current
 from wake_bridge.storage.graph.absent import open_log
-from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import find_identity
+from wake_bridge.storage.graph.opened import open_graph
 from wake_bridge.storage.graph.status import book_here
 from wake_bridge.storage.graph.upstream import find_other_driver
 from wake_bridge.storage.ledger import LedgerStore
@@ -93,7 +93,7 @@ def holds_of(settings: Settings, identity: Identity, events: Sequence[WakeEvent]
 
 
 def _participation(settings: Settings, identity: Identity) -> str:
-    with suppress(SourceError), GraphFile(settings.graph_path) as graph:
+    with suppress(SourceError), open_graph(settings.graph_path) as graph:
         node = find_identity(graph, identity)
         return str((node.properties.get("participationStatus") if node else None) or "active")
     return "active"

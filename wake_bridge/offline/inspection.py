@@ -39,8 +39,8 @@ from wake_bridge.ports.adapter import (
     ScreenWorkshop,
 )
 from wake_bridge.records import presence_record, routes_record
-from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
+from wake_bridge.storage.graph.opened import open_graph
 from wake_bridge.storage.graph.status import book_here, book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
@@ -95,7 +95,7 @@ class Inspection:
             self._know(book_here(self._settings))
             return False
         try:
-            with GraphFile(self._settings.graph_path) as graph:
+            with open_graph(self._settings.graph_path) as graph:
                 book = book_of(graph, self._settings)
                 self._drivers = drivers(book, {*self._bindings, *map(Identity, self._settings.config.targets)})
                 self._identities = frozenset(node.id for node in graph.nodes(IDENTITY_LABEL))

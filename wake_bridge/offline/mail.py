@@ -25,7 +25,7 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.offline.owner import invoker, may_touch, speaker
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import mailbox
-from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter, Node
+from wake_bridge.storage.graph.access import Graph, Node, WritableGraph
 from wake_bridge.storage.graph.mailbox import Draft, Mail, TaskMove, UnreadableMail
 from wake_bridge.storage.graph.nodes import find_identity, require_identity
 from wake_bridge.storage.ledger import LedgerStore
@@ -75,7 +75,7 @@ class Shown:
 
 def show_unread(
     work: Workplace,
-    graph: GraphFile,
+    graph: Graph,
     identity: str,
     show: Callable[[Letter], None],
     *,
@@ -120,7 +120,7 @@ def show_unread(
 
 def show_messages(
     work: Workplace,
-    graph: GraphFile,
+    graph: Graph,
     identity: str,
     message_ids: Iterable[str],
     show: Callable[[Letter], None],
@@ -150,7 +150,7 @@ def show_messages(
     return Shown(Identity(identity), is_own, mails)
 
 
-def write_down(work: Workplace, graph: GraphFile, shown: Shown) -> None:
+def write_down(work: Workplace, graph: Graph, shown: Shown) -> None:
     """What was shown, and has left this process, needs no wake; where the graph is open for writing it is read."""
     message_ids = shown.message_ids() if shown.is_own else []
     if message_ids:
@@ -159,11 +159,11 @@ def write_down(work: Workplace, graph: GraphFile, shown: Shown) -> None:
                 ledger.announce(shown.identity, message_ids, "inbox", _now())
         except LedgerUnwritable as refusal:
             work.warn(f"note: a wake may announce it again, because the ledger could not be written: {refusal}")
-    if isinstance(graph, GraphWriter):
+    if isinstance(graph, WritableGraph):
         mailbox.mark_read(graph, shown.mails, timestamp_now())
 
 
-def unread_count(graph: GraphFile, identity: str) -> int:
+def unread_count(graph: Graph, identity: str) -> int:
     """How much unread mail an identity has, whatever its policy."""
     return sum(isinstance(one, Mail) for one in mailbox.mailbox_of(graph, identity))
 
@@ -377,7 +377,7 @@ def find_delivery(ledger: LedgerStore, delivery_id: str) -> Delivery:
     return delivery
 
 
-def _expected_outcomes(work: Workplace, graph: GraphFile, message: Node, draft: Draft) -> list[str]:
+def _expected_outcomes(work: Workplace, graph: Graph, message: Node, draft: Draft) -> list[str]:
     recipients = mailbox.audience(graph, draft.sender) if draft.recipient == BROADCAST else [draft.recipient]
     from wake_bridge.control.settings_in_force import as_the_daemon_goes
     from wake_bridge.storage.graph.forecast import Forecast
@@ -406,7 +406,7 @@ def _expected_outcomes(work: Workplace, graph: GraphFile, message: Node, draft: 
 class _Judge:
     """How insistent the wake of a message is. Most looks into an inbox find nothing, and need no setting to say so."""
 
-    def __init__(self, work: Workplace, graph: GraphFile, identity: str) -> None:
+    def __init__(self, work: Workplace, graph: Graph, identity: str) -> None:
         self._work, self._graph, self._identity = work, graph, Identity(identity)
         self._forecast: Forecast | None = None
 

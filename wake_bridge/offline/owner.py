@@ -9,13 +9,13 @@ from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import RULES, Invoker, require_own
 from wake_bridge.offline.workplace import Workplace
-from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter, Node
+from wake_bridge.storage.graph.access import Graph, Node, WritableGraph
 from wake_bridge.storage.graph.nodes import ensure_identity, find_identity
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.ancestry import Ancestry, Homes, names_of_harnesses, processes_above
 
 
-def may_touch(run: Workplace, command: str, identity: str, graph: GraphFile | None = None) -> bool:
+def may_touch(run: Workplace, command: str, identity: str, graph: Graph | None = None) -> bool:
     """Whether the identity is the invoker's own, or only opened to it by a permission.
 
     Args:
@@ -34,7 +34,9 @@ def may_touch(run: Workplace, command: str, identity: str, graph: GraphFile | No
     return require_own(invoker(run), command, Identity(identity), has_permission)
 
 
-def speaker(run: Workplace, command: str, graph: GraphWriter, identity: str, now: str, *, human: bool = False) -> Node:
+def speaker(
+    run: Workplace, command: str, graph: WritableGraph, identity: str, now: str, *, human: bool = False
+) -> Node:
     """The node in whose name a command acts; made if it is not there, but for a person alone.
 
     Raises:
@@ -44,7 +46,7 @@ def speaker(run: Workplace, command: str, graph: GraphWriter, identity: str, now
     if not invoker(run).is_person and find_identity(graph, identity) is None:
         raise NotFound(
             f"there is no identity {identity}, and agents may not create one: {invoker(run).told}",
-            str(graph.path),
+            str(graph.place),
             hint=f"{RULES[command].instead}add it: `wake-bridge agent add {identity}`",
         )
     may_touch(run, command, identity, graph)

@@ -24,8 +24,8 @@ from wake_bridge.domain.values import dataclass
 from wake_bridge.offline.owner import invoker, may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph import nodes
+from wake_bridge.storage.graph.access import Graph
 from wake_bridge.storage.graph.forecast import Circumstances, judge_subscriptions
-from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.nodes import Subscribed, Updated, Wish, require_identity
 from wake_bridge.storage.graph.status import book_of
 from wake_bridge.system.clock import timestamp_now
@@ -296,7 +296,7 @@ def _require_pane(work: Workplace, wish: Wish) -> None:
             work.warn(f"note: tmux calls it {place.label}: it replaces dots in session names")
 
 
-def _require_own(work: Workplace, command: str, graph: GraphFile, subscription_id: str) -> str:
+def _require_own(work: Workplace, command: str, graph: Graph, subscription_id: str) -> str:
     """The whole id. Raises `RefusedForSafety` where an agent names another's subscription."""
     meant = nodes.require_subscription(graph, subscription_id)
     may_touch(work, command, nodes.owner_of_subscription(meant))

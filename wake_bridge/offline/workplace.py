@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from wake_bridge.config.locations import Locations
     from wake_bridge.config.settings import Settings
     from wake_bridge.domain.delivery import Hold
+    from wake_bridge.domain.graph_places import GraphPlace
     from wake_bridge.domain.names import Identity
     from wake_bridge.domain.ownership import Invoker
-    from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
+    from wake_bridge.storage.graph.access import Graph, WritableGraph
 
 
 class Unsaid:
@@ -102,7 +103,7 @@ class Workplace(ABC):
         state_dir = self._state_dir_in_use(settings.graph_path, settings.state_dir)
         return replace(settings, state_dir=state_dir, has_graph=not has_no_graph(state_dir))
 
-    def _state_dir_in_use(self, graph: Path, configured: Path) -> Path:
+    def _state_dir_in_use(self, graph: GraphPlace, configured: Path) -> Path:
         """See `control.serving`; said once where it is not the configured one."""
         from wake_bridge.control.serving import graph_served_instead, state_dir_in_use
 
@@ -121,27 +122,27 @@ class Workplace(ABC):
             )
         return found
 
-    def open_graph(self) -> GraphFile:
+    def open_graph(self) -> Graph:
         """The graph, to look at; a context manager. Raises `SourceError`s."""
-        from wake_bridge.storage.graph.graph_file import GraphFile
+        from wake_bridge.storage.graph.opened import open_graph
 
         self._require_graph(self.settings.state_dir)
-        return GraphFile(self.settings.graph_path)
+        return open_graph(self.settings.graph_path)
 
-    def open_graph_to_write(self, *, foreign: bool) -> GraphWriter:
+    def open_graph_to_write(self, *, foreign: bool) -> WritableGraph:
         """The graph, to write; a context manager. Raises `SourceError`s, and `RefusedForSafety` for a foreign one."""
-        from wake_bridge.storage.graph.graph_file import GraphWriter
+        from wake_bridge.storage.graph.opened import open_graph_to_write
 
         self._require_graph(self.settings.state_dir)
-        return GraphWriter(self.settings.graph_path, allow_foreign=foreign)
+        return open_graph_to_write(self.settings.graph_path, allow_foreign=foreign)
 
-    def open_mail(self, *, foreign: bool, marking: bool) -> GraphFile:
+    def open_mail(self, *, foreign: bool, marking: bool) -> Graph:
         """The graph as `open_graph` and `open_graph_to_write` (when `marking`) open it, for who reads mail."""
-        from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
+        from wake_bridge.storage.graph.opened import open_graph, open_graph_to_write
 
         self._require_graph(self.places.state_dir)
         path = self.places.graph_path
-        return GraphWriter(path, allow_foreign=foreign) if marking else GraphFile(path)
+        return open_graph_to_write(path, allow_foreign=foreign) if marking else open_graph(path)
 
     def has_no_graph(self) -> bool:
         """Whether the daemon here takes in what comes from outside, without a graph."""

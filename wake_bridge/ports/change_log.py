@@ -59,7 +59,8 @@ class Page:
     """One page of the log: `entries` are the relevant ones of all rows up to and including `upto`.
 
     `fingerprint` is `entity_type:entity_id` of the row at `upto`; `examined` how many rows were looked at (0: at the
-    tip; as many as were asked for when a page was cut short, for there is more).
+    tip; as many as were asked for when a page was cut short, for there is more). `snapshot` is how far a log has been read
+    whose rows are not committed in the order of their ids; empty where they are.
     """
 
     entries: tuple[LogEntry, ...]
@@ -67,6 +68,7 @@ class Page:
     upto: LogId
     fingerprint: str
     examined: int
+    snapshot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,15 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Where the log ends and how every task stands (message id, properties), all seen at one instant."""
+    """Where the log ends and how every task stands (message id, properties), all seen at one instant.
+
+    `snapshot` as in `Page`.
+    """
 
     tip: LogId
     fingerprint: str
     tasks: tuple[tuple[str, Json], ...]
+    snapshot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,14 @@ class ChangeLog(Protocol):
     else; the caller alone moves the cursor. Use from one thread at a time.
     """
 
-    def read_after(self, cursor: LogId, limit: int) -> Page:
-        """The next at most `limit` rows of the log."""
+    def read_after(self, cursor: LogId, limit: int, snapshot: str = "") -> Page:
+        """The next at most `limit` rows of the log.
+
+        Args:
+            cursor: the highest log id that was looked at.
+            limit: the most rows to look at.
+            snapshot: of the page before, or of the census; without it all rows above the cursor are new, and no others.
+        """
 
     def bounds(self) -> LogBounds:
         """Where the log begins and ends."""
@@ -176,8 +188,8 @@ class ChangeLog(Protocol):
     def census(self) -> Census:
         """Tip and tasks for the start of an epoch."""
 
-    def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:
-        """Which of the edges have a row of the log at or below `upto`."""
+    def logged_before(self, edge_ids: Collection[str], upto: LogId, snapshot: str = "") -> frozenset[str]:
+        """Which of the edges have a row of the log at or below `upto`, or that was read when `snapshot` was taken."""
 
     def typed_tasks_after(self, log_id: LogId) -> frozenset[str]:
         """Tasks that have a typed row (`task_state_changed`) later in the log."""

@@ -18,11 +18,15 @@ NOT_ADDRESSED: Final = "not in the broadcast's audience"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the tail stands. `fingerprint` identifies the row at the cursor (`entity_type:entity_id`), empty if unknown."""
+    """Where the tail stands. `fingerprint` identifies the row at the cursor (`entity_type:entity_id`), empty if unknown.
+
+    `snapshot` is how far a log has been read whose rows are not committed in the order of their ids (`Page.snapshot`).
+    """
 
     epoch: Epoch
     cursor: LogId
     fingerprint: str = ""
+    snapshot: str = ""
 
 
 @dataclass(frozen=True, slots=True)

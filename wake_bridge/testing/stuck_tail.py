@@ -14,7 +14,6 @@ from typing import Final
 
 import wake_bridge.daemon.chores
 import wake_bridge.storage.graph.absent
-import wake_bridge.wiring
 from wake_bridge.cli.start import main
 from wake_bridge.storage.graph.change_log import SqliteGraph
 
@@ -39,8 +38,7 @@ class HangingGraph(SqliteGraph):
 
 def run() -> None:
     """The command line, with its daemon on such a graph."""
-    for place in (wake_bridge.wiring, wake_bridge.storage.graph.absent):
-        place.SqliteGraph = HangingGraph  # type: ignore[attr-defined]
+    vars(wake_bridge.storage.graph.absent)["SqliteGraph"] = HangingGraph
     wake_bridge.daemon.chores.STUCK_AFTER = 1_000  # type: ignore[misc]
     main()
 

@@ -107,7 +107,7 @@ class WholeEngine:
             self._queries,
             self.current,
             clock,
-            place=lambda: (self.tail.epoch, self.tail.cursor),
+            place=lambda: (self.tail.epoch, self.tail.cursor, self.tail.late_pages),
             moved=self.tail.moved,
             look_again=self.deliverer.look_at,
         )

@@ -11,7 +11,7 @@ from wake_bridge.domain.errors import (
     OperationFailed,
 )
 from wake_bridge.domain.names import BROADCAST
-from wake_bridge.storage.graph import graph_file
+from wake_bridge.storage.graph import access
 from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, move_task, send
 from wake_bridge.testing.memory_core import GraphEye
@@ -117,7 +117,7 @@ def test_a_move_that_somebody_made_meanwhile_is_not_made_twice(graph: GraphWrite
     class Behind(GraphWriter):
         """A writer whose view of the task is older than the file."""
 
-        def node(self, node_id: str) -> graph_file.Node | None:
+        def node(self, node_id: str) -> access.Node | None:
             """What was seen before."""
             return seen if node_id == task else super().node(node_id)
 

@@ -32,7 +32,7 @@ ROWS_AT_ONCE: Final = 1000
 ROWS_FOLLOWED: Final = 100_000
 """Rows of the log after which all mail is looked at anew instead of what they name."""
 
-LogPosition = tuple[Epoch, LogId]
+LogPosition = tuple[Epoch, LogId, int]
 
 
 class Acknowledge:
@@ -42,7 +42,7 @@ class Acknowledge:
     does an identity's return from the bench. A flood of other mail costs no look at what it does not name.
 
     Args:
-        place: where the tail stands.
+        place: where the tail stands, and how often it has read rows that were committed late, below that.
         moved: set by the tail whenever its cursor moved.
         look_again: called with an identity whose held delivery has lost an event, or its reason.
     """
@@ -150,7 +150,7 @@ class Acknowledge:
 
 def _is_further(seen: LogPosition, place: LogPosition) -> bool:
     """Whether the log was followed up to `seen`, and only went on since."""
-    return seen[0] == place[0] and 0 < place[1] - seen[1] <= ROWS_FOLLOWED
+    return seen[0] == place[0] and seen[2] == place[2] and 0 < place[1] - seen[1] <= ROWS_FOLLOWED
 
 
 def _participates(judged: JudgedEvents, identity: Identity) -> bool:

@@ -66,13 +66,13 @@ def start_after(loss: CursorLoss, beginning: Baseline, last_epoch: Epoch, looked
     if loss.going_on_from is not None:
         loss = CursorLoss(f"lastSyncId is {loss.going_on_from}: {CursorStatus.ABOVE_TIP.value}")
     fingerprint = census.fingerprint if census.tip else fingerprint_of_empty(*beginning.contents.file)
-    return StartingPoint(Position(epoch, census.tip, fingerprint), looked_at, loss)
+    return StartingPoint(Position(epoch, census.tip, fingerprint, census.snapshot), looked_at, loss)
 
 
 def position_after(position: Position, reading: PageReading) -> Position:
     """Where the tail stands once a page is stored; past what was pruned when nothing is left of it."""
     if reading.page.examined:
-        return Position(position.epoch, reading.page.upto, reading.page.fingerprint)
+        return Position(position.epoch, reading.page.upto, reading.page.fingerprint, reading.page.snapshot)
     if reading.cursor_status is CursorStatus.PRUNED:
         return Position(position.epoch, reading.bounds.highest)
     return position
@@ -147,7 +147,7 @@ class Checkpoint:
 
     def save(self) -> list[WakeEvent]:
         """Store a position that moved without a match, now; or publish what was not, or was spoiled since."""
-        has_moved = self.position is not None and self.position.cursor != self._stored.cursor
+        has_moved = self.position is not None and self.position != self._stored_position
         if has_moved:
             return self._store(())
         if not self._is_published:

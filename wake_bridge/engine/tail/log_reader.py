@@ -10,6 +10,7 @@ from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import Census, ChangeLog, IdentityRow, Json, LogBounds, LogEntry, Page
+from wake_bridge.ports.ledger_records import Position
 
 PAGE: Final = 1000
 """Rows read at once."""
@@ -92,10 +93,9 @@ class LogReader:
         entries = self._log.mail_edges(message_ids)
         return MailPage(entries, audiences_of(self._log, entries))
 
-    def next_page(
-        self, cursor: LogId, fingerprint: str, file: tuple[int, int], seen: Version | None
-    ) -> PageReading | None:
-        """The next page; None if nothing was committed since `seen`. `file` is the one that was read last."""
+    def next_page(self, position: Position, file: tuple[int, int], seen: Version | None) -> PageReading | None:
+        """The page after a position; None if nothing was committed since `seen`. `file` is the one that was read last."""
+        cursor = position.cursor
         self.heals += self._log.heal()
         version = self._log.version()
         if version == seen:
@@ -105,21 +105,25 @@ class LogReader:
             version = self._log.version()
         bounds = self._log.bounds()
         found = self._log.fingerprint_at(cursor) if cursor else fingerprint_of_empty(*version[:2])
-        page = self._log.read_after(cursor, PAGE)
+        page = self._log.read_after(cursor, PAGE, position.snapshot)
         return PageReading(
             version=version,
             bounds=bounds,
             cursor_status=cursor_status(
-                cursor=cursor, fingerprint=fingerprint, found=found, lowest=bounds.lowest, highest=bounds.highest
+                cursor=cursor,
+                fingerprint=position.fingerprint,
+                found=found,
+                lowest=bounds.lowest,
+                highest=bounds.highest,
             ),
             page=page,
             with_audience=audiences_of(self._log, page.entries),
             typed_later=self._typed_beyond(page),
         )
 
-    def logged_before(self, edge_ids: Collection[str], cursor: LogId) -> frozenset[str]:
-        """Which of the edges the log had at or before the cursor."""
-        return self._log.logged_before(edge_ids, cursor)
+    def logged_before(self, edge_ids: Collection[str], position: Position) -> frozenset[str]:
+        """Which of the edges the log had when it was read up to that position."""
+        return self._log.logged_before(edge_ids, position.cursor, position.snapshot)
 
     def reopen(self) -> None:
         """Open the log anew: for a deafness that leaves no trace."""
@@ -148,6 +152,7 @@ def audiences_of(log: ChangeLog, entries: Sequence[LogEntry]) -> frozenset[str]:
 
 def pages_after(log: ChangeLog, since: LogId) -> Iterator[Page]:
     """The log after a row, page by page, up to the tip."""
-    while (page := log.read_after(since, PAGE)).examined:
+    snapshot = ""
+    while (page := log.read_after(since, PAGE, snapshot)).examined:
         yield page
-        since = page.upto
+        since, snapshot = page.upto, page.snapshot

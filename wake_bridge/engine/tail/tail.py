@@ -188,6 +188,7 @@ class Tail:
         self._was_at_tip = False
         self.tip = LogId(0)
         self.heals = 0
+        self.late_pages = 0
         self.away = ""
         self.progressed_at = clock.now()
         self.begun, self.moved = asyncio.Event(), asyncio.Event()
@@ -347,9 +348,7 @@ class Tail:
         while True:
             looked_at = self._clock.wall()
             position = self._checkpoint.position or Position(Epoch(0), LogId(0))
-            reading = await self._ask(
-                self._reader.next_page, position.cursor, position.fingerprint, self._file, self._seen
-            )
+            reading = await self._ask(self._reader.next_page, position, self._file, self._seen)
             self.progressed_at = self._clock.now()
             self._note_heals()
             if reading is None:
@@ -386,7 +385,8 @@ class Tail:
             position_after(position, reading), result, looked_at if reading.reaches_tip else None
         )
         self._seen = reading.version if reading.reaches_tip else None
-        if self.cursor != position.cursor:
+        if self._checkpoint.position != position:
+            self.late_pages += reading.page.examined > 0 and self.cursor == position.cursor
             self.moved.set()
         await self._notifier.notify(new)
         for identity in result.rerouted:
@@ -407,7 +407,7 @@ class Tail:
             Instant(self._clock.now() - self._rules().catch_up)
         ):
             return old
-        return await self._ask(self._reader.logged_before, old, position.cursor)
+        return await self._ask(self._reader.logged_before, old, position)
 
     async def _take_contents(self) -> None:
         """Learn who listens in the file as it is now."""

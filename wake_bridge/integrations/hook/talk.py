@@ -24,6 +24,7 @@ APPLICATION = "wake-bridge"
 VARIABLE = "WAKE_BRIDGE_DAEMON_STATE_DIR"
 ALIAS = "NEO_AI_DAEMON_DIR"
 GRAPH_VARIABLE = "WAKE_BRIDGE_GRAPH_PATH"
+URL_VARIABLE = "WAKE_BRIDGE_GRAPH_URL"
 GRAPH_ALIAS = "NEO_MEMORY_DB_PATH"
 CONFIG_VARIABLE = "WAKE_BRIDGE_CONFIG"
 LOCK_DIRECTORY = f"/tmp/wake-bridge-{os.geteuid()}"  # noqa: S108 - each file's owner is checked
@@ -43,10 +44,18 @@ def daemon_elsewhere(environment: Mapping[str, str], configured: str) -> str:
     import fcntl
     import json
 
-    graph = _place(environment, (GRAPH_VARIABLE, GRAPH_ALIAS), ("graph", "path"))
+    url = _url(environment)
+    graph = "" if url else _place(environment, (GRAPH_VARIABLE, GRAPH_ALIAS), ("graph", "path"))
     try:
-        found = os.stat(graph or f"{_default('data', environment)}/graph.sqlite")
-        path = f"{LOCK_DIRECTORY}/{found.st_dev:x}-{found.st_ino:x}.lock"
+        if url:
+            from wake_bridge.control.graph_lock import graph_key
+            from wake_bridge.domain.graph_places import GraphUrl
+
+            name = graph_key(GraphUrl(url))
+        else:
+            found = os.stat(graph or f"{_default('data', environment)}/graph.sqlite")
+            name = f"{found.st_dev:x}-{found.st_ino:x}"
+        path = f"{LOCK_DIRECTORY}/{name}.lock"
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as lock:
             if os.fstat(lock.fileno()).st_uid != os.geteuid():
                 return ""
@@ -60,6 +69,18 @@ def daemon_elsewhere(environment: Mapping[str, str], configured: str) -> str:
     return ""
 
 
+def _url(environment: Mapping[str, str]) -> str:
+    """The database that holds the graph; empty where a file does."""
+    if URL_VARIABLE in environment:
+        return environment[URL_VARIABLE]
+    return "" if GRAPH_VARIABLE in environment else _written_in(_config_file(environment), "graph", "url")
+
+
+def _config_file(environment: Mapping[str, str]) -> str:
+    config = environment.get(CONFIG_VARIABLE)
+    return os.path.abspath(os.path.expanduser(config)) if config else f"{_default('config', environment)}/config.toml"
+
+
 def _place(environment: Mapping[str, str], variables: tuple[str, str], key: tuple[str, str]) -> str:
     """A place that the environment or the file says; empty where neither does."""
     variable, alias = variables
@@ -68,8 +89,7 @@ def _place(environment: Mapping[str, str], variables: tuple[str, str], key: tupl
         return os.path.abspath(os.path.expanduser(named))
     if variable in environment:
         return ""
-    config = environment.get(CONFIG_VARIABLE)
-    file = os.path.abspath(os.path.expanduser(config)) if config else f"{_default('config', environment)}/config.toml"
+    file = _config_file(environment)
     written = _written_in(file, *key)
     return os.path.join(os.path.dirname(file), os.path.expanduser(written)) if written else ""
 

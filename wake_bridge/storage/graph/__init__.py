@@ -1,1 +1,1 @@
-"""Reads the graph: its log, its mail and the hints that it changed. Commands also write to it, by `GraphWriter`."""
+"""Reads the graph: its log, its mail and the hints that it changed. Commands also write to it, by `WritableGraph`."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from wake_bridge.config.settings import Settings, signed_subscriptions
+from wake_bridge.domain.graph_places import GraphPlace, GraphUrl
 from wake_bridge.domain.names import Identity, Instant, LogId
 from wake_bridge.ports.change_log import (
     Census,
     ChangeLog,
+    ChangeSignal,
     EdgeRow,
     IdentityRow,
     Json,
@@ -20,6 +23,7 @@ from wake_bridge.ports.change_log import (
     Traces,
 )
 from wake_bridge.storage.graph.change_log import SqliteGraph
+from wake_bridge.storage.graph.signal import SilentSignal, signal_for
 
 _START: Final = LogId(0)
 
@@ -27,8 +31,29 @@ _START: Final = LogId(0)
 def open_log(settings: Settings) -> ChangeLog:
     """The graph's log; without a graph one in which nothing ever stands."""
     if settings.has_graph:
-        return SqliteGraph(settings.graph_path)
+        return log_at(settings.graph_path)
     return NoGraph(one.identity for one in signed_subscriptions(settings))
+
+
+def log_at(place: GraphPlace) -> ChangeLog:
+    """The log of the graph that lies there; opened on first use."""
+    if isinstance(place, GraphUrl):
+        from wake_bridge.storage.graph.postgres.change_log import PostgresGraph  # noqa: PLC0415 - an extra
+
+        return PostgresGraph(place)
+    return SqliteGraph(place)
+
+
+def hints_of(settings: Settings, report: Callable[[str], None]) -> ChangeSignal:
+    """What hints at changes of the graph; `report` is told, once, when there can be no hints."""
+    place, is_wanted = settings.graph_path, settings.config.graph.watch and settings.has_graph
+    if isinstance(place, Path):
+        return signal_for(place, report, enabled=is_wanted)
+    if not is_wanted:
+        return SilentSignal()
+    from wake_bridge.storage.graph.postgres.signal import PostgresSignal  # noqa: PLC0415 - an extra
+
+    return PostgresSignal(place, report)
 
 
 class NoGraph:
@@ -41,7 +66,7 @@ class NoGraph:
     def __init__(self, identities: Iterable[Identity]) -> None:
         self._identities = {one: IdentityRow(one) for one in identities}
 
-    def read_after(self, cursor: LogId, limit: int) -> Page:  # noqa: ARG002 - the port's signature
+    def read_after(self, cursor: LogId, limit: int, snapshot: str = "") -> Page:  # noqa: ARG002 - the port's signature
         """Nothing."""
         return Page((), (), cursor, "", 0)
 
@@ -84,7 +109,7 @@ class NoGraph:
         """Nothing."""
         return Census(_START, "", ())
 
-    def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:  # noqa: ARG002
+    def logged_before(self, edge_ids: Collection[str], upto: LogId, snapshot: str = "") -> frozenset[str]:  # noqa: ARG002
         """None."""
         return frozenset()
 

@@ -114,7 +114,7 @@ class SqliteGraph:
 
     # -- the log -------------------------------------------------------------------------------------------------
 
-    def read_after(self, cursor: LogId, limit: int) -> Page:
+    def read_after(self, cursor: LogId, limit: int, snapshot: str = "") -> Page:  # noqa: ARG002 - ids are in order here
         """See `ChangeLog.read_after`. Irrelevant rows are dismissed inside SQLite; page and nodes are one snapshot."""
         query = self._rows_with(_RELEVANT)
         with self._source.snapshot():
@@ -174,7 +174,7 @@ class SqliteGraph:
             tasks = walk(self._source, "data GLOB '*MESSAGE*' AND data GLOB '*\"task\"*'", _task)
         return Census(tip, fingerprint or "", tuple(tasks))
 
-    def logged_before(self, edge_ids: Collection[str], upto: LogId) -> frozenset[str]:
+    def logged_before(self, edge_ids: Collection[str], upto: LogId, snapshot: str = "") -> frozenset[str]:  # noqa: ARG002 - as above
         """See `ChangeLog.logged_before`. No index helps: it is asked for rare edges, and walks the log once for all."""
         rows = self._source.query(
             "SELECT DISTINCT entity_id FROM GraphLog WHERE log_id <= ? AND entity_type = 'edges'"

@@ -24,7 +24,7 @@ from wake_bridge.domain.subscriptions import (
 )
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import EdgeRow, LogEntry
-from wake_bridge.storage.graph.graph_file import GraphFile, Node
+from wake_bridge.storage.graph.access import Graph, Node
 from wake_bridge.storage.graph.nodes import find_identity, shown_subscription
 from wake_bridge.storage.graph.status import book_of
 
@@ -41,7 +41,7 @@ class Circumstances:
     resolve_target: ResolveTarget | None = None
 
 
-def judge_subscriptions(graph: GraphFile, circumstances: Circumstances) -> list[dict[str, Any]]:
+def judge_subscriptions(graph: Graph, circumstances: Circumstances) -> list[dict[str, Any]]:
     """Every subscription as the commands print it, with `deliverable` and `why`, and in `note` what goes by a default."""
     book, judged = book_of(graph, circumstances.settings), []
     for node in graph.nodes(SUBSCRIPTION_LABEL):
@@ -53,7 +53,7 @@ def judge_subscriptions(graph: GraphFile, circumstances: Circumstances) -> list[
 
 
 def why_undeliverable(
-    subscription: Subscription, book: SubscriptionBook, graph: GraphFile, circumstances: Circumstances
+    subscription: Subscription, book: SubscriptionBook, graph: Graph, circumstances: Circumstances
 ) -> str:
     """What somebody must change before this subscription can wake anyone; empty when nothing.
 
@@ -76,7 +76,7 @@ def _why_no_adapter(subscription: Subscription, circumstances: Circumstances) ->
     return why_no_adapter(name, enabled, installed)
 
 
-def _participation(graph: GraphFile, subscription: Subscription) -> str:
+def _participation(graph: Graph, subscription: Subscription) -> str:
     node = find_identity(graph, subscription.identity)
     if node is None:
         return "no identity of this graph"
@@ -102,7 +102,7 @@ class Forecast:
 
     def __init__(
         self,
-        graph: GraphFile,
+        graph: Graph,
         settings: Settings,
         now: Instant,
         holds: Callable[[Identity, Sequence[WakeEvent]], Iterable[Hold]] = lambda *_: (),

@@ -8,8 +8,6 @@ For the graph commands, each a short-lived process of its own; the daemon's tail
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 import sqlite3
 import stat
 import uuid
@@ -23,16 +21,35 @@ from wake_bridge.domain.errors import (
     SourceMissing,
     SourceNotAGraph,
     SourceUnavailable,
-    UsageMistake,
 )
-from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.change_log import EdgeRow
-from wake_bridge.storage.graph.pieces import Row, edge_columns, keys_of, message_in, node_at, rows_of, walk
+from wake_bridge.storage.graph.access import (
+    HEAVIEST,
+    REINFORCEMENT,
+    REPAIR,
+    Node,
+    StoredLetter,
+    as_stored,
+    storable,
+    weight_of,
+)
+from wake_bridge.storage.graph.pieces import (
+    LETTERS,
+    UNMARKED,
+    Row,
+    edge_columns,
+    keys_of,
+    letter,
+    message_in,
+    node_at,
+    rows_of,
+    walk,
+)
 from wake_bridge.storage.graph.rows import (
     LARGEST_VALUE,
-    LARGEST_WRITTEN,
     Budget,
     Large,
+    Stored,
     Unreadable,
     edge_row,
     is_interrupted,
@@ -40,6 +57,7 @@ from wake_bridge.storage.graph.rows import (
     large_value,
     limit,
     stall_told,
+    stored,
     stored_or_none,
     text,
     why_no_graph,
@@ -49,10 +67,6 @@ from wake_bridge.storage.graph.schema import APPLICATION_ID, sqlite_address
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another writer, as the real services do."""
 
-REPAIR: Final = "repair or delete that row in the graph"
-"""What to do about a row that cannot be read."""
-
-Properties = dict[str, Any]
 Parameters = Sequence[object] | Mapping[str, object]
 Answer = TypeVar("Answer")
 
@@ -69,20 +83,27 @@ _EDGES_OF: Final = """
     FROM json_each(?1) wanted CROSS JOIN Edges e ON e.rowid = wanted.value
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node as stored; `properties` is the inner object of its JSON, or what is known of one that is too large to load."""
-
-    id: str
-    label: str
-    properties: Properties
-    is_whole: bool = True
-
-
-def owner_of(identity: str) -> str:
-    """The `userId` of what an identity writes: its login without the `@`."""
-    return identity.removeprefix("@")
+# by columns of the edge alone: nothing of what it holds is loaded for it; + keeps SQLite from walking through all mail
+# of the recipient for each message, which takes the square of their number
+_ADDRESSED: Final = """
+    SELECT e.rowid FROM Edges e
+    WHERE ((e.type = 'DELIVERED_TO' AND e.target = ?1)
+        OR (e.type = 'SENT_TO' AND e.target = ?1 AND NOT EXISTS (
+            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND +d.target = ?1))
+        OR (e.type = 'SENT_TO' AND e.target = 'AGENT:*' AND NOT EXISTS (
+            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO')))
+"""
+_ALL: Final = f"{_ADDRESSED} ORDER BY e.rowid"
+_ONE: Final = f"{_ADDRESSED} AND e.source = ?2 ORDER BY e.rowid"
+_UNREAD: Final = f"""{LETTERS}
+    WHERE CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
+        COALESCE(json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt'), '')
+            {UNMARKED}
+        AND COALESCE(
+            json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt'), '')
+            {UNMARKED}
+    ELSE 1 END
+"""
 
 
 class GraphFile:
@@ -101,7 +122,7 @@ class GraphFile:
             SourceNotAGraph: a file, but without `Nodes`, `Edges` and `GraphLog`.
             SourceUnavailable: locked or unreadable for now.
         """
-        self.path = path
+        self.place = path
         try:
             is_pipe = stat.S_ISFIFO(path.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError) as missing:
@@ -135,7 +156,7 @@ class GraphFile:
         if why_not:
             raise SourceNotAGraph(
                 f"this database is not a graph: {why_not}",
-                str(self.path),
+                str(self.place),
                 hint="set graph.path to the graph, or to a new place and run `wake-bridge init`",
             )
         columns = {
@@ -186,6 +207,27 @@ class GraphFile:
         keys = keys_of(self, _BY_ENDS[source is not None, target is not None], kind, *given)
         return [_edge(row) for row in rows_of(self, keys, _EDGES_OF, lambda key: edge_columns(self, key))]
 
+    def letters(self, identity: str, message_id: str | None = None) -> Iterator[StoredLetter]:
+        """See `Graph.letters`. Rows are loaded a few at a time."""
+        if message_id is None:
+            keys, statement = keys_of(self, _ALL, identity), _UNREAD
+        else:
+            keys, statement = keys_of(self, _ONE, identity, message_id), LETTERS
+        for found_id, message, edge_id, _, _, kind, edge in rows_of(
+            self, keys, statement, lambda key: letter(self, key)
+        ):
+            yield StoredLetter(
+                text(found_id), _message(self, text(found_id), message), text(edge_id), text(kind), _whole(edge)
+            )
+
+    def tip(self) -> int:
+        """See `Graph.tip`."""
+        return int(self.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0])
+
+    def journal_mode(self) -> str:
+        """See `Graph.journal_mode`."""
+        return str(self.query("PRAGMA journal_mode")[0][0])
+
     def query(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         """All rows of one question, texts as texts."""
         with self._translating():
@@ -213,22 +255,24 @@ class GraphFile:
         except sqlite3.OperationalError as busy:
             if is_interrupted(busy):
                 what, hint = stall_told(self._budget.seconds)
-                raise SourceUnavailable(what, str(self.path), hint=hint) from busy
+                raise SourceUnavailable(what, str(self.place), hint=hint) from busy
             raise SourceUnavailable(
                 f"the graph cannot be used now ({busy})",
-                str(self.path),
+                str(self.place),
                 hint="another program may hold it, or the file or its directory may be read-only; try again",
             ) from busy
         except sqlite3.IntegrityError as refusal:
-            raise OperationFailed(f"the graph refuses the change ({refusal})", str(self.path)) from refusal
+            raise OperationFailed(f"the graph refuses the change ({refusal})", str(self.place)) from refusal
         except sqlite3.DatabaseError as broken:
             if is_too_large(broken):
                 raise SourceUnavailable(
-                    f"a row is larger than {LARGEST_VALUE:,} bytes", str(self.path), hint="make it smaller in the graph"
+                    f"a row is larger than {LARGEST_VALUE:,} bytes",
+                    str(self.place),
+                    hint="make it smaller in the graph",
                 ) from broken
             raise SourceNotAGraph(
                 f"this file is not a graph ({broken})",
-                str(self.path),
+                str(self.place),
                 hint="set graph.path to the graph, or to a new place and run `wake-bridge init`",
             ) from broken
 
@@ -239,9 +283,24 @@ def _edge(row: Row) -> EdgeRow:
     return edge_row(edge_id, source, target, kind, kept.properties if kept else {})
 
 
-_HEAVIEST: Final = 5.0
-_REINFORCEMENT: Final = 0.1
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+def _message(graph: GraphFile, message_id: str, data: object) -> Stored | Unreadable:
+    try:
+        return message_in(graph, message_id, data)
+    except Unreadable as why:
+        return why
+
+
+def _whole(data: object) -> Stored | Unreadable:
+    """The JSON of an edge, if all of it can be read."""
+    try:
+        edge = stored(data)
+    except Unreadable as why:
+        return why
+    return edge if edge.is_whole else Unreadable(f"it is too large to read ({data})")
+
+
+_STATE: Final = "json_extract(data, '$.properties.task.state')"
+_TYPED_ROW: Final = "INSERT INTO GraphLog(entity_id, entity_type, event_id, event_payload) VALUES (?, ?, ?, ?)"
 _SET_PROPERTY: Final = {
     "Nodes": "UPDATE Nodes SET data = json_set(data, ?, ?) WHERE id = ?",
     "Edges": "UPDATE Edges SET data = json_set(data, ?, ?) WHERE id = ?",
@@ -280,7 +339,7 @@ class GraphWriter(GraphFile):
         Raises:
             UsageMistake: it is larger than anybody here could read.
         """
-        data = _storable({"id": node_id, "label": label, "properties": dict(properties)})
+        data = storable({"id": node_id, "label": label, "properties": dict(properties)})
         row = {"id": node_id, "user_id": properties.get("userId"), "data": data}
         self._upsert("Nodes", row)
 
@@ -294,19 +353,40 @@ class GraphWriter(GraphFile):
             present = self.edges(kind, source=source, target=target)
             if present:
                 edge_id = present[0].id
-                weight = min(_number(present[0].properties.get("weight")) + _REINFORCEMENT, _HEAVIEST)
+                weight = min(weight_of(present[0].properties.get("weight")) + REINFORCEMENT, HEAVIEST)
                 merged = {**present[0].properties, **properties, "weight": weight}
             else:
                 edge_id = str(uuid.uuid4())
                 merged = {"weight": 1, **properties}
             edge = {"id": edge_id, "source": source, "target": target, "type": kind}
-            row = {**edge, "user_id": merged.get("userId"), "data": _storable({**edge, "properties": merged})}
+            row = {**edge, "user_id": merged.get("userId"), "data": storable({**edge, "properties": merged})}
             self._upsert("Edges", row)
         return edge_id
 
-    def set_property(self, table: Literal["Nodes", "Edges"], row_id: str, name: str, value: str) -> None:
-        """Set one property of a node or an edge (`Nodes`, `Edges`) and leave all others as they are stored."""
-        self.run(_SET_PROPERTY[table], (f"$.properties.{name}", value, row_id))
+    def set_property(self, table: Literal["Nodes", "Edges"], row_id: str, name: str, value: str) -> bool:
+        """See `WritableGraph.set_property`."""
+        try:
+            self.run(_SET_PROPERTY[table], (f"$.properties.{name}", value, row_id))
+        except SourceUnavailable as error:
+            if not is_too_large(error.__cause__):
+                raise
+            return False
+        return True
+
+    def move_task(self, task_id: str, previous: str, changed: Mapping[str, str | None]) -> bool:
+        """See `WritableGraph.move_task`."""
+        pairs = ", ".join("?, ?" for _ in changed)
+        values = [part for path, value in changed.items() for part in (f"$.properties.{path}", value)]
+        statement = f"UPDATE Nodes SET data = json_set(data, {pairs}) WHERE id = ? AND {_STATE} = ?"  # noqa: S608 - ours
+        return bool(self.run(statement, [*values, task_id, previous]))
+
+    def append_event(self, entity_id: str, kind: str, event_id: str, payload: Mapping[str, Any]) -> None:
+        """See `WritableGraph.append_event`."""
+        self.run(_TYPED_ROW, (entity_id, kind, event_id, as_stored(payload)))
+
+    def rewrite(self, node_id: str) -> None:
+        """See `WritableGraph.rewrite`."""
+        self.run("UPDATE Nodes SET data = data WHERE id = ?", (node_id,))
 
     def delete_node(self, node_id: str) -> None:
         """Delete a node with its edges; the edges go first, one by one, so that each leaves its row in the log."""
@@ -340,25 +420,3 @@ class GraphWriter(GraphFile):
         with self._translating():
             self._budget.begin()
             return self._connection.execute(statement, parameters).rowcount
-
-
-def as_stored(value: Mapping[str, Any]) -> str:
-    """JSON as the real services write it: compact, Unicode as it is, lone surrogates escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", text)
-
-
-def _storable(value: Mapping[str, Any]) -> str:
-    """The same, of a size that can be read again."""
-    data = as_stored(value)
-    size = len(data.encode())
-    if size > LARGEST_WRITTEN:
-        raise UsageMistake(
-            f"this is too large: it takes {size:,} bytes with all that is stored beside its text, and {LARGEST_WRITTEN:,} is the most",
-            hint="put the text into a file, and send the path of that file",
-        )
-    return data
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 1.0

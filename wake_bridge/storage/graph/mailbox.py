@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from wake_bridge.domain.errors import NotFound, OperationFailed, SourceUnavailable
+from wake_bridge.domain.errors import NotFound, OperationFailed
 from wake_bridge.domain.messages import MESSAGE_LABEL, Unusable, message_from, read_mark
 from wake_bridge.domain.names import BROADCAST, Priority, WakePolicy
 from wake_bridge.domain.subscriptions import plain_tag
 from wake_bridge.domain.tasks import ASSIGNMENT_AUTHORITY, PAYLOAD_VERSION
 from wake_bridge.domain.values import dataclass
-from wake_bridge.storage.graph.graph_file import REPAIR, GraphFile, GraphWriter, Node, as_stored, owner_of
+from wake_bridge.storage.graph.access import REPAIR, Graph, Node, StoredLetter, WritableGraph, owner_of
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL
-from wake_bridge.storage.graph.pieces import LETTERS, UNMARKED, Row, keys_of, letter, message_in, rows_of
-from wake_bridge.storage.graph.rows import Unreadable, is_too_large, stored, text
-
-# by columns of the edge alone: nothing of what it holds is loaded for it; + keeps SQLite from walking through all mail
-# of the recipient for each message, which takes the square of their number
-_ADDRESSED: Final = """
-    SELECT e.rowid FROM Edges e
-    WHERE ((e.type = 'DELIVERED_TO' AND e.target = ?1)
-        OR (e.type = 'SENT_TO' AND e.target = ?1 AND NOT EXISTS (
-            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO' AND +d.target = ?1))
-        OR (e.type = 'SENT_TO' AND e.target = 'AGENT:*' AND NOT EXISTS (
-            SELECT 1 FROM Edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO')))
-"""
-_ALL: Final = f"{_ADDRESSED} ORDER BY e.rowid"
-_ONE: Final = f"{_ADDRESSED} AND e.source = ?2 ORDER BY e.rowid"
-_UNREAD: Final = f"""{LETTERS}
-    WHERE CASE WHEN json_valid(n.data) AND json_valid(e.data) THEN
-        COALESCE(json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.readAt'), '')
-            {UNMARKED}
-        AND COALESCE(
-            json_extract(CASE e.type WHEN 'DELIVERED_TO' THEN e.data ELSE n.data END, '$.properties.archivedAt'), '')
-            {UNMARKED}
-    ELSE 1 END
-"""
+from wake_bridge.storage.graph.rows import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +68,7 @@ class UnreadableMail:
     why: str
 
 
-def send(graph: GraphWriter, draft: Draft, now: str) -> str:
+def send(graph: WritableGraph, draft: Draft, now: str) -> str:
     """Send a message: node, SENT_BY, SENT_TO, DELIVERED_TO to each recipient of a broadcast, thread, tags.
 
     Each step is a transaction of its own, as the real services commit.
@@ -131,13 +108,13 @@ def send(graph: GraphWriter, draft: Draft, now: str) -> str:
     return message_id
 
 
-def audience(graph: GraphFile, sender: str) -> list[str]:
+def audience(graph: Graph, sender: str) -> list[str]:
     """Who receives a broadcast: every agent but its sender, benched ones included."""
     agents = (node for node in graph.nodes(IDENTITY_LABEL) if node.properties.get("accountType") == "agent")
     return [node.id for node in agents if node.id != sender]
 
 
-def require_message(graph: GraphFile, message_id: str) -> Node:
+def require_message(graph: Graph, message_id: str) -> Node:
     """A message that must exist.
 
     Raises:
@@ -149,18 +126,18 @@ def require_message(graph: GraphFile, message_id: str) -> Node:
     return node
 
 
-def mailbox_of(graph: GraphFile, identity: str) -> Iterator[Mail | UnreadableMail]:
+def mailbox_of(graph: Graph, identity: str) -> Iterator[Mail | UnreadableMail]:
     """What an identity has neither read nor put away, in the order it was sent; its own broadcasts are not.
 
     A row that cannot be read is set aside, and hides none behind it. Rows are loaded a few at a time.
     """
-    for row in _rows(graph, keys_of(graph, _ALL, identity), _UNREAD):
-        one = _mail(graph, row, identity)
+    for letter in graph.letters(identity):
+        one = _mail(letter, identity)
         if isinstance(one, UnreadableMail) or (one and not one.is_read and not _is_own_broadcast(one)):
             yield one
 
 
-def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
+def require_mail(graph: Graph, identity: str, message_id: str) -> Mail:
     """One message in an identity's mailbox, read or not.
 
     Raises:
@@ -168,8 +145,8 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
         OperationFailed: it cannot be read.
     """
     require_message(graph, message_id)
-    for row in _rows(graph, keys_of(graph, _ONE, identity, message_id), LETTERS):
-        one = _mail(graph, row, identity)
+    for letter in graph.letters(identity, message_id):
+        one = _mail(letter, identity)
         if isinstance(one, UnreadableMail):
             raise OperationFailed(f"the message cannot be read: {one.why}", one.row_id, hint=REPAIR)
         if one is not None:
@@ -179,10 +156,10 @@ def require_mail(graph: GraphFile, identity: str, message_id: str) -> Mail:
     )
 
 
-def mark_read(graph: GraphWriter, mails: Iterable[Mail], now: str) -> None:
+def mark_read(graph: WritableGraph, mails: Iterable[Mail], now: str) -> None:
     """Set `readAt` where each message's read state lies; one that was read before keeps its time."""
     for mail in mails:
-        if mail.is_read or (mail.message.is_whole and _is_marked(graph, mail, now)):
+        if mail.is_read or (mail.message.is_whole and graph.set_property(mail.table, mail.row_id, "readAt", now)):
             continue
         if mail.table == "Nodes":
             # what is too large cannot be changed: an edge of the recipient's own says it, as with a broadcast
@@ -190,43 +167,22 @@ def mark_read(graph: GraphWriter, mails: Iterable[Mail], now: str) -> None:
             graph.link(mail.message.id, mail.recipient, "DELIVERED_TO", receipt)
 
 
-def _is_marked(graph: GraphWriter, mail: Mail, now: str) -> bool:
-    """Set `readAt` where it lies; answers whether there was room for it."""
-    try:
-        graph.set_property(mail.table, mail.row_id, "readAt", now)
-    except SourceUnavailable as error:
-        if not is_too_large(error.__cause__):
-            raise
-        return False
-    return True
-
-
-def _rows(graph: GraphFile, keys: Sequence[int], statement: str) -> Iterator[Row]:
-    return rows_of(graph, keys, statement, lambda key: letter(graph, key))
-
-
-def _mail(graph: GraphFile, row: Row, identity: str) -> Mail | UnreadableMail | None:
+def _mail(letter: StoredLetter, identity: str) -> Mail | UnreadableMail | None:
     """The mail that an edge addresses; None where it starts from something else."""
-    message_id, edge_id, kind = text(row[0]), text(row[2]), text(row[5])
-    try:
-        message = message_in(graph, message_id, row[1])
-    except Unreadable as why:
-        return UnreadableMail(message_id, message_id, str(why))
+    message, edge, message_id = letter.message, letter.edge, letter.message_id
+    if isinstance(message, Unreadable):
+        return UnreadableMail(message_id, message_id, str(message))
     if message.label != MESSAGE_LABEL:
         return None
-    try:
-        edge = stored(row[6])
-    except Unreadable as why:
-        return UnreadableMail(message_id, edge_id, str(why))
-    by_edge = kind == "DELIVERED_TO"
-    if not edge.is_whole:
-        return UnreadableMail(message_id, edge_id, f"it is too large to read ({row[6]})")
+    if isinstance(edge, Unreadable):
+        return UnreadableMail(message_id, letter.edge_id, str(edge))
+    by_edge = letter.kind == "DELIVERED_TO"
     if isinstance(unusable := message_from(message_id, message.properties), Unusable):
         return UnreadableMail(message_id, message_id, unusable.why)
     return Mail(
         Node(message_id, MESSAGE_LABEL, dict(message.properties), is_whole=message.is_whole),
         "Edges" if by_edge else "Nodes",
-        edge_id if by_edge else message_id,
+        letter.edge_id if by_edge else message_id,
         is_read=read_mark(edge.properties if by_edge else message.properties) is not None,
         recipient=identity,
     )
@@ -237,7 +193,7 @@ def _is_own_broadcast(mail: Mail) -> bool:
     return properties.get("to") == BROADCAST and properties.get("from") == mail.recipient
 
 
-def _message(graph: GraphFile, draft: Draft, thread: str | None, tags: tuple[str, ...], now: str) -> dict[str, Any]:
+def _message(graph: Graph, draft: Draft, thread: str | None, tags: tuple[str, ...], now: str) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "name": draft.subject,
         "description": "",
@@ -283,24 +239,6 @@ RIGHTS: Final = {
 }
 """Who may make which move; the sweeper's Expired is nobody's."""
 
-_GUARDED_MOVE: Final = """
-    UPDATE Nodes SET data = json_set(data,
-        '$.properties.task.state', :state,
-        '$.properties.task.assignee', :assignee,
-        '$.properties.lastModifiedAt', :now)
-    WHERE id = :id AND json_extract(data, '$.properties.task.state') = :previous
-"""
-_GUARDED_TYPED_MOVE: Final = """
-    UPDATE Nodes SET data = json_set(data,
-        '$.properties.task.state', :state,
-        '$.properties.task.assignee', :assignee,
-        '$.properties.taskAssignmentAuthority', :authority,
-        '$.properties.lastModifiedAt', :now)
-    WHERE id = :id AND json_extract(data, '$.properties.task.state') = :previous
-"""
-_TYPED_ROW: Final = "INSERT INTO GraphLog(entity_id, entity_type, event_id, event_payload) VALUES (?, ?, ?, ?)"
-_REWRITE: Final = "UPDATE Nodes SET data = data WHERE id = ?"
-
 
 @dataclass(frozen=True, slots=True)
 class TaskMove:
@@ -320,7 +258,7 @@ class _Task:
     is_broadcast: bool
 
 
-def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now: str) -> TaskMove:
+def move_task(graph: WritableGraph, task_id: str, new_state: str, actor: str, now: str) -> TaskMove:
     """Move a task if `actor` has the right, guarded against a move made meanwhile.
 
     A broadcast task is taken by whoever of its recipients moves it to Working first. Where the graph has typed rows,
@@ -335,21 +273,20 @@ def move_task(graph: GraphWriter, task_id: str, new_state: str, actor: str, now:
     claims = task.is_broadcast and (task.state, new_state) == ("Submitted", "Working")
     assignee = actor if claims else task.assignee
     with graph.transaction():
-        values = {"id": task_id, "previous": task.state, "state": new_state, "assignee": assignee, "now": now}
+        changed = {"task.state": new_state, "task.assignee": assignee, "lastModifiedAt": now}
         if graph.has_events:
-            moved = graph.run(_GUARDED_TYPED_MOVE, values | {"authority": ASSIGNMENT_AUTHORITY})
-        else:
-            moved = graph.run(_GUARDED_MOVE, values)
+            changed["taskAssignmentAuthority"] = ASSIGNMENT_AUTHORITY
+        moved = graph.move_task(task_id, task.state, changed)
         if moved and graph.has_events:
             _append_typed_row(graph, task, new_state, assignee, now)
     if not moved:
         raise OperationFailed("somebody else moved the task first", task_id, hint="read the task again, then decide")
     # the services write the node once more after the guarded move: two rows for one move
-    graph.run(_REWRITE, (task_id,))
+    graph.rewrite(task_id)
     return TaskMove(task_id, task.state, new_state)
 
 
-def grant(graph: GraphWriter, scope: str, grantee: str, granter: str) -> str:
+def grant(graph: WritableGraph, scope: str, grantee: str, granter: str) -> str:
     """Give `grantee` a right over `granter`'s things; granting again reinforces the edge.
 
     Returns:
@@ -358,7 +295,7 @@ def grant(graph: GraphWriter, scope: str, grantee: str, granter: str) -> str:
     return graph.link(grantee, granter, scope, {"userId": owner_of(granter)})
 
 
-def _read(graph: GraphFile, task_id: str) -> _Task:
+def _read(graph: Graph, task_id: str) -> _Task:
     message = require_message(graph, task_id)
     if not message.is_whole:
         raise OperationFailed("the message is too large to be changed", task_id, hint="make it smaller in the graph")
@@ -376,7 +313,7 @@ def _read(graph: GraphFile, task_id: str) -> _Task:
     )
 
 
-def _check_right(graph: GraphFile, task: _Task, new_state: str, actor: str) -> None:
+def _check_right(graph: Graph, task: _Task, new_state: str, actor: str) -> None:
     roles = [
         role
         for role, holds in (
@@ -401,7 +338,7 @@ def _check_right(graph: GraphFile, task: _Task, new_state: str, actor: str) -> N
     )
 
 
-def _may_claim(graph: GraphFile, task: _Task, actor: str) -> bool:
+def _may_claim(graph: Graph, task: _Task, actor: str) -> bool:
     """An open broadcast task belongs to whoever of its recipients comes first."""
     if not task.is_broadcast or task.state != "Submitted" or actor == task.originator:
         return False
@@ -409,7 +346,7 @@ def _may_claim(graph: GraphFile, task: _Task, actor: str) -> bool:
     return not recipients or actor in recipients
 
 
-def _append_typed_row(graph: GraphWriter, task: _Task, new_state: str, assignee: str | None, now: str) -> None:
+def _append_typed_row(graph: WritableGraph, task: _Task, new_state: str, assignee: str | None, now: str) -> None:
     payload = {
         "schemaVersion": PAYLOAD_VERSION,
         "taskId": task.message.id,
@@ -420,4 +357,4 @@ def _append_typed_row(graph: GraphWriter, task: _Task, new_state: str, assignee:
         "assignmentAuthority": ASSIGNMENT_AUTHORITY,
         "lastModifiedAt": now,
     }
-    graph.run(_TYPED_ROW, (task.message.id, "task_state_changed", str(uuid.uuid4()), as_stored(payload)))
+    graph.append_event(task.message.id, "task_state_changed", str(uuid.uuid4()), payload)

@@ -14,7 +14,8 @@ from wake_bridge.domain.names import Identity, Instant, Trigger, WakePolicy, did
 from wake_bridge.domain.receivers import KEY_STAYS, WEBHOOK_TARGET, shown_url
 from wake_bridge.domain.subscriptions import BRIDGE_TARGET, SUBSCRIPTION_LABEL
 from wake_bridge.domain.values import dataclass
-from wake_bridge.storage.graph.graph_file import REPAIR, GraphFile, GraphWriter, Node, Properties, owner_of
+from wake_bridge.storage.graph.access import REPAIR, Graph, Node, Properties, WritableGraph, owner_of
+from wake_bridge.storage.graph.opened import open_graph
 from wake_bridge.system.clock import timestamp_of_instant
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ LABELS: Final = frozenset({IDENTITY_LABEL, "AGENT"})
 """The label, and the one that old graphs still hold."""
 
 
-def find_identity(graph: GraphFile, identity: str) -> Node | None:
+def find_identity(graph: Graph, identity: str) -> Node | None:
     """The node of an identity; None if there is none. One that cannot be read is an identity nevertheless, and not whole.
 
     Raises:
@@ -38,11 +39,11 @@ def find_identity(graph: GraphFile, identity: str) -> Node | None:
         # its mail is delivered, so its mailbox must open
         return Node(identity, IDENTITY_LABEL, {}, is_whole=False)
     if node is not None and node.label not in LABELS:
-        raise OperationFailed(f"{identity} is a {node.label} node, not an identity", str(graph.path))
+        raise OperationFailed(f"{identity} is a {node.label} node, not an identity", str(graph.place))
     return node
 
 
-def require_identity(graph: GraphFile, identity: str) -> Node:
+def require_identity(graph: Graph, identity: str) -> Node:
     """The node of an identity that must exist.
 
     Raises:
@@ -53,7 +54,7 @@ def require_identity(graph: GraphFile, identity: str) -> Node:
         meant = did_you_mean(identity, [one.id for one in graph.nodes(IDENTITY_LABEL)])
         raise NotFound(
             f"there is no identity {identity}",
-            str(graph.path),
+            str(graph.place),
             hint=f"{meant}add it: `wake-bridge agent add {identity}`",
         )
     return node
@@ -64,13 +65,13 @@ def require_known(settings: Settings, identity: Identity) -> None:
     if identity in settings.config.targets or not settings.has_graph:
         return
     try:
-        with GraphFile(settings.graph_path) as graph:
+        with open_graph(settings.graph_path) as graph:
             require_identity(graph, identity)
     except SourceError:
         return
 
 
-def ensure_identity(graph: GraphWriter, identity: str, now: str, *, human: bool = False) -> Node:
+def ensure_identity(graph: WritableGraph, identity: str, now: str, *, human: bool = False) -> Node:
     """The node of an identity that acts; in an embedded graph it is made if it is not there.
 
     Raises:
@@ -82,7 +83,7 @@ def ensure_identity(graph: GraphWriter, identity: str, now: str, *, human: bool 
 
 
 def put_identity(
-    graph: GraphWriter, identity: str, now: str, *, display_name: str | None = None, human: bool = False
+    graph: WritableGraph, identity: str, now: str, *, display_name: str | None = None, human: bool = False
 ) -> Node:
     """Add an identity, or change the name and the kind of one that is there; all else it holds stays.
 
@@ -177,7 +178,7 @@ class Updated:
     signing_key: str = ""
 
 
-def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscribed:
+def subscribe(graph: WritableGraph, identity: str, wish: Wish, now: str) -> Subscribed:
     """Subscribe an identity. There are never two active subscriptions alike: the older one is updated instead.
 
     Alike are those with the same trigger, filters, harness target, adapter and pane.
@@ -214,7 +215,7 @@ def subscribe(graph: GraphWriter, identity: str, wish: Wish, now: str) -> Subscr
     return Subscribed(subscription_id, str(properties["harnessTarget"]), created=True, signing_key=key)
 
 
-def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> Updated:
+def update(graph: WritableGraph, subscription_id: str, wish: Wish, now: str) -> Updated:
     """Change what was asked for and keep the rest.
 
     Raises:
@@ -230,7 +231,7 @@ def update(graph: GraphWriter, subscription_id: str, wish: Wish, now: str) -> Up
     return Updated(Node(node.id, node.label, changed), key)
 
 
-def _make_key(graph: GraphWriter, subscription_id: str, changed: Properties, wish: Wish, now: str) -> str:
+def _make_key(graph: WritableGraph, subscription_id: str, changed: Properties, wish: Wish, now: str) -> str:
     """Put a new signing key into changed properties where one is missing or asked for; answers it, empty for none."""
     metadata = changed["harnessTargetMetadata"]
     is_posted = changed.get("harnessTarget") == WEBHOOK_TARGET and "url" in metadata
@@ -246,7 +247,7 @@ def _make_key(graph: GraphWriter, subscription_id: str, changed: Properties, wis
     if not graph.is_embedded:
         raise OperationFailed(
             "another program owns this graph; wake-bridge stores keys only in its own graph",
-            str(graph.path),
+            str(graph.place),
             hint="let its own services make the subscription; `[graph] serve` lets wake-bridge serve it",
         )
     if has_key:
@@ -256,7 +257,7 @@ def _make_key(graph: GraphWriter, subscription_id: str, changed: Properties, wis
     return key
 
 
-def unsubscribe(graph: GraphWriter, subscription_id: str) -> str:
+def unsubscribe(graph: WritableGraph, subscription_id: str) -> str:
     """Remove a subscription with its edges; answers its whole id.
 
     Raises:
@@ -267,7 +268,7 @@ def unsubscribe(graph: GraphWriter, subscription_id: str) -> str:
     return node.id
 
 
-def require_subscription(graph: GraphFile, subscription_id: str) -> Node:
+def require_subscription(graph: Graph, subscription_id: str) -> Node:
     """The subscription meant by an id, or by a beginning that no other has; its prefix may be left out.
 
     Raises:

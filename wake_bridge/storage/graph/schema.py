@@ -8,7 +8,7 @@ import os
 import sqlite3
 import uuid
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from wake_bridge.domain.errors import OperationFailed
@@ -113,8 +113,9 @@ def sqlite_address(path: Path, mode: str) -> str:
     return f"file:{quote(os.fsencode(path))}?mode={mode}"
 
 
-def _fill(draft: Path, now: str) -> None:
-    sentinel = {
+def broadcast_sentinel(now: str) -> dict[str, Any]:
+    """The node that every broadcast is sent to; each graph of ours begins with it."""
+    return {
         "id": BROADCAST,
         "label": "BroadcastSentinel",
         "properties": {
@@ -129,9 +130,12 @@ def _fill(draft: Path, now: str) -> None:
             "userId": None,
         },
     }
+
+
+def _fill(draft: Path, now: str) -> None:
     with contextlib.closing(sqlite3.connect(sqlite_address(draft, "rw"), uri=True, isolation_level=None)) as graph:
         graph.execute("PRAGMA journal_mode = WAL")
         graph.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         graph.executescript(f"BEGIN;{SCHEMA}COMMIT;")
-        data = json.dumps(sentinel, ensure_ascii=False, separators=(",", ":"))
+        data = json.dumps(broadcast_sentinel(now), ensure_ascii=False, separators=(",", ":"))
         graph.execute("INSERT INTO Nodes(id, user_id, data) VALUES (?, NULL, ?)", (BROADCAST, data))

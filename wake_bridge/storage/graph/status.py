@@ -20,7 +20,8 @@ from wake_bridge.domain.signed_wakes import NO_GRAPH, NO_GRAPH_HINT
 from wake_bridge.domain.subscription_book import SubscriptionBook
 from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL, parse_subscription
 from wake_bridge.domain.values import dataclass
-from wake_bridge.storage.graph.graph_file import GraphFile
+from wake_bridge.storage.graph.access import Graph
+from wake_bridge.storage.graph.opened import open_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,14 @@ def graph_status(settings: Settings, bound: Iterable[Identity] = ()) -> GraphSta
     if not settings.has_graph:
         return GraphStatus(active_routes=book_here(settings).active_routes, trouble=NO_GRAPH, hint=NO_GRAPH_HINT)
     try:
-        with GraphFile(settings.graph_path) as graph:
+        with open_graph(settings.graph_path) as graph:
             book = book_of(graph, settings)
             return GraphStatus(
-                tip=int(graph.query("SELECT COALESCE(MAX(log_id), 0) FROM GraphLog")[0][0]),
+                tip=graph.tip(),
                 active_routes=book.active_routes,
                 nudged=_nudged(book, settings, bound),
                 embedded=graph.is_embedded,
-                journal_mode=str(graph.query("PRAGMA journal_mode")[0][0]),
+                journal_mode=graph.journal_mode(),
             )
     except SourceError as error:
         return GraphStatus(trouble=str(error), hint=error.hint)
@@ -64,11 +65,11 @@ def book_here(settings: Settings) -> SubscriptionBook:
         for signed in signed_subscriptions(settings):
             book.put(signed)
         return book
-    with GraphFile(settings.graph_path) as graph:
+    with open_graph(settings.graph_path) as graph:
         return book_of(graph, settings)
 
 
-def book_of(graph: GraphFile, settings: Settings) -> SubscriptionBook:
+def book_of(graph: Graph, settings: Settings) -> SubscriptionBook:
     """All subscriptions, as the daemon judges them."""
     book = _empty_book(settings, embedded=graph.is_embedded)
     for node in graph.nodes(SUBSCRIPTION_LABEL):

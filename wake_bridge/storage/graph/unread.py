@@ -27,7 +27,8 @@ from wake_bridge.storage.graph.rows import Stored, edge_row, stored_or_none, tex
 from wake_bridge.storage.graph.source import SqliteSource
 
 _NO_ROW: Final = LogId(0)
-_GONE: Final = MailState(exists=False, addressed=False, is_read=False)
+GONE: Final = MailState(exists=False, addressed=False, is_read=False)
+"""Of a message that is not there."""
 
 _MAIL: Final = "SELECT id, source, target, type, data FROM Edges WHERE rowid IN (SELECT value FROM json_each(?1))"
 _MAIL_OF: Final = """
@@ -72,9 +73,9 @@ def mail_states(
             edge = _edge(row)
             mail.setdefault(edge.source, []).append(edge)
     return {
-        (message_id, identity): _mail_state(messages[message_id], mail[message_id], identity)
+        (message_id, identity): mail_state(messages[message_id], mail[message_id], identity)
         if message_id in messages
-        else _GONE
+        else GONE
         for message_id, identity in pairs
     }
 
@@ -144,9 +145,10 @@ def _edge(columns: Sequence[Any]) -> EdgeRow:
     return edge_row(edge_id, source, target, kind, kept.properties if kept else {})
 
 
-def _mail_state(message: Stored | None, edges: Sequence[EdgeRow], identity: Identity) -> MailState:
+def mail_state(message: Stored | None, edges: Sequence[EdgeRow], identity: Identity) -> MailState:
+    """How a message that is there stands for an identity, by itself (None where it cannot be read) and its mail edges."""
     if message is not None and message.label != MESSAGE_LABEL:
-        return _GONE
+        return GONE
     properties: Json = message.properties if message else {}
     delivered = [edge for edge in edges if edge.type == "DELIVERED_TO"]
     own = [edge for edge in delivered if edge.target == identity]

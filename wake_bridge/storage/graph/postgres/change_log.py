@@ -1,0 +1,467 @@
+"""The change log in PostgreSQL, read by what each snapshot shows.
+
+A log id is given before the commit, so ids above a cursor say nothing: a row may be committed late, below it. What has been
+read is a `pg_snapshot`, and new is what is visible now and was not visible in it. Nothing is skipped, and nothing waits for
+a transaction that stays open, in this database or another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
+
+from wake_bridge.domain.facts import EDGE_TYPES
+from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.domain.messages import MESSAGE_LABEL, read_mark, text_of
+from wake_bridge.domain.names import BROADCAST, Identity, Instant, LogId, parse_instant
+from wake_bridge.domain.subscriptions import SUBSCRIPTION_LABEL
+from wake_bridge.domain.values import dataclass
+from wake_bridge.ports.change_log import (
+    IDENTITY_LABELS,
+    BrokenRow,
+    Census,
+    EdgeRow,
+    IdentityRow,
+    Json,
+    LogBounds,
+    LogEntry,
+    MailState,
+    Page,
+    Traces,
+)
+from wake_bridge.storage.graph.postgres.connection import PostgresConnection, Rows, require_schema
+from wake_bridge.storage.graph.postgres.graph import UNMARKED, clean, edges_of, readable
+from wake_bridge.storage.graph.rows import RowReader, Stored, edge_row
+from wake_bridge.storage.graph.unread import GONE, mail_state
+from wake_bridge.system.clock import timestamp_of_instant
+
+PAGE_BYTES: Final = 16 * 1024 * 1024
+"""Rows of one page are asked for in pieces that hold no more than about this."""
+
+_EDGE_TYPES: Final = ", ".join(f"'{name}'" for name in sorted(EDGE_TYPES))
+
+# exactly `NOT pg_visible_in_snapshot(xid, s)`, in the form that an index on xid answers
+_NEW: Final = """
+    (g.xid >= pg_snapshot_xmax(nullif(%(seen)s::text, '')::pg_snapshot)
+        OR g.xid = ANY (ARRAY(SELECT pg_snapshot_xip(nullif(%(seen)s::text, '')::pg_snapshot))))
+"""
+# the same in a form that no index answers: a backlog is walked through by log id
+_UNSEEN: Final = """
+    (%(seen)s::text = '' OR NOT pg_visible_in_snapshot(g.xid, nullif(%(seen)s::text, '')::pg_snapshot))
+    AND pg_visible_in_snapshot(g.xid, %(now)s::pg_snapshot)
+"""
+_LOOK: Final = f"""
+    SELECT wake_bridge.here() || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '.' || life,
+        %(seen)s::text = '' OR EXISTS (SELECT FROM wake_bridge.graphlog g WHERE {_NEW})
+    FROM wake_bridge.graph
+"""
+_WITHOUT_BODY: Final = """
+    CASE {0}.data ->> 'label' WHEN 'MESSAGE' THEN {0}.data #- '{{properties,bodyText}}' ELSE {0}.data END::text
+"""
+_ROWS: Final = f"""
+    SELECT g.log_id, g.entity_type, g.entity_id, g.event_id, g.event_payload::text,
+        n.id, {_WITHOUT_BODY.format("n")}, e.id, e.source, e.target, e.type, e.data::text,
+        m.id, {_WITHOUT_BODY.format("m")}
+    FROM wake_bridge.graphlog g
+    LEFT JOIN wake_bridge.nodes n ON g.entity_type = 'nodes' AND n.id = g.entity_id
+    LEFT JOIN wake_bridge.edges e ON g.entity_type = 'edges' AND e.id = g.entity_id
+    LEFT JOIN wake_bridge.nodes m ON m.id = CASE
+        WHEN g.entity_type = 'task_state_changed' THEN g.entity_id
+        WHEN e.type IN ('SENT_TO', 'DELIVERED_TO') THEN e.source
+    END
+"""
+_RELEVANT: Final = f"""
+    CASE g.entity_type
+        WHEN 'nodes' THEN CASE
+            WHEN n.id IS NULL THEN g.entity_id ^@ 'WAKE_SUB:' OR g.entity_id ^@ '@'
+            WHEN n.data ->> 'label' IN ('WAKE_SUBSCRIPTION', 'AgentIdentity', 'AGENT') THEN true
+            ELSE n.data ->> 'label' = 'MESSAGE' AND jsonb_typeof(n.data #> '{{properties,task}}') = 'object'
+        END
+        WHEN 'edges' THEN e.type IN ({_EDGE_TYPES})
+        ELSE g.entity_type IN ('heartbeat_pulse', 'task_state_changed')
+    END
+"""
+_ABOUT: Final = """
+    WHERE g.entity_id = %(id)s OR g.entity_id IN (SELECT id FROM wake_bridge.edges WHERE source = %(id)s)
+    ORDER BY g.log_id
+"""
+_TOUCHED: Final = """
+    SELECT entity_id FROM wake_bridge.graphlog WHERE log_id > %(after)s AND log_id <= %(upto)s
+    UNION SELECT e.source FROM wake_bridge.graphlog g JOIN wake_bridge.edges e ON e.id = g.entity_id
+    WHERE g.log_id > %(after)s AND g.log_id <= %(upto)s AND g.entity_type = 'edges'
+        AND e.type IN ('SENT_TO', 'DELIVERED_TO')
+"""
+PRESENCE_LABEL: Final = "HARNESS_PRESENCE"
+_LIFE_TOLD: Final = 16
+_LAST: Final = 2**63 - 1
+_COLUMNS: Final = 14
+"""Of `_ROWS`."""
+
+_EXAMINED: Final = f"""
+    SELECT max(log_id), count(*) FROM (
+        SELECT g.log_id FROM wake_bridge.graphlog g
+        WHERE g.log_id > %(upto)s AND {_UNSEEN} ORDER BY g.log_id LIMIT %(limit)s) AS piece
+"""
+_PAGE: Final = f"""
+    WITH page AS MATERIALIZED (
+        {_ROWS} WHERE g.log_id > %(upto)s AND g.log_id <= %(last)s AND {_UNSEEN} AND {_RELEVANT}),
+    sized AS (
+        SELECT page.*, sum(octet_length(page::text)) OVER (ORDER BY log_id) AS size, count(*) OVER () AS total,
+            row_number() OVER (ORDER BY log_id) AS place
+        FROM page)
+    SELECT * FROM sized WHERE size <= %(most)s OR place = 1 ORDER BY log_id
+"""
+_LOGGED: Final = """
+    SELECT DISTINCT entity_id FROM wake_bridge.graphlog
+    WHERE entity_id = ANY (%(ids)s) AND entity_type = 'edges' AND log_id <= %(upto)s
+    AND CASE
+        WHEN %(seen)s::text = '' AND %(now)s::text = '' THEN true
+        WHEN %(seen)s::text <> '' AND pg_visible_in_snapshot(xid, nullif(%(seen)s::text, '')::pg_snapshot) THEN true
+        ELSE %(now)s::text <> '' AND log_id <= %(half)s
+            AND pg_visible_in_snapshot(xid, nullif(%(now)s::text, '')::pg_snapshot)
+    END
+"""
+_TASKS: Final = """
+    SELECT id, (data #- '{properties,bodyText}')::text FROM wake_bridge.nodes
+    WHERE data ->> 'label' = 'MESSAGE' AND data #> '{properties,task}' IS NOT NULL ORDER BY seq
+"""
+_STATES: Final = """
+    SELECT id, jsonb_build_object('label', data -> 'label', 'properties', jsonb_build_object(
+        'from', data #> '{properties,from}', 'readAt', data #> '{properties,readAt}',
+        'archivedAt', data #> '{properties,archivedAt}'))::text
+    FROM wake_bridge.nodes WHERE id = ANY (%s)
+"""
+_MAIL_OF: Final = """
+    SELECT id, source, target, type, data::text FROM wake_bridge.edges
+    WHERE source = ANY (%s) AND type IN ('SENT_TO', 'DELIVERED_TO') ORDER BY seq
+"""
+_EDGES_FROM: Final = """
+    SELECT id, source, target, type, data::text FROM wake_bridge.edges WHERE source = %s OR id = %s ORDER BY seq
+"""
+_LETTER: Final = f"""
+    SELECT n.id, {_WITHOUT_BODY.format("n")}, e.id, e.source, e.target, e.type, e.data::text
+    FROM wake_bridge.edges e JOIN wake_bridge.nodes n ON n.id = e.source
+"""
+_UNREAD: Final = f"""{_LETTER}
+    WHERE (e.target = %(who)s AND e.type IN ('SENT_TO', 'DELIVERED_TO')
+        OR e.target = 'AGENT:*' AND e.type IN ('SENT_TO', 'DELIVERED_TO') AND NOT EXISTS (
+            SELECT FROM wake_bridge.edges d WHERE d.source = e.source AND d.type = 'DELIVERED_TO'))
+    AND (e.type = 'DELIVERED_TO' OR coalesce(n.data #>> '{{properties,readAt}}', '') {UNMARKED})
+    ORDER BY e.seq
+"""
+_SENT: Final = f"""{_LETTER}
+    JOIN unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (id, place) ON wanted.id = e.source
+    WHERE e.type IN ('SENT_TO', 'DELIVERED_TO') ORDER BY wanted.place, e.seq
+"""
+_PRESENCES: Final = """
+    SELECT data::text FROM wake_bridge.nodes WHERE id >= 'HARNESS_PRESENCE:' AND id < 'HARNESS_PRESENCE;'
+    AND data #>> '{properties,lastSeenAt}' >= %s ORDER BY seq
+"""
+_RECENT: Final = """
+    SELECT id, data #>> '{properties,sentAt}' FROM wake_bridge.nodes
+    WHERE data ->> 'label' = 'MESSAGE' AND data #>> '{properties,sentAt}' >= %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """How far the log has been read.
+
+    All that `seen` shows; of what `now` shows besides, all up to `upto`. Without `now` nothing is half read. Written as text
+    `seen`, or `seen|now|upto`.
+    """
+
+    seen: str
+    now: str = ""
+    upto: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read it from text."""
+        seen, _, rest = text.partition("|")
+        now, _, upto = rest.partition("|")
+        return cls(seen, now, int(upto or 0))
+
+    def __str__(self) -> str:
+        return f"{self.seen}|{self.now}|{self.upto}" if self.now else self.seen
+
+
+class PostgresGraph:
+    """`ports.change_log.ChangeLog` on a PostgreSQL database; opened on first use."""
+
+    def __init__(self, place: GraphUrl) -> None:
+        self._base = PostgresConnection(place)
+        self._life = ""
+        self._file = (0, 0)
+        self._at = ""
+        self._news = 0
+
+    # -- the log -------------------------------------------------------------------------------------------------
+
+    def read_after(self, cursor: LogId, limit: int, snapshot: str = "") -> Page:
+        """See `ChangeLog.read_after`. Irrelevant rows are dismissed by the server; page and nodes are one snapshot."""
+        read = _Read.parse(snapshot)
+        with self._base.transaction(snapshot=True):
+            piece = None
+            if read.now:
+                piece = self._piece(read, limit)
+                read = read if piece else _Read(read.now)
+            if piece is None:
+                read = self._begun(read.seen, cursor)
+                piece = self._piece(read, limit)
+            last, examined, rows = piece or (0, 0, [])
+            upto = LogId(max(cursor, last))
+            fingerprint = self.fingerprint_at(upto) if examined else ""
+        reader = RowReader()
+        entries = [reader.entry(row) for row in rows]
+        is_tip = examined < limit
+        if is_tip:
+            self._at = read.now
+        return Page(
+            entries=tuple(entry for entry in entries if isinstance(entry, LogEntry)),
+            broken=tuple(entry for entry in entries if isinstance(entry, BrokenRow)),
+            upto=upto,
+            fingerprint=fingerprint or "",
+            examined=examined,
+            snapshot=str(_Read(read.now) if is_tip else _Read(read.seen, read.now, last)),
+        )
+
+    def _begun(self, seen: str, cursor: LogId) -> _Read:
+        """All that is new now, as seen by the transaction that is open: from its lowest row on."""
+        now = self._base.rows("SELECT pg_current_snapshot()::text")[0][0]
+        if not seen:
+            return _Read("", now, cursor)
+        lowest = self._base.rows(f"SELECT min(g.log_id) FROM wake_bridge.graphlog g WHERE {_NEW}", {"seen": seen})[0][0]
+        return _Read(seen, now, lowest - 1 if lowest is not None else _LAST)
+
+    def _piece(self, read: _Read, limit: int) -> tuple[int, int, Rows] | None:
+        """The next rows of what is new: the last id, how many were looked at, and the relevant ones. None at the end.
+
+        Where they would fill the memory they are cut, and count as many as were asked for: there is more.
+        """
+        values = {"seen": read.seen, "now": read.now, "upto": read.upto, "limit": limit, "most": PAGE_BYTES}
+        last, examined = self._base.rows(_EXAMINED, values)[0]
+        if not examined:
+            return None
+        found = self._base.rows(_PAGE, values | {"last": last})
+        rows = [_as_bytes(row[:_COLUMNS]) for row in found]
+        if found and len(found) < found[0][_COLUMNS + 1]:
+            return rows[-1][0], limit, rows
+        return last, examined, rows
+
+    def bounds(self) -> LogBounds:
+        """See `ChangeLog.bounds`. Ids that were given and never committed are no gap: only what was pruned is missing."""
+        pruned, highest = self._base.rows(
+            "SELECT pruned_upto, (SELECT max(log_id) FROM wake_bridge.graphlog) FROM wake_bridge.graph"
+        )[0]
+        return LogBounds(LogId(0 if highest is None else pruned + 1), LogId(highest or 0))
+
+    def fingerprint_at(self, log_id: LogId) -> str | None:
+        """See `ChangeLog.fingerprint_at`; it names the life of the log as well, and the server's."""
+        rows = self._base.rows(
+            "SELECT xid::text, entity_type, entity_id FROM wake_bridge.graphlog WHERE log_id = %s", (log_id,)
+        )
+        if not rows:
+            return None
+        if not self._life:
+            self.version()
+        return f"{self._life[:_LIFE_TOLD]}:{':'.join(rows[0])}"
+
+    def is_embedded(self) -> bool:
+        """See `ChangeLog.is_embedded`: no other program makes a graph of this form."""
+        return True
+
+    def version(self) -> tuple[int, int, int]:
+        """See `ChangeLog.version`; one question, which also finds what was committed late."""
+        if not self._life:
+            require_schema(self._base)
+        place, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
+        digest = hashlib.sha256(place.encode()).hexdigest()
+        if digest != self._life:
+            if self._life:
+                # a dump may have been restored in the graph's place
+                require_schema(self._base)
+            self._life = digest
+            is_news = True
+        self._news += is_news
+        return int(digest[:8], 16), int(digest[8:16], 16), self._news
+
+    def heal(self) -> bool:
+        """See `ChangeLog.heal`: a connection that was lost says so."""
+        return False
+
+    def reopen(self) -> None:
+        """See `ChangeLog.reopen`."""
+        self._base.close()
+
+    def census(self) -> Census:
+        """See `ChangeLog.census`."""
+        with self._base.transaction(snapshot=True):
+            now, tip = self._base.rows(
+                "SELECT pg_current_snapshot()::text, coalesce(max(log_id), 0) FROM wake_bridge.graphlog"
+            )[0]
+            rows = self._base.rows(_TASKS)
+            fingerprint = self.fingerprint_at(LogId(tip)) if tip else ""
+        nodes = ((row[0], _node(row[1])) for row in rows)
+        tasks = ((one, node.properties) for one, node in nodes if node and node.properties.get("task"))
+        return Census(LogId(tip), fingerprint or "", tuple(tasks), now)
+
+    def logged_before(self, edge_ids: Collection[str], upto: LogId, snapshot: str = "") -> frozenset[str]:
+        """See `ChangeLog.logged_before`. A row that was committed late is none of them, whatever its id."""
+        read = _Read.parse(snapshot)
+        values = {"ids": list(edge_ids), "upto": upto, "seen": read.seen, "now": read.now, "half": read.upto}
+        return frozenset(row[0] for row in self._base.rows(_LOGGED, values))
+
+    def typed_tasks_after(self, log_id: LogId) -> frozenset[str]:
+        """See `ChangeLog.typed_tasks_after`."""
+        statement = (
+            "SELECT entity_id FROM wake_bridge.graphlog WHERE log_id > %s AND entity_type = 'task_state_changed'"
+        )
+        return frozenset(row[0] for row in self._base.rows(statement, (log_id,)))
+
+    def touched(self, after: LogId, upto: LogId) -> set[str]:
+        """See `ChangeLog.touched`."""
+        return {row[0] for row in self._base.rows(_TOUCHED, {"after": after, "upto": upto})}
+
+    def close(self) -> None:
+        """See `ChangeLog.close`."""
+        self._base.close()
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def subscriptions(self) -> list[tuple[str, Json]]:
+        """See `ChangeLog.subscriptions`."""
+        return [(one, node.properties) for one, node in self._labelled([SUBSCRIPTION_LABEL])]
+
+    def subscription(self, subscription_id: str) -> Json | None:
+        """See `ChangeLog.subscription`."""
+        node = self._node(subscription_id)
+        return node.properties if node and node.label == SUBSCRIPTION_LABEL else None
+
+    def identities(self) -> Mapping[Identity, IdentityRow]:
+        """See `ChangeLog.identities`."""
+        return {
+            Identity(one): IdentityRow.from_node(one, node.properties)
+            for one, node in self._labelled(sorted(IDENTITY_LABELS))
+            if one.startswith("@")
+        }
+
+    def node(self, node_id: str) -> Json | None:
+        """See `ChangeLog.node`."""
+        found = self._node(node_id)
+        return found.properties if found else None
+
+    def has_audience(self, message_id: str) -> bool:
+        """See `ChangeLog.has_audience`."""
+        statement = "SELECT FROM wake_bridge.edges WHERE source = %s AND type = 'DELIVERED_TO' LIMIT 1"
+        return bool(self._base.rows(statement, (message_id,)))
+
+    def mail_states(self, pairs: Sequence[tuple[str, Identity]]) -> Mapping[tuple[str, Identity], MailState]:
+        """See `ChangeLog.mail_states`."""
+        ids = sorted({clean(message_id) for message_id, _ in pairs})
+        with self._base.transaction(snapshot=True):
+            messages = {row[0]: _node(row[1]) for row in self._base.rows(_STATES, (ids,))}
+            edges = edges_of(self._base.rows(_MAIL_OF, (ids,)))
+        mail: dict[str, list[EdgeRow]] = {message_id: [] for message_id in messages}
+        for edge in edges:
+            mail.setdefault(edge.source, []).append(edge)
+        return {
+            (message_id, identity): mail_state(messages[message_id], mail[message_id], identity)
+            if message_id in messages
+            else GONE
+            for message_id, identity in pairs
+        }
+
+    def edges_present(self, edge_ids: Sequence[str]) -> set[str]:
+        """See `ChangeLog.edges_present`."""
+        rows = self._base.rows("SELECT id FROM wake_bridge.edges WHERE id = ANY (%s)", (list(edge_ids),))
+        return {row[0] for row in rows}
+
+    def unread_mail(self, identity: Identity, since: Instant | None) -> list[tuple[str, Json, EdgeRow]]:
+        """See `ChangeLog.unread_mail`."""
+        unread: list[tuple[str, Json, EdgeRow]] = []
+        for message_id, message, edge in self._letters(_UNREAD, {"who": identity}):
+            carrier = edge.properties if edge.type == "DELIVERED_TO" else message
+            sent_at = parse_instant(message.get("sentAt"))
+            is_own_broadcast = edge.target == BROADCAST and text_of(message.get("from")) == identity
+            is_recent = since is None or (sent_at is not None and sent_at >= since)
+            if read_mark(carrier) is None and is_recent and not is_own_broadcast:
+                unread.append((message_id, message, edge))
+        return sorted(unread, key=lambda mail: parse_instant(mail[1].get("sentAt")) or 0)
+
+    def presences(self, since: Instant) -> list[Json]:
+        """See `ChangeLog.presences`; the ids begin alike, so they are a range of the primary key."""
+        rows = self._base.rows(_PRESENCES, (timestamp_of_instant(since),))
+        nodes = (_node(row[0]) for row in rows)
+        return [node.properties for node in nodes if node and node.label == PRESENCE_LABEL]
+
+    def recent_mail(self, since: Instant) -> list[str]:
+        """See `ChangeLog.recent_mail`."""
+        # a day of slack, for times written with an offset; the exact comparison follows
+        day_before = datetime.fromtimestamp(since / 1000, UTC) - timedelta(days=1)
+        sent = [(parse_instant(at) or 0, one) for one, at in self._base.rows(_RECENT, (f"{day_before:%Y-%m-%d}",))]
+        return [message_id for sent_at, message_id in sorted(sent, key=lambda mail: mail[0]) if sent_at >= since]
+
+    def mail_edges(self, message_ids: Sequence[str]) -> list[LogEntry]:
+        """See `ChangeLog.mail_edges`."""
+        return [
+            LogEntry(LogId(0), "edges", edge.id, edge=edge, message=message)
+            for _, message, edge in self._letters(_SENT, {"ids": list(message_ids)})
+        ]
+
+    def traces_of(self, entity_id: str) -> Traces:
+        """See `ChangeLog.traces_of`."""
+        entity_id = clean(entity_id)
+        with self._base.transaction(snapshot=True):
+            node = self._node(entity_id)
+            rows = [_as_bytes(row) for row in self._base.rows(f"{_ROWS} {_ABOUT}", {"id": entity_id})]
+            edges = edges_of(self._base.rows(_EDGES_FROM, (entity_id, entity_id)))
+        reader = RowReader()
+        read = [reader.entry(row) for row in rows]
+        mentioned = {entry.entity_id for entry in read}
+        message = node.properties if node and node.label == MESSAGE_LABEL else None
+        unlogged = (
+            LogEntry(LogId(0), "edges", edge.id, edge=edge, message=message)
+            for edge in edges
+            if edge.id not in mentioned
+        )
+        return Traces(
+            entries=(*(one for one in read if isinstance(one, LogEntry)), *unlogged),
+            broken=tuple(one for one in read if isinstance(one, BrokenRow)),
+            label=node.label if node else "",
+            properties=node.properties if node else None,
+        )
+
+    # -- below ---------------------------------------------------------------------------------------------------
+
+    def _node(self, node_id: str) -> Stored | None:
+        rows = self._base.rows("SELECT data::text FROM wake_bridge.nodes WHERE id = %s", (clean(node_id),))
+        return _node(rows[0][0]) if rows else None
+
+    def _labelled(self, labels: Sequence[str]) -> list[tuple[str, Stored]]:
+        statement = "SELECT id, data::text FROM wake_bridge.nodes WHERE data ->> 'label' = ANY (%s) ORDER BY seq"
+        nodes = ((row[0], _node(row[1])) for row in self._base.rows(statement, (list(labels),)))
+        return [(one, node) for one, node in nodes if node]
+
+    def _letters(self, statement: str, values: dict[str, object]) -> list[tuple[str, Json, EdgeRow]]:
+        """Message id, message (without its body) and edge, where both can be read."""
+        letters = []
+        for message_id, data, edge_id, source, target, kind, link in self._base.rows(statement, values):
+            message, edge = _node(data), _node(link)
+            if message and message.label == MESSAGE_LABEL and edge:
+                letters.append(
+                    (message_id, message.properties, edge_row(edge_id, source, target, kind, edge.properties))
+                )
+        return letters
+
+
+def _node(data: str) -> Stored | None:
+    node = readable(data)
+    return node if isinstance(node, Stored) else None
+
+
+def _as_bytes(row: Sequence[Any]) -> tuple[Any, ...]:
+    """As SQLite's rows come, for the one decoder of everything that is stored."""
+    return tuple(value.encode() if isinstance(value, str) else value for value in row)

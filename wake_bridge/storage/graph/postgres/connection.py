@@ -1,0 +1,252 @@
+"""One connection to a graph in PostgreSQL: opened when used, opened anew when it was lost, its errors said plainly.
+
+Nothing of it lives in the session: a pooler in transaction mode may give every transaction another one. So no statement is
+prepared, every table is named with its schema, and nothing is `SET` but inside a transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from wake_bridge.domain.errors import (
+    OperationFailed,
+    RefusedForSafety,
+    SourceError,
+    SourceMissing,
+    SourceNotAGraph,
+    SourceUnavailable,
+    UsageMistake,
+)
+from wake_bridge.domain.graph_places import GraphUrl
+
+try:
+    import psycopg
+except ImportError as missing:
+    raise OperationFailed(
+        f"a graph in PostgreSQL needs psycopg ({missing})",
+        "graph.url",
+        hint="install the extra: `pip install 'wake-bridge[postgres]'`",
+    ) from missing
+
+CHANNEL: Final = "wake_bridge"
+"""What is notified when something was committed: a hint, without content."""
+
+SCHEMA_VERSION: Final = 1
+
+CONNECT_LIMIT: Final = 5
+"""Seconds until a server that does not answer is given up."""
+
+STATEMENT_LIMIT: Final = 20.0
+"""Seconds after which a statement without an answer is given up, whatever became of the server or of the way to it."""
+
+Values = Sequence[object] | dict[str, object]
+Rows = list[tuple[Any, ...]]
+
+_INIT: Final = "`wake-bridge init` makes the graph there; or set graph.url to yours"
+_LATER: Final = "wake-bridge tries again; nothing is lost"
+_GIVE_ONE: Final = (
+    "put it into ~/.pgpass (chmod 600, a line HOST:PORT:DATABASE:USER:PASSWORD), or name another file with PGPASSFILE"
+)
+_TLS: Final = (
+    "wake-bridge verifies the server's certificate and name: put the CA's certificate into ~/.postgresql/root.crt or name it"
+    " with sslrootcert=FILE in graph.url; sslmode=require encrypts without verifying, and is then your decision"
+)
+_HINTS: Final = {
+    "28P01": _GIVE_ONE,
+    "28000": "check user and host against the server's pg_hba.conf",
+    "3D000": "let the database's owner create it: `createdb NAME`",
+    "25006": "the server is read-only (a standby, or set so): graph.url should name the primary; " + _LATER,
+    "53100": "make room on the server's disk; " + _LATER,
+    "53300": "the server has no connection left: raise max_connections, or put a pooler before it; " + _LATER,
+    "57P01": _LATER,
+    "57P03": _LATER,
+    "42501": "grant the role what it needs; docs/many-hosts.md lists the roles",
+}
+
+
+class PostgresConnection:
+    """A connection that is opened on first use, for one thread at a time.
+
+    Raises of every method: `SourceMissing`, `SourceNotAGraph` or `SourceUnavailable`; of a change also `OperationFailed`
+    where the graph refuses it, and `UsageMistake` for a text that PostgreSQL cannot hold.
+    """
+
+    def __init__(self, place: GraphUrl) -> None:
+        self.place = place
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._turn = threading.RLock()
+
+    def rows(self, statement: str, values: Values = ()) -> Rows:
+        """All rows of a question. A connection that was lost since the last one is opened anew, once."""
+        with self._turn:
+            is_fresh = self._connection is None
+            try:
+                return self._run(statement, values)
+            except SourceUnavailable:
+                if is_fresh or self._connection is not None:
+                    raise
+            return self._run(statement, values)
+
+    def run(self, statement: str, values: Values = ()) -> int:
+        """One change, never sent twice; answers how many rows it changed."""
+        with self._turn, self._translating(), self._limited() as connection:
+            return connection.execute(statement.encode(), values or None).rowcount
+
+    @contextlib.contextmanager
+    def transaction(self, *, snapshot: bool = False) -> Iterator[None]:
+        """Several statements that belong together; with `snapshot` they only read, and see one state."""
+        with self._turn:
+            if snapshot:
+                # opened anew here, for inside a transaction nothing can be
+                self.rows("SELECT")
+            self.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if snapshot else "BEGIN")
+            try:
+                yield
+            except BaseException:
+                self._roll_back()
+                raise
+            self.run("COMMIT")
+
+    def execute_script(self, script: str) -> None:
+        """Several statements in one transaction."""
+        with self._turn, self._translating(), self._limited() as connection:
+            connection.execute(script.encode())
+
+    def close(self) -> None:
+        """Give up the connection; the next use opens it again."""
+        with self._turn:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def _run(self, statement: str, values: Values) -> Rows:
+        with self._translating(), self._limited() as connection:
+            return connection.execute(statement.encode(), values or None).fetchall()
+
+    def _roll_back(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(SourceError, OperationFailed):
+                self.run("ROLLBACK")
+
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """The connection, cut when a statement takes too long: a server that was stopped would be waited for without end."""
+        connection = self._opened()
+        timer = threading.Timer(STATEMENT_LIMIT, _cut, (connection.fileno(),))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield connection
+        finally:
+            timer.cancel()
+
+    def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is None:
+            with libpq_defaults(self.place):
+                self._connection = psycopg.connect(
+                    self.place.text, autocommit=True, prepare_threshold=None, **connect_options(self.place)
+                )
+        return self._connection
+
+    @contextlib.contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._connection is not None and (self._connection.closed or self._connection.broken):
+                self.close()
+            raise explained(error, self.place) from error
+
+
+def _cut(descriptor: int) -> None:
+    """End a connection from another thread: whoever waits for an answer is told that there is none."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
+def connect_options(place: GraphUrl) -> dict[str, Any]:
+    """What is asked for beside the URL, where that says nothing else: a name, a limit, and a server that proves who it is."""
+    options, told = place.options, os.environ
+    asked: dict[str, Any] = {"fallback_application_name": "wake-bridge"}
+    if "connect_timeout" not in options and "PGCONNECT_TIMEOUT" not in told:
+        asked["connect_timeout"] = CONNECT_LIMIT
+    is_tls_told = "sslmode" in options or "PGSSLMODE" in told or "service" in options
+    if not place.is_local and not is_tls_told:
+        asked["sslmode"] = "verify-full"
+        has_root = (
+            "sslrootcert" in options or "PGSSLROOTCERT" in told or Path("~/.postgresql/root.crt").expanduser().exists()
+        )
+        if not has_root:
+            asked["sslrootcert"] = "system"
+    return asked
+
+
+@contextlib.contextmanager
+def libpq_defaults(place: GraphUrl) -> Iterator[None]:
+    """For a service file, which counts more than the environment: verify where it does not say otherwise."""
+    if "service" not in place.options or "PGSSLMODE" in os.environ or "sslmode" in place.options:
+        yield
+        return
+    os.environ["PGSSLMODE"] = "verify-full"
+    try:
+        yield
+    finally:
+        os.environ.pop("PGSSLMODE", None)
+
+
+def explained(error: psycopg.Error, place: GraphUrl) -> SourceError | OperationFailed | UsageMistake | RefusedForSafety:
+    """PostgreSQL's error as one a person can act on."""
+    where, state = str(place), error.sqlstate or ""
+    text = _first_line(error)
+    if state in {"42P01", "3F000", "42883"}:
+        return SourceMissing("there is no graph in this database", where, hint=_INIT)
+    if isinstance(error, psycopg.errors.CheckViolation):
+        return UsageMistake(f"the graph does not take this: {_constraint(error)}", hint="make it smaller")
+    if isinstance(error, psycopg.IntegrityError):
+        return OperationFailed(f"the graph refuses the change ({text})", where)
+    if isinstance(error, psycopg.DataError):
+        return UsageMistake(f"PostgreSQL cannot hold this text: {text}", hint="take out what is no text")
+    if state == "42501":
+        return OperationFailed(f"this role may not do that ({text})", where, hint=_HINTS[state])
+    if state == "3D000" or state.startswith("28"):
+        return SourceUnavailable(f"the server does not let us in ({text})", where, hint=_HINTS.get(state, _GIVE_ONE))
+    hint = _HINTS.get(state, _LATER)
+    lowered = text.lower()
+    if "certificate" in lowered or "ssl" in lowered:
+        hint = _TLS
+    elif "password" in lowered:
+        hint = _GIVE_ONE
+    return SourceUnavailable(f"the graph cannot be used now ({text})", where, hint=hint)
+
+
+def _constraint(error: psycopg.Error) -> str:
+    name = error.diag.constraint_name or ""
+    return "its properties are not an object" if name.endswith("object") else "it takes more than 2 MiB"
+
+
+def _first_line(error: psycopg.Error) -> str:
+    told = error.diag.message_primary or str(error).strip()
+    # one line for each address that was tried: the last says as much as all
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    text = lines[-1] if lines else type(error).__name__
+    return re.sub(r"^(connection failed: |error: )+", "", text)
+
+
+def require_schema(connection: PostgresConnection) -> None:
+    """Raise what keeps this program from working on the graph: none there, or one of another version."""
+    version, is_at_home = connection.rows("SELECT schema_version, home = wake_bridge.here() FROM wake_bridge.graph")[0]
+    if version > SCHEMA_VERSION:
+        raise SourceNotAGraph(
+            f"the graph has schema {version}, and this wake-bridge knows {SCHEMA_VERSION}",
+            str(connection.place),
+            hint="update wake-bridge on this host",
+        )
+    if not is_at_home:
+        connection.rows("SELECT wake_bridge.settle_in()")

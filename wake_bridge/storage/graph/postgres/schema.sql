@@ -1,0 +1,137 @@
+-- The graph in PostgreSQL, version 1: the tables of the embedded one, with jsonb. Everything lies in the schema wake_bridge
+-- and is named with it, for a pooler in transaction mode keeps no search_path.
+CREATE SCHEMA wake_bridge;
+
+CREATE TABLE wake_bridge.graph (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    schema_version integer NOT NULL,
+    -- another life is another epoch: the log was emptied, or came from a dump
+    life uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- where the transaction ids of the log were given; see settle_in
+    home text NOT NULL DEFAULT '',
+    pruned_upto bigint NOT NULL DEFAULT 0,
+    made_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- what cannot be read again is not stored: no broken shape, nothing that would fill a reader's memory
+CREATE TABLE wake_bridge.nodes (
+    id text COLLATE "C" PRIMARY KEY,
+    user_id text COLLATE "C",
+    data jsonb NOT NULL
+        CONSTRAINT nodes_data_is_an_object CHECK (jsonb_typeof(data) = 'object'
+            AND coalesce(jsonb_typeof(data -> 'properties'), 'object') = 'object')
+        CONSTRAINT nodes_data_is_not_too_large CHECK (octet_length(data::text) <= 2097152),
+    seq bigint GENERATED ALWAYS AS IDENTITY
+);
+CREATE INDEX nodes_by_label ON wake_bridge.nodes ((data ->> 'label'), id);
+CREATE INDEX nodes_by_time ON wake_bridge.nodes ((data #>> '{properties,sentAt}')) WHERE data ->> 'label' = 'MESSAGE';
+CREATE INDEX nodes_of_tasks ON wake_bridge.nodes (seq)
+    WHERE data ->> 'label' = 'MESSAGE' AND data #> '{properties,task}' IS NOT NULL;
+
+CREATE TABLE wake_bridge.edges (
+    id text COLLATE "C" PRIMARY KEY,
+    user_id text COLLATE "C",
+    source text COLLATE "C" NOT NULL REFERENCES wake_bridge.nodes (id) ON DELETE CASCADE,
+    target text COLLATE "C" NOT NULL REFERENCES wake_bridge.nodes (id) ON DELETE CASCADE,
+    type text COLLATE "C" NOT NULL,
+    data jsonb NOT NULL
+        CONSTRAINT edges_data_is_an_object CHECK (jsonb_typeof(data) = 'object'
+            AND coalesce(jsonb_typeof(data -> 'properties'), 'object') = 'object')
+        CONSTRAINT edges_data_is_not_too_large CHECK (octet_length(data::text) <= 2097152),
+    seq bigint GENERATED ALWAYS AS IDENTITY
+);
+CREATE INDEX edges_by_source ON wake_bridge.edges (source, type);
+CREATE INDEX edges_by_target ON wake_bridge.edges (target, type);
+
+-- log ids are given before the commit, so they are no order to read by: xid is what a snapshot is asked about
+CREATE SEQUENCE wake_bridge.graphlog_ids;
+CREATE TABLE wake_bridge.graphlog (
+    log_id bigint NOT NULL DEFAULT nextval('wake_bridge.graphlog_ids'),
+    logged_at timestamptz NOT NULL DEFAULT now(),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    entity_id text COLLATE "C" NOT NULL,
+    entity_type text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C",
+    event_payload jsonb,
+    user_id text COLLATE "C"
+) PARTITION BY RANGE (logged_at);
+CREATE INDEX graphlog_by_id ON wake_bridge.graphlog (log_id);
+CREATE INDEX graphlog_by_xid ON wake_bridge.graphlog (xid, log_id);
+CREATE INDEX graphlog_by_entity ON wake_bridge.graphlog (entity_id, log_id);
+CREATE TABLE wake_bridge.graphlog_rest PARTITION OF wake_bridge.graphlog DEFAULT;
+
+-- how far each daemon has read: nothing is pruned that one of them has not seen
+CREATE TABLE wake_bridge.cursors (
+    daemon text PRIMARY KEY,
+    snapshot pg_snapshot NOT NULL,
+    log_id bigint NOT NULL,
+    host text NOT NULL DEFAULT '',
+    seen_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE FUNCTION wake_bridge.log_change() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id) VALUES (OLD.id, TG_ARGV[0], OLD.user_id);
+    ELSE
+        INSERT INTO wake_bridge.graphlog (entity_id, entity_type, user_id) VALUES (NEW.id, TG_ARGV[0], NEW.user_id);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER node_changed AFTER INSERT OR UPDATE OR DELETE ON wake_bridge.nodes
+    FOR EACH ROW EXECUTE FUNCTION wake_bridge.log_change('nodes');
+CREATE TRIGGER edge_changed AFTER INSERT OR UPDATE OR DELETE ON wake_bridge.edges
+    FOR EACH ROW EXECUTE FUNCTION wake_bridge.log_change('edges');
+
+CREATE FUNCTION wake_bridge.begin_life() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE wake_bridge.graph SET life = gen_random_uuid();
+    RETURN NULL;
+END $$;
+CREATE TRIGGER nodes_emptied AFTER TRUNCATE ON wake_bridge.nodes
+    FOR EACH STATEMENT EXECUTE FUNCTION wake_bridge.begin_life();
+CREATE TRIGGER edges_emptied AFTER TRUNCATE ON wake_bridge.edges
+    FOR EACH STATEMENT EXECUTE FUNCTION wake_bridge.begin_life();
+CREATE TRIGGER log_emptied AFTER TRUNCATE ON wake_bridge.graphlog
+    FOR EACH STATEMENT EXECUTE FUNCTION wake_bridge.begin_life();
+
+CREATE FUNCTION wake_bridge.here() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT (SELECT system_identifier FROM pg_control_system()) || '.'
+        || (SELECT oid FROM pg_database WHERE datname = current_database()) || '.'
+        || 'wake_bridge.graphlog'::regclass::oid
+$$;
+
+-- After a dump was restored the transaction ids of its log mean nothing here, and may lie in the future: its rows count as
+-- old ones, and a new life begins.
+CREATE FUNCTION wake_bridge.settle_in() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM wake_bridge.graph FOR UPDATE;
+    IF EXISTS (SELECT FROM wake_bridge.graph WHERE home <> wake_bridge.here()) THEN
+        UPDATE wake_bridge.graphlog SET xid = '3' WHERE xid <> '3';
+        DELETE FROM wake_bridge.cursors;
+        UPDATE wake_bridge.graph SET life = gen_random_uuid(), home = wake_bridge.here();
+    END IF;
+END $$;
+
+-- A day's partition of the log, and those of the next days; safe to repeat.
+CREATE FUNCTION wake_bridge.make_partitions(days integer DEFAULT 7) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    first_day date;
+BEGIN
+    FOR first_day IN SELECT (now() AT TIME ZONE 'UTC')::date + ahead FROM generate_series(1, days) AS ahead LOOP
+        IF to_regclass(format('wake_bridge.graphlog_%s', to_char(first_day, 'YYYYMMDD'))) IS NULL THEN
+            EXECUTE format(
+                'CREATE TABLE wake_bridge.graphlog_%s PARTITION OF wake_bridge.graphlog FOR VALUES FROM (%L) TO (%L)',
+                to_char(first_day, 'YYYYMMDD'), first_day || ' 00:00:00+00', first_day + 1 || ' 00:00:00+00');
+        END IF;
+    END LOOP;
+END $$;
+
+INSERT INTO wake_bridge.graph (schema_version) VALUES (1);
+SELECT wake_bridge.settle_in();
+SELECT wake_bridge.make_partitions();

@@ -1,0 +1,74 @@
+"""Hints from PostgreSQL: a connection of its own that listens. Its loss is harmless, for nothing is gated by a hint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+
+from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.storage.graph.postgres.connection import CHANNEL, connect_options, explained, libpq_defaults
+
+LISTEN_AGAIN_AFTER: Final = (1.0, 5.0, 30.0)
+"""Seconds until a connection that was lost is made again; the last for all further times."""
+
+
+class PostgresSignal:
+    """See `ChangeSignal`.
+
+    Args:
+        place: the database.
+        report: told once, in a clause, when there can be no hints.
+    """
+
+    def __init__(self, place: GraphUrl, report: Callable[[str], None]) -> None:
+        self._place = place
+        self._report = report
+        self._hint = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def wait(self, timeout: float) -> bool:
+        """See `ChangeSignal.wait`."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen(), name="listen to the graph")
+        try:
+            async with asyncio.timeout(timeout):
+                await self._hint.wait()
+        except TimeoutError:
+            return False
+        self._hint.clear()
+        return True
+
+    async def close(self) -> None:
+        """See `ChangeSignal.close`."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+        self._listening = None
+
+    async def _listen(self) -> None:
+        """Hint at every notice; what cannot be had is reported once and tried again."""
+        failures, is_reported = 0, False
+        while True:
+            try:
+                with libpq_defaults(self._place):
+                    connection = await psycopg.AsyncConnection.connect(
+                        self._place.text, autocommit=True, prepare_threshold=None, **connect_options(self._place)
+                    )
+                async with connection:
+                    await connection.execute(f"LISTEN {CHANNEL}")
+                    failures = 0
+                    # what was committed before, nobody hints at any more
+                    self._hint.set()
+                    async for _ in connection.notifies():
+                        self._hint.set()
+            except (psycopg.Error, OSError) as error:
+                if not is_reported and isinstance(error, psycopg.Error):
+                    self._report(
+                        f"{explained(error, self._place).what}: a look every graph.poll_interval finds the rest"
+                    )
+                is_reported = True
+            failures += 1
+            await asyncio.sleep(LISTEN_AGAIN_AFTER[min(failures, len(LISTEN_AGAIN_AFTER)) - 1])

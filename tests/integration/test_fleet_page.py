@@ -204,6 +204,21 @@ def test_a_slow_subscriber_loses_the_oldest_and_is_told() -> None:
     assert subscriber.cursor == 10 + QUEUE + 3
 
 
+def test_of_an_agent_a_slow_subscriber_gets_what_it_shows_now() -> None:
+    """Presence is no entry: an older one is replaced by a newer one, and takes no entry's place."""
+    from sse_starlette.event import ServerSentEvent
+
+    subscriber = Subscriber(0)
+    for number in range(1, QUEUE + 1):
+        subscriber.put(number, ServerSentEvent("{}", event="wake.held", id=str(number)))
+        subscriber.show("@a", ServerSentEvent(str(number), event="presence"))
+        subscriber.show("@b", ServerSentEvent(str(number), event="presence"))
+
+    *entries, first, second = asyncio.run(subscriber.take())
+    assert [one.id for one in entries] == [str(number) for number in range(1, QUEUE + 1)]
+    assert [(one.event, one.data) for one in (first, second)] == [("presence", str(QUEUE))] * 2
+
+
 def test_a_long_replay_makes_nobody_wait_and_counts_as_a_listener(tmp_path: Path) -> None:
     """A client that takes all at once, or has gone, is sent its replay entry by entry, and others have their turn between."""
     ledger = LedgerStore.open(tmp_path)

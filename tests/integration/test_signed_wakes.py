@@ -303,6 +303,15 @@ def test_a_slow_client_is_ended_in_time_and_keeps_nobody_out(tmp_path: Path, mon
         monkeypatch.setattr(listener, "HEAD_TIME", HUNG)
         crowd = [here.connected() for _ in range(5)]
         assert (await here.send(message_wake())).status == 202, "the oldest that has said nothing made room"
+        monkeypatch.setattr(requests, "BODY_TIME", HUNG)
+        head = b"POST /api/wake HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        for one in crowd:
+            one.close()
+        crowd = [here.connected() for _ in range(5)]
+        for one in crowd:
+            one.sendall(head)
+        wake = message_wake(eventId="01K9Z3NDEKTSV4RRFFQ69G5FAX")
+        assert (await here.send(wake)).status == 202, "the oldest whose body does not come made room"
         for one in crowd:
             one.close()
 

@@ -16,6 +16,7 @@ from tests.torture import (
     lifecycle,
     malformed,
     malformed_mcp,
+    malformed_page,
     operation_faults,
     posts,
     races,
@@ -183,10 +184,10 @@ PLAYED: Final = (
     Run(
         "malformed",
         ("G-T4",),
-        "malformed requests to the entrances of signed wakes and of MCP over HTTP: no crash, memory flat",
+        "malformed requests and slow clients at every entrance over HTTP: no crash, memory flat",
         lambda course: [
             entrance.knock(course.directory / name, count=course.count(2_000, 100_000), seed=course.seed)
-            for name, entrance in (("wakes", malformed), ("mcp", malformed_mcp))
+            for name, entrance in (("wakes", malformed), ("mcp", malformed_mcp), ("page", malformed_page))
         ],
     ),
     Run(

@@ -1,4 +1,4 @@
-"""Malformed requests at the two entrances, of signed wakes and items and of MCP over HTTP: the real processes, and their memory.
+"""Malformed requests at the entrance of signed wakes and items, and what the other entrances' requests are made of.
 
 Judged are the answers, the process (does it live, how does its memory grow), and a good request that must be taken at the end,
 also beside a crowd that sends its headers too slowly.

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -80,7 +80,9 @@ class Application:
 
     def __init__(self, routes: Sequence[BaseRoute], hosts: Collection[str], *, has_page: bool) -> None:
         self.routes = routes
-        self._inner = Starlette(routes=routes, exception_handlers={HTTPException: _no_route, Exception: _broken})
+        self._inner = Starlette(routes=routes, exception_handlers=_ANSWERS)
+        # a path with a slash at its end is another one
+        self._inner.router.redirect_slashes = False
         self._hosts = hosts
         self._has_page = has_page
 
@@ -120,6 +122,15 @@ async def _broken(request: Request, fault: Exception) -> JSONResponse:
     """The answer where a handler fails: one bad request ends no other."""
     structlog.get_logger("http").error("http_failed", reason=str(fault), where=request.url.path, exc_info=fault)
     return JSONResponse({"error": "wake-bridge has a fault here; its log says more"}, 500)
+
+
+async def _gone(_: Request, __: Exception) -> JSONResponse:
+    """What nobody hears any more."""
+    return JSONResponse({"error": "the sender has gone"}, 400)
+
+
+_ANSWERS: Final = {HTTPException: _no_route, ClientDisconnect: _gone, Exception: _broken}
+"""What is answered where no handler answers."""
 
 
 def _bare(host: str) -> str:

@@ -17,7 +17,7 @@ from wake_bridge.records import activity_record
 from wake_bridge.storage.ledger import LedgerStore
 
 QUEUE: Final = 256
-"""Events that wait for one subscriber; one more drops the oldest."""
+"""Entries that wait for one subscriber; one more drops the oldest."""
 
 LOOKED_EVERY: Final = 0.25
 """Seconds between two looks at the ledger while somebody listens: commands write it too."""
@@ -44,27 +44,38 @@ class Subscriber:
     def __init__(self, cursor: int) -> None:
         self.cursor = cursor
         self._queue: deque[tuple[int, ServerSentEvent]] = deque()
+        self._shown: dict[str, ServerSentEvent] = {}
         self._dropped = 0
         self._has_events = asyncio.Event()
 
     def put(self, number: int, event: ServerSentEvent) -> None:
-        """Queue an event; `number` is its entry's id, 0 where it is none."""
+        """Queue an entry by its number, unless it was sent already."""
+        if number <= self.cursor:
+            return
         if len(self._queue) >= QUEUE:
             self._queue.popleft()
             self._dropped += 1
         self._queue.append((number, event))
         self._has_events.set()
 
+    def show(self, identity: str, event: ServerSentEvent) -> None:
+        """Keep what an agent shows now; what it showed before and was not sent yet concerns nobody."""
+        self._shown[identity] = event
+        self._has_events.set()
+
     async def take(self) -> list[ServerSentEvent]:
-        """Wait for events, and take them; the first says how many were dropped before them, if any were."""
+        """Wait for events, and take them; the first says how many entries were dropped before them, if any were."""
         await self._has_events.wait()
         self._has_events.clear()
-        events = [event for number, event in self._queue if number == 0 or number > self.cursor]
+        events = [event for _, event in self._queue]
         if self._dropped:
             events.insert(0, _event(DROPPED, {"count": self._dropped, "after": self.cursor}))
-        self.cursor = max((number for number, _ in self._queue), default=self.cursor) or self.cursor
+        if self._queue:
+            self.cursor = self._queue[-1][0]
+        events += self._shown.values()
         self._dropped = 0
         self._queue.clear()
+        self._shown.clear()
         return events
 
 
@@ -120,7 +131,7 @@ class Feed:
             self._welcome(subscriber)
             try:
                 for identity, shown in self._shown.items():
-                    subscriber.put(0, _event(PRESENCE, {"agentIdentity": identity, **shown}))
+                    subscriber.show(identity, _presence(identity, shown))
                 while True:
                     for event in await subscriber.take():
                         yield event
@@ -166,13 +177,16 @@ class Feed:
         for identity, state in shown.items():
             if self._shown.get(identity) == state:
                 continue
-            event = _event(PRESENCE, {"agentIdentity": identity, **state})
             for subscriber in self._subscribers:
-                subscriber.put(0, event)
+                subscriber.show(identity, _presence(identity, state))
         self._shown = shown
 
     def _told(self, entry: Any) -> ServerSentEvent:
         return _event(entry.kind.value, activity_record(entry, self._seen_until()), entry.id)
+
+
+def _presence(identity: str, shown: Mapping[str, Any]) -> ServerSentEvent:
+    return _event(PRESENCE, {"agentIdentity": identity, **shown})
 
 
 def _event(name: str, said: Mapping[str, Any], number: int | None = None) -> ServerSentEvent:

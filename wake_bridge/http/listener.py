@@ -27,7 +27,8 @@ from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.system.files import PRIVATE_FILE
 
 MOST_CONNECTIONS: Final = 64
-"""Connections at once. One more ends the oldest that has not sent its whole head yet, else itself."""
+"""Connections at once. One more ends the oldest that has not sent its headers yet, else the oldest that has not sent its body
+yet, else itself."""
 
 HEAD_TIME: Final = 5.0
 """Seconds from the connection to the end of its headers, TLS included."""
@@ -241,7 +242,8 @@ class Listener:
     def _welcome(self, connected: socket.socket, config: Config, state: ServerState) -> None:
         loop = asyncio.get_running_loop()
         if len(self._guests) >= MOST_CONNECTIONS:
-            slow = next((one for one in self._guests if one.owes_its_head), None)
+            owing = (one for one in self._guests if one.owes_its_request)
+            slow = next((one for one in self._guests if one.owes_its_head), None) or next(owing, None)
             if slow is None:
                 connected.close()
                 return

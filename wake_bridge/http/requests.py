@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wake_bridge.engine.tail.entrance import MOST_BYTES, RequestRefused
@@ -61,8 +61,6 @@ class Refusals:
                 self.note(refused)
                 said = {"error": refused.error, **({"field": refused.field} if refused.field else {})}
                 return JSONResponse(said, refused.status, {"Retry-After": refused.again} if refused.again else None)
-            except ClientDisconnect:
-                return JSONResponse({"error": "the sender has gone"}, 400)
 
         return answer
 

@@ -8,18 +8,21 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.nursery import born_command, born_daemon
-from tests.postgres import PostgresServer
 from tests.spread import Spread, begins
 from wake_bridge.demo.sandbox import DaemonProcess, Sandbox
 from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.playground import Playground
 from wake_bridge.testing.tmux_programs import TmuxProgram, tmux_programs
+
+if TYPE_CHECKING:
+    from tests.postgres import PostgresServer
 
 TMUX_PROGRAMS: list[TmuxProgram | None] = [*tmux_programs()] or [None]
 """Every test that asks for tmux runs on each; the only one has no name of its own in a test's."""
@@ -105,13 +108,22 @@ def playground(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> I
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> PostgresServer:
     """A PostgreSQL server, started by the first test that asks for it; its databases are made for each test."""
+    # a test that asks for none needs no driver for one
+    from tests.postgres import PostgresServer
+
     run = getattr(request.config, "workerinput", {}).get("testrunuid", uuid.uuid4().hex)
     return PostgresServer.started(run[:12])
 
 
-@pytest.fixture
-def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """A database with an empty graph."""
+@pytest.fixture(scope="session")
+def postgres_database(postgres: PostgresServer) -> Iterator[str]:
+    """The database of this worker; its tests have it one after the other."""
     url = postgres.database()
     yield url
     postgres.drop(url)
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, postgres_database: str) -> str:
+    """A database with an empty graph."""
+    return postgres.emptied(postgres_database)

@@ -49,6 +49,10 @@ class GraphEye:
         properties: dict[str, Any] = json.loads(data)["properties"]
         return properties
 
+    def names(self, stored: Mapping[str, Any]) -> list[str]:
+        """The names in an object, in the order in which they are stored."""
+        return list(stored)
+
     def edge(self, kind: str, source: str) -> dict[str, Any]:
         """The first edge of a type from a source, as stored."""
         data = self.all("SELECT data FROM Edges WHERE type = ? AND source = ? ORDER BY rowid", kind, source)[0][0]

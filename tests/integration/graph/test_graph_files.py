@@ -22,6 +22,7 @@ from wake_bridge.domain.errors import (
 )
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import graph_file
+from wake_bridge.storage.graph.access import WritableGraph
 from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
 from wake_bridge.storage.graph.mailbox import Draft, grant, move_task, send
 from wake_bridge.storage.graph.nodes import put_identity
@@ -161,7 +162,7 @@ def test_each_file_that_is_no_graph_says_what_it_is(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_is_locked_is_unavailable_and_nothing_is_half_done(
-    graph: GraphWriter, path: Path, eye: GraphEye, monkeypatch: pytest.MonkeyPatch
+    graph: WritableGraph, path: Path, eye: GraphEye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A locked graph is exit 4 after the busy time-out, not a traceback."""
     assert graph.is_embedded
@@ -175,7 +176,7 @@ def test_a_graph_that_is_locked_is_unavailable_and_nothing_is_half_done(
     assert eye.tip() == tip
 
 
-def test_a_broken_row_is_left_out_and_hides_nothing_else(graph: GraphWriter, path: Path) -> None:
+def test_a_broken_row_is_left_out_and_hides_nothing_else(graph: WritableGraph, path: Path) -> None:
     """Broken JSON is guarded with json_valid; one bad row must not take the commands down."""
     send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:

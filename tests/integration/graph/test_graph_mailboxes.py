@@ -13,7 +13,8 @@ from wake_bridge.domain.errors import (
 )
 from wake_bridge.domain.names import BROADCAST
 from wake_bridge.storage.graph import rows as bounds
-from wake_bridge.storage.graph.graph_file import GraphFile, GraphWriter
+from wake_bridge.storage.graph.access import WritableGraph
+from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.graph.mailbox import Draft, mark_read, require_mail, send
 from wake_bridge.storage.graph.nodes import put_identity
 from wake_bridge.testing.memory_core import GraphEye
@@ -22,7 +23,7 @@ NOW = "2026-11-27T21:53:52.502Z"
 LATER = "2026-11-27T21:54:00.000Z"
 
 
-def test_direct_mail_is_marked_on_the_message(graph: GraphWriter, eye: GraphEye) -> None:
+def test_direct_mail_is_marked_on_the_message(graph: WritableGraph, eye: GraphEye) -> None:
     """`MESSAGE.properties.readAt`; nothing else of the node changes, and one row tells it."""
     message = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     before, tip = eye.properties(message), eye.tip()
@@ -35,7 +36,7 @@ def test_direct_mail_is_marked_on_the_message(graph: GraphWriter, eye: GraphEye)
     assert eye.properties(message)["readAt"] == LATER
 
 
-def test_a_broadcast_is_marked_on_the_recipients_own_edge(graph: GraphWriter, eye: GraphEye) -> None:
+def test_a_broadcast_is_marked_on_the_recipients_own_edge(graph: WritableGraph, eye: GraphEye) -> None:
     """`DELIVERED_TO.properties.readAt` per recipient; the others still have it unread."""
     message = send(graph, Draft("@ada", BROADCAST, "All"), NOW)
     mark_read(graph, unread_mail_of(graph, "@bob"), LATER)
@@ -48,7 +49,7 @@ def test_a_broadcast_is_marked_on_the_recipients_own_edge(graph: GraphWriter, ey
     assert [mail.message.id for mail in unread_mail_of(graph, "@cyd")] == [message]
 
 
-def test_nobody_finds_mail_that_is_not_theirs(graph: GraphWriter) -> None:
+def test_nobody_finds_mail_that_is_not_theirs(graph: WritableGraph) -> None:
     """A mailbox holds what is addressed to it; own broadcasts are not mail."""
     direct = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     send(graph, Draft("@ada", BROADCAST, "All"), NOW)
@@ -57,7 +58,7 @@ def test_nobody_finds_mail_that_is_not_theirs(graph: GraphWriter) -> None:
         require_mail(graph, "@cyd", direct)
 
 
-def test_an_old_broadcast_without_recorded_recipients_is_everybodys_but_its_senders(graph: GraphWriter) -> None:
+def test_an_old_broadcast_without_recorded_recipients_is_everybodys_but_its_senders(graph: WritableGraph) -> None:
     """SENT_TO → AGENT:* without any DELIVERED_TO; own broadcasts never."""
     for other in ("@bob", "@cyd"):
         put_identity(graph, other, NOW, human=True)
@@ -66,7 +67,7 @@ def test_an_old_broadcast_without_recorded_recipients_is_everybodys_but_its_send
     assert unread_mail_of(graph, "@ada") == []
 
 
-def test_what_was_put_away_is_not_unread(graph: GraphWriter, eye: GraphEye) -> None:
+def test_what_was_put_away_is_not_unread(graph: WritableGraph, eye: GraphEye) -> None:
     """Upstream's archive is per recipient, where the read state lies: done with, though never marked read."""
     direct = send(graph, Draft("@ada", "@bob", "Hello"), NOW)
     everyone = send(graph, Draft("@ada", BROADCAST, "All"), NOW)
@@ -94,7 +95,7 @@ def test_the_real_mailboxes_are_read_as_the_real_services_left_them(real: Path) 
 
 
 def test_a_mailbox_of_many_thousands_costs_no_more_than_its_mail(
-    graph: GraphWriter, path: Path, monkeypatch: pytest.MonkeyPatch
+    graph: WritableGraph, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question that takes the square of them is ended by its budget: the inbox would fail for good."""
     one = send(graph, Draft("@ada", "@bob", "Hello"), NOW)

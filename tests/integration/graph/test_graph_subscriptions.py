@@ -10,6 +10,7 @@ from wake_bridge.domain.errors import (
     NotFound,
 )
 from wake_bridge.domain.names import Trigger, WakePolicy
+from wake_bridge.storage.graph.access import WritableGraph
 from wake_bridge.storage.graph.graph_file import GraphWriter
 from wake_bridge.storage.graph.nodes import Wish, subscribe, unsubscribe, update
 from wake_bridge.testing.memory_core import GraphEye
@@ -18,13 +19,13 @@ NOW = "2026-11-27T21:53:52.502Z"
 LATER = "2026-11-27T21:54:00.000Z"
 
 
-def test_a_subscription_has_the_real_shape(graph: GraphWriter, eye: GraphEye, real: Path) -> None:
+def test_a_subscription_has_the_real_shape(graph: WritableGraph, eye: GraphEye, real: Path) -> None:
     """`--tmux P` is bridge-daemon with adapter, tmuxSession and coalesceWindow; the rest."""
     wish = Wish(Trigger.SENT_TO_ME, "bridge-daemon", "tmux", pane="agents:1.0", window=5)
     done = subscribe(graph, "@ada", wish, NOW)
     ours = eye.properties(done.subscription_id)
     theirs = GraphEye(real).properties("WAKE_SUB:a825c12e-d8c5-4081-98e6-793aa690835d")
-    assert list(ours) == list(theirs)
+    assert eye.names(ours) == eye.names(theirs)
     assert ours["harnessTargetMetadata"] == {"adapter": "tmux", "tmuxSession": "agents:1.0", "coalesceWindow": 5}
     assert ours | {"name": "", "harnessTargetMetadata": {}} == {
         "name": "",
@@ -41,11 +42,12 @@ def test_a_subscription_has_the_real_shape(graph: GraphWriter, eye: GraphEye, re
         "status": "active",
     }
     edge, their_edge = eye.edge("SUBSCRIBES_TO", "@ada"), GraphEye(real).edge("SUBSCRIBES_TO", "@neo-opus-ada")
-    assert (list(edge), list(edge["properties"])) == (list(their_edge), list(their_edge["properties"]))
+    assert eye.names(edge) == eye.names(their_edge)
+    assert eye.names(edge["properties"]) == eye.names(their_edge["properties"])
     assert eye.log()[-2:] == ["WAKE_SUBSCRIPTION", "SUBSCRIBES_TO"]
 
 
-def test_there_are_never_two_active_subscriptions_alike(graph: GraphWriter, eye: GraphEye) -> None:
+def test_there_are_never_two_active_subscriptions_alike(graph: WritableGraph, eye: GraphEye) -> None:
     """Two alike would be one wake with two voices: the older is updated; another pane or filter is another one."""
     wish = Wish(Trigger.SENT_TO_ME, "bridge-daemon", "tmux", pane="a", window=5, senders=("@bob", "@cyd"))
     first = subscribe(graph, "@ada", wish, NOW)
@@ -62,7 +64,7 @@ def test_there_are_never_two_active_subscriptions_alike(graph: GraphWriter, eye:
     assert elsewhere.created
 
 
-def test_an_update_changes_what_was_named_and_keeps_the_rest(graph: GraphWriter, eye: GraphEye) -> None:
+def test_an_update_changes_what_was_named_and_keeps_the_rest(graph: WritableGraph, eye: GraphEye) -> None:
     """`update`: same flags; a blank entry empties a filter; `--recover` makes it active again."""
     wish = Wish(Trigger.SENT_TO_ME, "bridge-daemon", "tmux", pane="a", tags=("x",), priority="high")
     done = subscribe(graph, "@ada", wish, NOW)
@@ -87,7 +89,7 @@ def test_a_new_pane_wins_over_an_old_instance_address(real: Path) -> None:
     assert metadata == {"appName": "Antigravity", "adapter": "tmux", "tmuxSession": "other"}
 
 
-def test_unsubscribing_removes_edge_then_node_as_the_real_service_does(graph: GraphWriter, eye: GraphEye) -> None:
+def test_unsubscribing_removes_edge_then_node_as_the_real_service_does(graph: WritableGraph, eye: GraphEye) -> None:
     """Status removed = node deleted; both deletions leave their rows."""
     done = subscribe(graph, "@ada", Wish(Trigger.SENT_TO_ME, "none"), NOW)
     tip = eye.tip()

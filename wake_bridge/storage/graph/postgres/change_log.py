@@ -7,7 +7,6 @@ a transaction that stays open, in this database or another one.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
@@ -31,7 +30,7 @@ from wake_bridge.ports.change_log import (
     Page,
     Traces,
 )
-from wake_bridge.storage.graph.postgres.connection import PostgresConnection, Rows, require_schema
+from wake_bridge.storage.graph.postgres.connection import PostgresConnection, Rows
 from wake_bridge.storage.graph.postgres.graph import UNMARKED, clean, edges_of, readable
 from wake_bridge.storage.graph.rows import RowReader, Stored, edge_row
 from wake_bridge.storage.graph.unread import GONE, mail_state
@@ -53,9 +52,7 @@ _UNSEEN: Final = """
     AND pg_visible_in_snapshot(g.xid, %(now)s::pg_snapshot)
 """
 _LOOK: Final = f"""
-    SELECT wake_bridge.here() || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '.' || life,
-        %(seen)s::text = '' OR EXISTS (SELECT FROM wake_bridge.graphlog g WHERE {_NEW})
-    FROM wake_bridge.graph
+    SELECT wake_bridge.log_life(), %(seen)s::text = '' OR EXISTS (SELECT FROM wake_bridge.graphlog g WHERE {_NEW})
 """
 _WITHOUT_BODY: Final = """
     CASE {0}.data ->> 'label' WHEN 'MESSAGE' THEN {0}.data #- '{{properties,bodyText}}' ELSE {0}.data END::text
@@ -94,7 +91,10 @@ _TOUCHED: Final = """
         AND e.type IN ('SENT_TO', 'DELIVERED_TO')
 """
 PRESENCE_LABEL: Final = "HARNESS_PRESENCE"
-_LIFE_TOLD: Final = 16
+_FINGERPRINT: Final = """
+    SELECT concat_ws(':', left(wake_bridge.log_life(), 16), xid::text, entity_type, entity_id)
+    FROM wake_bridge.graphlog WHERE log_id = %s
+"""
 _LAST: Final = 2**63 - 1
 _COLUMNS: Final = 14
 """Of `_ROWS`."""
@@ -260,14 +260,8 @@ class PostgresGraph:
 
     def fingerprint_at(self, log_id: LogId) -> str | None:
         """See `ChangeLog.fingerprint_at`; it names the life of the log as well, and the server's."""
-        rows = self._base.rows(
-            "SELECT xid::text, entity_type, entity_id FROM wake_bridge.graphlog WHERE log_id = %s", (log_id,)
-        )
-        if not rows:
-            return None
-        if not self._life:
-            self.version()
-        return f"{self._life[:_LIFE_TOLD]}:{':'.join(rows[0])}"
+        rows = self._base.rows(_FINGERPRINT, (log_id,))
+        return rows[0][0] if rows else None
 
     def is_embedded(self) -> bool:
         """See `ChangeLog.is_embedded`: no other program makes a graph of this form."""
@@ -275,18 +269,14 @@ class PostgresGraph:
 
     def version(self) -> tuple[int, int, int]:
         """See `ChangeLog.version`; one question, which also finds what was committed late."""
-        if not self._life:
-            require_schema(self._base)
-        place, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
-        digest = hashlib.sha256(place.encode()).hexdigest()
-        if digest != self._life:
-            if self._life:
-                # a dump may have been restored in the graph's place
-                require_schema(self._base)
-            self._life = digest
-            is_news = True
-        self._news += is_news
-        return int(digest[:8], 16), int(digest[8:16], 16), self._news
+        life, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
+        if life != self._life:
+            # a dump may have been restored in the graph's place
+            self._base.close()
+            life, is_news = self._base.rows(_LOOK, {"seen": self._at})[0]
+        self._news += is_news or life != self._life
+        self._life = life
+        return int(life[:8], 16), int(life[8:16], 16), self._news
 
     def heal(self) -> bool:
         """See `ChangeLog.heal`: a connection that was lost says so."""

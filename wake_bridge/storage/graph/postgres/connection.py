@@ -76,10 +76,15 @@ class PostgresConnection:
 
     Raises of every method: `SourceMissing`, `SourceNotAGraph` or `SourceUnavailable`; of a change also `OperationFailed`
     where the graph refuses it, and `UsageMistake` for a text that PostgreSQL cannot hold.
+
+    Args:
+        place: the database.
+        is_checked: whether it must hold a graph that this program knows.
     """
 
-    def __init__(self, place: GraphUrl) -> None:
+    def __init__(self, place: GraphUrl, *, is_checked: bool = True) -> None:
         self.place = place
+        self._is_checked = is_checked
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._turn = threading.RLock()
 
@@ -150,9 +155,16 @@ class PostgresConnection:
     def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None:
             with libpq_defaults(self.place):
-                self._connection = psycopg.connect(
+                connection = psycopg.connect(
                     self.place.text, autocommit=True, prepare_threshold=None, **connect_options(self.place)
                 )
+            try:
+                if self._is_checked:
+                    _require_schema(connection, self.place)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
 
     @contextlib.contextmanager
@@ -239,14 +251,15 @@ def _first_line(error: psycopg.Error) -> str:
     return re.sub(r"^(connection failed: |error: )+", "", text)
 
 
-def require_schema(connection: PostgresConnection) -> None:
+def _require_schema(connection: psycopg.Connection[tuple[Any, ...]], place: GraphUrl) -> None:
     """Raise what keeps this program from working on the graph: none there, or one of another version."""
-    version, is_at_home = connection.rows("SELECT schema_version, home = wake_bridge.here() FROM wake_bridge.graph")[0]
-    if version > SCHEMA_VERSION:
+    found = connection.execute("SELECT schema_version, home = wake_bridge.here() FROM wake_bridge.graph").fetchall()
+    version, is_at_home = found[0] if found else (0, True)
+    if version != SCHEMA_VERSION:
         raise SourceNotAGraph(
             f"the graph has schema {version}, and this wake-bridge knows {SCHEMA_VERSION}",
-            str(connection.place),
+            str(place),
             hint="update wake-bridge on this host",
         )
     if not is_at_home:
-        connection.rows("SELECT wake_bridge.settle_in()")
+        connection.execute("SELECT wake_bridge.settle_in()")

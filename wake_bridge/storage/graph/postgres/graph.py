@@ -23,7 +23,7 @@ from wake_bridge.storage.graph.access import (
     storable,
     weight_of,
 )
-from wake_bridge.storage.graph.postgres.connection import CHANNEL, PostgresConnection, Rows, require_schema
+from wake_bridge.storage.graph.postgres.connection import CHANNEL, PostgresConnection, Rows
 from wake_bridge.storage.graph.rows import Stored, Unreadable, edge_row, stored
 from wake_bridge.storage.graph.schema import broadcast_sentinel
 
@@ -91,11 +91,8 @@ class PostgresReader:
         """
         self._place = place
         self._base = PostgresConnection(place)
-        try:
-            require_schema(self._base)
-        except BaseException:
-            self._base.close()
-            raise
+        # what is wrong with it is said now, and not when it is used
+        self._base.rows("SELECT")
 
     @property
     def place(self) -> GraphUrl:
@@ -233,11 +230,11 @@ class PostgresWriter(PostgresReader):
 
 def create_postgres_graph(place: GraphUrl, now: str) -> bool:
     """See `opened.create_graph`."""
-    base = PostgresConnection(place)
+    with contextlib.suppress(SourceMissing):
+        PostgresReader(place).close()
+        return False
+    base = PostgresConnection(place, is_checked=False)
     try:
-        with contextlib.suppress(SourceMissing):
-            require_schema(base)
-            return False
         with base.transaction():
             base.rows(_MAKING)
             if base.rows("SELECT to_regclass('wake_bridge.graph')")[0][0] is not None:

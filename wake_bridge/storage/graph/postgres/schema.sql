@@ -104,6 +104,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         || 'wake_bridge.graphlog'::regclass::oid
 $$;
 
+-- What tells one life of the log from every other: the server, its timeline (another one after a failover), the table.
+CREATE FUNCTION wake_bridge.log_life() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT encode(sha256(convert_to(
+        wake_bridge.here() || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '.'
+        || (SELECT life FROM wake_bridge.graph), 'UTF8')), 'hex')
+$$;
+
 -- After a dump was restored the transaction ids of its log mean nothing here, and may lie in the future: its rows count as
 -- old ones, and a new life begins.
 CREATE FUNCTION wake_bridge.settle_in() RETURNS void

@@ -1,0 +1,206 @@
+"""The log in PostgreSQL: what is committed late, rolled back or prepared, and what is another life of the log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.postgres import PostgresServer
+from wake_bridge.domain.graph_places import GraphUrl
+from wake_bridge.domain.names import LogId
+from wake_bridge.ports.change_log import Page
+from wake_bridge.storage.graph.postgres.change_log import PostgresGraph
+
+
+class Follower:
+    """Follows a log as the tail does, page after page."""
+
+    def __init__(self, url: str, limit: int = 1000) -> None:
+        self.log = PostgresGraph(GraphUrl(url))
+        census = self.log.census()
+        self.place = Page((), (), census.tip, census.fingerprint, 0, census.snapshot)
+        self.seen: object = None
+        self.limit = limit
+
+    def news(self) -> list[str]:
+        """Ids of what is new, in the order of the pages; nothing is asked for where the version says that nothing is new."""
+        found: list[str] = []
+        while self.seen != (version := self.log.version()):
+            page = self.log.read_after(self.place.upto, self.limit, self.place.snapshot)
+            found += [entry.entity_id for entry in page.entries]
+            self.place = page if page.examined else self.place
+            self.seen = version if page.examined < self.limit else None
+        return found
+
+
+@pytest.fixture
+def follower(postgres_url: str) -> Iterator[Follower]:
+    """At the tip of an empty graph."""
+    follower = Follower(postgres_url)
+    assert follower.news() == []
+    yield follower
+    follower.log.close()
+
+
+@contextmanager
+def transaction(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction that stays open; what it does not commit is rolled back."""
+    connection = psycopg.connect(url)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def write(connection: psycopg.Connection[Any], name: str) -> str:
+    """An identity, which leaves one relevant row in the log."""
+    data = '{"label": "AgentIdentity", "properties": {}}'
+    connection.execute("INSERT INTO wake_bridge.nodes (id, data) VALUES (%s, %s)", (name, data))
+    return name
+
+
+def test_no_row_is_skipped_however_late_it_is_committed(postgres_url: str, follower: Follower) -> None:
+    """New is what is visible now and was not in the cursor's snapshot: each row once, whatever its id."""
+    with transaction(postgres_url) as early, transaction(postgres_url) as later, transaction(postgres_url) as last:
+        write(early, "@early")
+        write(later, "@later")
+        write(last, "@last")
+        last.commit()
+        assert follower.news() == ["@last"]
+        later.commit()
+        write(early, "@early too")
+        assert follower.news() == ["@later"]
+        early.commit()
+        assert follower.news() == ["@early", "@early too"]
+    assert follower.news() == []
+
+
+def test_an_open_transaction_holds_nobody_up_also_not_in_another_database(
+    postgres: PostgresServer, postgres_url: str, follower: Follower
+) -> None:
+    """Reading below the lowest open transaction would wait for it: here nothing waits, and nothing comes twice."""
+    with transaction(postgres.url) as elsewhere, transaction(postgres_url) as here:
+        elsewhere.execute("SELECT pg_current_xact_id()")
+        here.execute("SELECT pg_current_xact_id()")
+        with psycopg.connect(postgres_url, autocommit=True) as writer:
+            for number in range(3):
+                assert follower.news() == ([] if not number else [f"@{number - 1}"])
+                write(writer, f"@{number}")
+        assert follower.news() == ["@2"]
+    assert follower.news() == []
+
+
+def test_what_is_rolled_back_is_never_seen_and_what_a_savepoint_keeps_is(postgres_url: str, follower: Follower) -> None:
+    """A subtransaction has an id of its own; the log has the one of the whole, which snapshots know."""
+    with transaction(postgres_url) as mixed:
+        with mixed.transaction():
+            write(mixed, "@kept")
+            with mixed.transaction(force_rollback=True):
+                write(mixed, "@undone")
+            with mixed.transaction():
+                write(mixed, "@kept too")
+            assert follower.news() == []
+        mixed.commit()
+    with transaction(postgres_url) as undone:
+        write(undone, "@never")
+    assert follower.news() == ["@kept", "@kept too"]
+
+
+def test_a_prepared_transaction_is_open_until_it_is_committed(
+    postgres: PostgresServer, postgres_url: str, follower: Follower
+) -> None:
+    """Two-phase commit: its rows come when it is committed, and nobody waits for that."""
+    with psycopg.connect(postgres_url, autocommit=True) as writer:
+        if writer.execute("SHOW max_prepared_transactions").fetchall() == [("0",)]:
+            assert postgres.data is None, "our own server takes them"
+            return
+        name = uuid.uuid4().hex
+        writer.execute("BEGIN")
+        write(writer, "@prepared")
+        writer.execute(f"PREPARE TRANSACTION '{name}'")
+        write(writer, "@beside")
+        assert follower.news() == ["@beside"]
+        writer.execute(f"COMMIT PREPARED '{name}'")
+        assert follower.news() == ["@prepared"]
+
+
+def test_a_backlog_is_read_in_pages_each_row_once_while_more_is_committed(postgres_url: str) -> None:
+    """What comes while a backlog is walked through by id is no part of it: it is new afterwards, late or not."""
+    with transaction(postgres_url) as late, psycopg.connect(postgres_url, autocommit=True) as writer:
+        write(late, "@late")
+        follower = Follower(postgres_url, limit=3)
+        backlog = [write(writer, f"@{number}") for number in range(6)]
+        first = follower.log.read_after(follower.place.upto, 3, follower.place.snapshot)
+        assert ([entry.entity_id for entry in first.entries], first.examined) == (backlog[:3], 3)
+        follower.place = first
+        more = write(writer, "@more")
+        late.commit()
+        # as after a restart: all that is known is what the page said
+        follower.log.close()
+        assert follower.news() == [*backlog[3:], "@late", more]
+        assert follower.news() == []
+        follower.log.close()
+
+
+def test_an_old_edge_that_is_committed_late_is_no_repetition(postgres_url: str, follower: Follower) -> None:
+    """`logged_before` tells old rows written again from new ones: by what was read, for a late row has a low id."""
+    with transaction(postgres_url) as late, psycopg.connect(postgres_url, autocommit=True) as writer:
+        write(writer, "@a")
+        late.execute("INSERT INTO wake_bridge.edges VALUES ('late', NULL, '@a', '@a', 'SENT_TO', '{}')")
+        write(writer, "@b")
+        follower.news()
+        before = follower.place
+        late.commit()
+        assert follower.news() == ["late"]
+        assert follower.log.logged_before(["late"], before.upto, before.snapshot) == frozenset()
+        assert follower.log.logged_before(["late"], follower.place.upto, follower.place.snapshot) == {"late"}
+
+
+@pytest.mark.parametrize("table", ["graphlog", "edges"])
+def test_a_table_that_is_emptied_begins_another_life(postgres_url: str, follower: Follower, table: str) -> None:
+    """TRUNCATE leaves no row behind that could tell of it: the file is another one, and so is what stands at the cursor."""
+    with psycopg.connect(postgres_url, autocommit=True) as writer:
+        write(writer, "@a")
+        follower.news()
+        before = follower.log.version()
+        writer.execute(f"TRUNCATE wake_bridge.{table}")
+        write(writer, "@b")
+    assert follower.log.version()[:2] != before[:2]
+    assert follower.log.fingerprint_at(follower.place.upto) != follower.place.fingerprint
+
+
+def test_a_dump_that_was_restored_begins_another_life_and_its_rows_are_old(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    """Transaction ids of another server may lie in the future here: no such row is news, now or when they are reached."""
+    url = postgres.database()
+    with psycopg.connect(url, autocommit=True) as restored:
+        write(restored, "@old")
+        restored.execute("UPDATE wake_bridge.graphlog SET xid = '99999999999'")
+        restored.execute("UPDATE wake_bridge.graph SET home = 'another server'")
+        follower = Follower(url)
+        assert follower.news() == []
+        write(restored, "@new")
+        assert follower.news() == ["@new"]
+        assert restored.execute("SELECT xid FROM wake_bridge.graphlog WHERE entity_id = '@old'").fetchall() == [("3",)]
+    other = Follower(postgres_url)
+    assert follower.log.version()[:2] != other.log.version()[:2]
+    for one in (follower, other):
+        one.log.close()
+    postgres.drop(url)
+
+
+def test_a_log_cursor_alone_means_all_rows_above_it(postgres_url: str, follower: Follower) -> None:
+    """`lastSyncId` is informative: where the ledger is gone, it is gone on from as far as an id can tell."""
+    with psycopg.connect(postgres_url, autocommit=True) as writer:
+        write(writer, "@a")
+        tip = follower.log.bounds().highest
+        write(writer, "@b")
+    page = follower.log.read_after(tip, 1000)
+    assert [entry.entity_id for entry in page.entries] == ["@b"]
+    assert follower.log.read_after(LogId(page.upto), 1000, page.snapshot).examined == 0

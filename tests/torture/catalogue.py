@@ -25,6 +25,7 @@ from tests.torture import (
     soak,
     source,
     state,
+    storms,
     submits,
     typists,
     week,
@@ -189,6 +190,12 @@ PLAYED: Final = (
             entrance.knock(course.directory / name, count=course.count(2_000, 100_000), seed=course.seed)
             for name, entrance in (("wakes", malformed), ("mcp", malformed_mcp), ("page", malformed_page))
         ],
+    ),
+    Run(
+        "items",
+        ("G-L5",),
+        "10,000 items a minute from one source: none lost, one notice, no more wakes than before a storm, memory",
+        lambda course: [storms.storm(course.directory, course.tmux(), minutes=course.count(0.25, 10))],
     ),
     Run(
         "hazards",

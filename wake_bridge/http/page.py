@@ -208,6 +208,11 @@ class _Stream(EventSourceResponse):
         with suppress(SendTimeoutError, LedgerError):
             await super().__call__(scope, receive, send)
 
+    @staticmethod
+    async def _listen_for_exit_signal() -> None:
+        """The listener ends its streams; the library would look twice a second, from the first stream on for ever."""
+        await asyncio.Event().wait()
+
 
 class _Wrong(Exception):
     """The request is wrong; the text says how."""

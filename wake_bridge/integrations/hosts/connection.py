@@ -196,6 +196,10 @@ class HostConnection:
         self._give_up()
         self._writer.close()
         await self._other_end.end()
+        # what was not read over there is thrown away
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(ENDS_WITHIN):
+                await self._writer.wait_closed()
 
     def _give_up(self) -> None:
         self._is_open = False

@@ -178,6 +178,7 @@ def activity_record(entry: Activity, seen_until: Instant | None) -> dict[str, An
         "where": entry.where or None,
         "text": entry.told,
         "unread": seen_until is None or entry.at > seen_until,
+        "host": None,
     }
 
 
@@ -334,6 +335,7 @@ def overview_record(row: IdentityOverview) -> dict[str, Any]:
         "needs": [need_record(one) for one in row.needs],
         "isPaused": row.pause is not None,
         "pausedUntil": time_or_none(row.pause.until) if row.pause else None,
+        "host": None,
     }
 
 
@@ -397,6 +399,7 @@ def presence_record(identity: Identity, seen: PresenceReading) -> dict[str, Any]
             *(piece for other in seen.others for piece in _pieces_of(other)),
             *(_piece(one, seen.adapter, decides=one == presence.decided_by) for one in presence.evidence),
         ],
+        "host": None,
     }
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.programs import needs
 from wake_bridge.demo.sandbox import QUICK, DaemonProcess, Sandbox
+from wake_bridge.demo.tmux_server import PrivateTmux
 from wake_bridge.testing.playground import AgentPane, Playground
 from wake_bridge.testing.ssh_server import SshServer, program_in, sshd_program
 
@@ -39,6 +40,30 @@ class TwoHosts:
         """How often a subject was typed."""
         return sum(subject in one for one in self.agent.fake.submits())
 
+    def are_one_list(self, message: str) -> None:
+        """Each command shows the agent of the far host, with its host, and how to get there."""
+        self.agent.fake.shows("approval")
+        needing = self.near.waits_for(lambda: self.near.ask("status")["needing"], what="the agent to need a person")
+        assert (needing[0]["agentIdentity"], needing[0]["host"], needing[0]["kind"]) == ("@far", "devbox", "approval")
+        way = needing[0]["way"]
+        assert way.startswith("ssh -t devbox 'tmux -S ")
+        assert f"@far on devbox: waits for an approval: `{way}`" in self.near.run("next").stdout
+        assert [(one["host"], one["way"]) for one in self.near.lines("next")] == [("devbox", way)]
+        seen = self.near.ask("presence", "@far")
+        assert (seen["state"], seen["host"], seen["where"]) == ("waitingOnApproval", "devbox", "far:0.0")
+        pane = next(one for one in self.near.lines("panes") if one["host"] == "devbox")
+        assert (pane["pane"], pane["harness"], pane["agentIdentity"]) == ("far:0.0", "fake", "@far")
+        (there,) = self.near.ask("why", message)["elsewhere"]
+        assert (there["host"], there["deliveries"][0]["outcome"], there["deliveries"][0]["pane"]) == (
+            *("devbox", "submitted", "far:0.0"),
+        )
+        told = {(one["host"], one["kind"], one["where"]) for one in self.near.lines("activity")}
+        assert told >= {(None, "wake.delivered", "devbox"), ("devbox", "wake.delivered", "far:0.0")}
+        assert "it lives on devbox" in self.near.run("why", "@far").stdout
+        checks = {one["check"]: one for one in self.near.lines("doctor", expect=None)}
+        assert checks["host devbox"]["ok"] is True
+        assert checks["target @far"]["ok"] is True
+
     def waits_for(self, subject: str) -> None:
         """Return when it was typed."""
         self.far.waits_for(lambda: self.arrived(subject), what=subject)
@@ -57,7 +82,7 @@ def two_hosts(tmp_path: Path, program: tuple[str, ...], tmux_program: str) -> It
     ):
         agent = playground.agent("far")
         target = f'\n[targets."@far"]\npane = "{agent.session}"\nwindow = 0\n'
-        playground.sandbox.configure(f"{QUICK}{target}")
+        playground.sandbox.configure(f"{QUICK}attention.after = 0\n{target}")
         playground.sandbox.run("init")
         near.configure(QUICK)
         near.run("init")
@@ -101,6 +126,8 @@ def test_a_row_on_one_host_is_one_submitted_wake_in_a_pane_of_another(two_hosts:
     assert there.entries("wake_taken_in")[0]["sender"] == let_in["link"]
     assert not [one for home in (here, there) for one in psutil.Process(home.pid).net_connections("inet")]
 
+    two_hosts.are_one_list(message)
+
     key = (far.state_dir / "hosts.json").read_text(encoding="utf-8").split('"whsec_')[1].partition('"')[0]
     said = "".join(
         home.run(*words, expect=None).stdout
@@ -127,7 +154,7 @@ def test_a_link_that_is_down_holds_its_wakes_and_nothing_is_typed_twice_when_it_
     near.send("@far", "no sshd")
     held = near.waits_for_delivery(target="@far", hold_reason="host_away")
     assert held["pane"] == "devbox"
-    assert held["remedy"].startswith("nothing to do: wake-bridge tries devbox again by itself (ssh ended with 255")
+    assert held["remedy"].startswith("nothing to do: wake-bridge tries devbox again by itself (ssh ended with ")
     two_hosts.server.start()
     two_hosts.waits_for("no sshd")
 
@@ -186,3 +213,16 @@ def test_who_asks_the_relay_without_its_key_wakes_nobody(two_hosts: TwoHosts) ->
     assert answers[2]["status"] == 404
     assert far.deliveries() == []
     assert (far.state_dir / "hosts.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_pane_that_leads_to_another_host_says_what_to_do(two_hosts: TwoHosts, tmux: PrivateTmux) -> None:
+    """What runs behind ssh cannot be seen from here: wake-bridge must run there, and the hosts be linked."""
+    near = two_hosts.near
+    pane = tmux.new_pane([str(near.home / "programs/ssh"), "-tt", "devbox", "echo there; cat"], session="far-away")
+    tmux.waits_until(pane, lambda look: "there" in look.text, what="the other host")
+    near.configure(f'{QUICK}[adapters.tmux]\nsocket_name = "{tmux.socket_name}"\n')
+    said = near.run("panes").stdout
+    assert (
+        "note: far-away:0.0: ssh. An agent behind it lives on the other host: run wake-bridge there, then `wake-bridge hosts add"
+        in said
+    )

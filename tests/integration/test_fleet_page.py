@@ -266,7 +266,7 @@ def test_the_daemon_says_presence_to_who_listens(sandbox: Sandbox) -> None:
         told = stream.next("presence")
         assert "id" not in told
         assert told["data"]["agentIdentity"] in {"@a", "@b"}
-        assert set(told["data"]) == {"agentIdentity", "presence", "looksLike", "since", "route", "where"}
+        assert set(told["data"]) == {"agentIdentity", "presence", "looksLike", "since", "route", "where", "host"}
 
 
 def test_a_web_page_of_another_port_and_another_name_of_this_host_get_nothing(sandbox: Sandbox) -> None:

@@ -133,6 +133,10 @@ class FarHost:
         return {subject.split()[0]: count for subject, count in rows}
 
 
+async def nobody(_: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"panes": []}
+
+
 @asynccontextmanager
 async def far_host(directory: Path) -> AsyncIterator[FarHost]:
     config = directory / "config.toml"
@@ -143,7 +147,7 @@ async def far_host(directory: Path) -> AsyncIterator[FarHost]:
     HostsFile(state).let_in("laptop-1", Secret(KEY))
     parts = wire(settings, LedgerStore.open(state), state, other_driver=lambda: None, dry_run=False)
     await parts.tail.catch_up_once()
-    control = ControlServer(state, RelayAnswers(parts, state).handlers())
+    control = ControlServer(state, RelayAnswers(parts, state, nobody).handlers())
     await control.start()
     host = FarHost(parts, state)
     try:
@@ -260,7 +264,7 @@ def test_a_link_is_made_again_and_says_how_it_stands(tmp_path: Path) -> None:
         whys: list[str] = []
         async with link_to(host.opened, whys) as link:
             await comes_true(lambda: link.state is LinkState.UP)
-            assert [one["agentIdentity"] for one in link.agents] == ["@far"]
+            assert [one.agent_identity for one in link.agents] == ["@far"]
             host.line.cut()
             await comes_true(lambda: whys and link.state is LinkState.UP)
             assert whys == ["the line was cut"]
@@ -364,7 +368,7 @@ def test_a_release_later_is_understood_as_far_as_this_one_goes() -> None:
         async with asyncio.timeout(HUNG), link_to(relayed.opened) as link:
             await comes_true(lambda: link.state is LinkState.UP)
             assert link.version == "0.4.0"
-            assert link.agents[0]["agentIdentity"] == "@far"
+            assert [one.agent_identity for one in link.agents] == ["@far"]
         for one in relayed.tasks:
             one.cancel()
         await asyncio.gather(*relayed.tasks, return_exceptions=True)

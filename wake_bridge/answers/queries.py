@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from wake_bridge.answers.elsewhere import Elsewhere, conflicts_of
 from wake_bridge.config.settings import listen_address
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.control.serving import surroundings
@@ -31,8 +32,47 @@ from wake_bridge.records import (
     sighted_record,
     time_or_none,
 )
+from wake_bridge.schemas.hosts import rows_elsewhere
 from wake_bridge.storage.logs import where_logs_go
 from wake_bridge.wiring import Parts, active_routes
+
+PANE: Final = (
+    *("pane", "label", "id", "adapter", "server", "harness", "version", "cwd", "state", "looks", "why"),
+    *("agentIdentity", "agentIdentities", "doubts", "lasting", "cause"),
+)
+"""What is shown of a pane on another host."""
+
+OUTCOME: Final = (
+    "id",
+    "agentIdentity",
+    "pane",
+    "state",
+    "outcome",
+    "proof",
+    "holdReason",
+    "why",
+    "remedy",
+    "settledAt",
+)
+"""What is told of a delivery on another host."""
+
+ENTRY: Final = (
+    *(
+        "id",
+        "at",
+        "kind",
+        "origin",
+        "trigger",
+        "priority",
+        "stimulus",
+        "agentIdentity",
+        "about",
+        "outcome",
+        "where",
+        "text",
+    ),
+)
+"""What is told of an entry of the feed of another host."""
 
 
 class Queries:
@@ -56,6 +96,7 @@ class Queries:
         self._since = since
         self._other_driver = other_driver
         self._refused = refused
+        self._elsewhere = Elsewhere(parts.links, parts.routes.host_of)
 
     def handlers(self) -> Mapping[str, Handler]:
         """One for each command."""
@@ -71,6 +112,8 @@ class Queries:
             "sessions": self._sessions,
             "push_client": self._push_client,
             "hosts": self._hosts,
+            "host_outcome": self._host_outcome,
+            "host_activity": self._host_activity,
         }
 
     async def _status(self, _: Mapping[str, Any]) -> Answer:
@@ -93,6 +136,8 @@ class Queries:
             "has_graph": parts.settings.has_graph,
             "listen": str(address) if (address := listen_address(parts.settings)) else None,
             "settings_refused": self._refused() or None,
+            "hosts": self._host_records(),
+            "needing": self._elsewhere.needing(),
             "clock_ahead": parts.clock.now() - parts.clock.wall(),
         }
 
@@ -100,7 +145,7 @@ class Queries:
         parts = self._parts
         identity = Identity(str(request.get("identity", "")))
         seen = await presence_of(identity, parts.routes, parts.watch, parts.current, parts.clock)
-        return presence_record(identity, seen)
+        return self._elsewhere.presence(identity, presence_record(identity, seen))
 
     async def _routes(self, request: Mapping[str, Any]) -> Answer:
         parts = self._parts
@@ -135,13 +180,13 @@ class Queries:
             parts.clock.now(),
             settings.notice_after_ms,
         )
-        return {"agents": [overview_record(row) for row in rows]}
+        return {"agents": self._elsewhere.overview(overview_record(row) for row in rows)}
 
     async def _presences(self, _: Mapping[str, Any]) -> Answer:
         parts = self._parts
         everybody = parts.tail.reachable_identities() | set(parts.current.settings.targets)
         seen = {one: parts.watch.sighted(one) for one in sorted(everybody)}
-        return {one: sighted_record(sighted) for one, sighted in seen.items()}
+        return self._elsewhere.presences({one: sighted_record(sighted) for one, sighted in seen.items()})
 
     async def _around(self, _: Mapping[str, Any]) -> Answer:
         """What stands around the agents: the ways to their person, this host, and those that send to it or are sent to."""
@@ -160,6 +205,7 @@ class Queries:
                 {"subscriptionId": one.subscription_id, "failures": one.failures, "why": one.why}
                 for one in parts.ledger.receiver_standings()
             ],
+            "hosts": self._host_records(),
         }
 
     async def _panes(self, request: Mapping[str, Any]) -> Answer:
@@ -169,24 +215,59 @@ class Queries:
         everybody = {*parts.tail.reachable_identities(), *parts.current.settings.targets, *parts.ledger.bindings()}
         reach = {one: await reach_of(one, parts.routes, parts.watch) for one in everybody}
         reports = await pane_reports(adapters, reach, known, parts.current.settings.fresh_for_ms)
-        return panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
+        record = panes_record(reports) | {"alike": request.get("surroundings") == surroundings(os.environ)}
+        return record if request.get("isRelayed") else record | {"elsewhere": await self._panes_elsewhere()}
+
+    async def _panes_elsewhere(self) -> list[dict[str, Any]]:
+        """The panes of the linked hosts in which agents are."""
+        said = await self._elsewhere.ask_all("relay_panes", {})
+        return [
+            {**one, "host": host}
+            for host, answer in sorted(said.items())
+            for one in rows_elsewhere(answer.get("panes"), PANE)
+        ]
 
     async def _hosts(self, _: Mapping[str, Any]) -> Answer:
-        """How each link to another host stands."""
+        """How each link to another host stands, and which agents over there need a person."""
+        return {"hosts": self._host_records(), "needing": self._elsewhere.needing()}
+
+    def _host_records(self) -> list[dict[str, Any]]:
         parts, links = self._parts, self._parts.links
-        agents = links.agents()
+        agents, conflicts = links.agents(), conflicts_of(links, parts.routes.conflict_of)
+        return [
+            link_record(
+                one.host,
+                one.state,
+                one.why,
+                agents.get(one.host.name, ()),
+                one.version,
+                [who for who, _ in conflicts if who in agents.get(one.host.name, ())],
+            )
+            for one in links.all()
+        ]
+
+    async def _host_outcome(self, request: Mapping[str, Any]) -> Answer:
+        """What became of a message on the host where an identity lives."""
+        identity = Identity(str(request.get("identity", "")))
+        host = self._parts.routes.host_of(identity)
+        asked = {"identity": identity, "subject": str(request.get("subject", ""))}
+        said = await self._elsewhere.ask(host, "relay_outcome", asked) if host else None
+        rows = rows_elsewhere((said or {}).get("deliveries"), OUTCOME)
+        return {"host": host or None, "answers": said is not None, "deliveries": rows}
+
+    async def _host_activity(self, request: Mapping[str, Any]) -> Answer:
+        """What happened on the linked hosts, by host, oldest first; a host that does not answer is named in `silent`."""
+        asked = {name: request.get(name) for name in ("identity", "age", "limit")}
+        after = request.get("after")
+        cursors = after if isinstance(after, dict) else {}
+        said = await self._elsewhere.ask_all("relay_activity", asked, lambda host: {"after": cursors.get(host)})
+        silent = [one.host.name for one in self._parts.links.all() if one.host.name not in said]
         return {
-            "hosts": [
-                link_record(
-                    one.host,
-                    one.state,
-                    one.why,
-                    (theirs := agents.get(one.host.name, ())),
-                    one.version,
-                    [who for who in theirs if parts.routes.conflict_of(who)],
-                )
-                for one in links.all()
-            ]
+            "hosts": {
+                host: {"entries": rows_elsewhere(one.get("entries"), ENTRY), "last": one.get("last")}
+                for host, one in said.items()
+            },
+            "silent": silent,
         }
 
     async def _push_client(self, request: Mapping[str, Any]) -> Answer:

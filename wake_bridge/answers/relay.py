@@ -10,13 +10,21 @@ from typing import Any, Final
 
 from wake_bridge.config.hosts import HostsFile
 from wake_bridge.control.server import Answer, Handler
-from wake_bridge.domain.names import Identity, parse_instant
-from wake_bridge.domain.signed_wakes import REMEMBERED, signature_of
+from wake_bridge.domain.delivery import Delivery
+from wake_bridge.domain.names import EPOCH_START, Identity, Instant, parse_instant
+from wake_bridge.domain.reasons import held_because
+from wake_bridge.domain.signed_wakes import REMEMBERED, signature_of, subject_key_of
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.tail.entrance import AGAIN, RequestRefused, accepted, incoming
 from wake_bridge.ports.adapter import PersonGuide
-from wake_bridge.records import overview_record
+from wake_bridge.records import activity_record, delivery_record, overview_record
 from wake_bridge.wiring import Parts
+
+MOST_ENTRIES: Final = 200
+"""Entries of the feed in one answer."""
+
+MOST_LOOKED_THROUGH: Final = 200
+"""Deliveries of an identity, from the newest on, among which those of a message are looked for."""
 
 _NOT_LET_IN: Final = "this host takes no wakes of {link}: run `wake-bridge hosts add` again on the other host"
 
@@ -27,15 +35,23 @@ class RelayAnswers:
     Args:
         parts: the running daemon.
         directory: the state directory.
+        panes: answers which panes there are.
     """
 
-    def __init__(self, parts: Parts, directory: Path) -> None:
+    def __init__(self, parts: Parts, directory: Path, panes: Handler) -> None:
         self._parts = parts
         self._hosts = HostsFile(directory)
+        self._panes_here = panes
 
     def handlers(self) -> Mapping[str, Handler]:
         """One for each command."""
-        return {"relay_state": self._state, "relay_wake": self._wake}
+        return {
+            "relay_state": self._state,
+            "relay_wake": self._wake,
+            "relay_activity": self._activity,
+            "relay_outcome": self._outcome,
+            "relay_panes": self._panes,
+        }
 
     async def _state(self, request: Mapping[str, Any]) -> Answer:
         """Who lives on this host, and how each stands."""
@@ -101,3 +117,56 @@ class RelayAnswers:
         made = signature_of(key.reveal(), body) if key else ""
         if not made or not hmac.compare_digest(made.encode(), signature.encode("utf-8", "replace")):
             raise RequestRefused(401, _NOT_LET_IN.format(link=link) if key is None else "the signature is not valid")
+
+    # -- what is asked -------------------------------------------------------------------------------------------
+
+    async def _activity(self, request: Mapping[str, Any]) -> Answer:
+        """What happened here, oldest first: after an entry, else the latest of the last `age` milliseconds."""
+        ledger, after, age = self._parts.ledger, _number(request.get("after")), _number(request.get("age"))
+        identity, limit = str(request.get("identity") or ""), _number(request.get("limit")) or MOST_ENTRIES
+        limit = min(limit, MOST_ENTRIES)
+        last = ledger.activity_span()[1]
+        if after is not None:
+            found = ledger.activity_after(after, limit, identity=identity)
+            last = found[-1].id if found else after
+        else:
+            since = Instant(self._parts.clock.now() - age) if age is not None else EPOCH_START
+            found = ledger.latest_activity(limit, identity=identity, since=since)[::-1]
+        return {"entries": [activity_record(one, None) for one in found], "last": last}
+
+    async def _outcome(self, request: Mapping[str, Any]) -> Answer:
+        """What became here of what that link told an identity of one subject."""
+        ledger, who = self._parts.ledger, str(request.get("identity", ""))
+        key = subject_key_of(str(request.get("link", "")), str(request.get("subject", "")))
+        events = [one.id for one in ledger.find_events(subject_key=key) if one.identity == who]
+        theirs = [
+            one
+            for one in ledger.deliveries(state=None, identity=Identity(who), limit=MOST_LOOKED_THROUGH)
+            if not set(events).isdisjoint(ledger.event_ids_of(one.id))
+        ]
+        return {"isKnown": bool(events), "deliveries": [_delivery(one) for one in theirs]}
+
+    async def _panes(self, _: Mapping[str, Any]) -> Answer:
+        """Which panes with agents there are here."""
+        told = await self._panes_here({"isRelayed": True})
+        return {"panes": [one for one in told["panes"] if one["harness"]]}
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    full = delivery_record(delivery, ())
+    return {
+        "id": delivery.id,
+        "agentIdentity": delivery.identity,
+        "pane": full["pane"],
+        "state": full["state"],
+        "outcome": full["outcome"],
+        "proof": full["proof"],
+        "holdReason": full["hold_reason"],
+        "why": held_because(delivery.hold, delivery.identity) if delivery.hold and full["hold_reason"] else None,
+        "remedy": full["remedy"],
+        "settledAt": full["settledAt"],
+    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 TICK: Final = 0.25
 """Seconds between two looks at the ledger while it is followed."""
+
+ELSEWHERE_EVERY: Final = 2.0
+"""Seconds between two questions to the linked hosts while it is followed."""
 
 AT_ONCE: Final = 200
 """Entries that are read in one go."""
@@ -52,34 +56,103 @@ def activity(
             found = [one for one in ledger.activity_after(after, limit, identity=agent or "") if one.at >= since]
         else:
             found = ledger.latest_activity(limit, identity=agent or "", since=since)[::-1]
-        _print(run, found, seen_until)
-        if not (found or follow):
+        elsewhere = FeedsElsewhere(run, agent or "")
+        others = [] if after is not None else elsewhere.latest(age, limit)
+        told = sorted([*_lines(found, seen_until), *others], key=lambda one: str(one[0]["at"]))
+        _print(run, told[-limit:])
+        if not (told or follow):
             run.console.say("nothing happened" + (" in that time" if age is not None else " yet"))
         if sys.stdout.isatty() and not run.console.as_json:
             note_look(state_dir, clock.wall())
         if follow:
-            _goes_on(run, ledger, found[-1].id if after is not None and found else end, agent or "", seen_until)
+            _goes_on(
+                run, ledger, found[-1].id if after is not None and found else end, agent or "", seen_until, elsewhere
+            )
     finally:
         ledger.close()
 
 
-def _goes_on(run: CommandContext, ledger: LedgerStore, after: int, identity: str, seen_until: Instant | None) -> None:
+Line = tuple[dict[str, Any], str]
+"""An entry as a record, and in words."""
+
+
+class FeedsElsewhere:
+    """The feeds of linked hosts, as the daemon is told them: each is kept on its host, and read on from where it was read last.
+
+    Args:
+        run: the command.
+        identity: only entries about it; empty for all.
+    """
+
+    def __init__(self, run: CommandContext, identity: str) -> None:
+        self._run = run
+        self._identity = identity
+        self._cursors: dict[str, int] = {}
+
+    def latest(self, age: int | None, limit: int) -> list[Line]:
+        """The latest entries of all of them, of the last `age` milliseconds."""
+        return self._read(age=age, limit=limit)
+
+    def fresh(self) -> list[Line]:
+        """What came since the last reading; of a host that did not answer then it comes once it does."""
+        return self._read(after=self._cursors) if self._cursors else []
+
+    def _read(self, **request: Any) -> list[Line]:
+        from wake_bridge.control.client import ask
+        from wake_bridge.domain.errors import NotRunning, OperationFailed
+
+        try:
+            told = ask(self._run.places.state_dir, "host_activity", identity=self._identity, **request)["hosts"]
+        except (NotRunning, OperationFailed, KeyError):
+            return []
+        lines = []
+        for host, said in told.items():
+            if isinstance(said["last"], int):
+                self._cursors[host] = said["last"]
+            lines += [({**one, "unread": None, "host": host}, _words_elsewhere(host, one)) for one in said["entries"]]
+        return lines
+
+
+def _words_elsewhere(host: str, entry: Mapping[str, Any]) -> str:
+    from wake_bridge.cli.output import time_of_day
+    from wake_bridge.domain.names import parse_instant
+
+    at = parse_instant(entry["at"])
+    return f"  {time_of_day(at) if at else '-'}  {entry['agentIdentity'] or '-'} on {host}  {entry['text'] or entry['kind']}"
+
+
+def _goes_on(
+    run: CommandContext,
+    ledger: LedgerStore,
+    after: int,
+    identity: str,
+    seen_until: Instant | None,
+    elsewhere: FeedsElsewhere,
+) -> None:
     """What comes from now on, until Ctrl-C."""
+    asked_at = time.monotonic()
     while True:
         run.console.flush()
         fresh = ledger.activity_after(after, AT_ONCE, identity=identity)
-        _print(run, fresh, seen_until)
+        _print(run, _lines(fresh, seen_until))
+        if time.monotonic() - asked_at >= ELSEWHERE_EVERY:
+            _print(run, elsewhere.fresh())
+            asked_at = time.monotonic()
         if fresh:
             after = fresh[-1].id
         else:
             time.sleep(TICK)
 
 
-def _print(run: CommandContext, entries: list[Activity], seen_until: Instant | None) -> None:
+def _print(run: CommandContext, lines: Iterable[Line]) -> None:
+    for record, words in lines:
+        run.console.line(record, words)
+
+
+def _lines(entries: Iterable[Activity], seen_until: Instant | None) -> list[Line]:
     from wake_bridge.records import activity_record
 
-    for entry in entries:
-        run.console.line(activity_record(entry, seen_until), _words(entry, seen_until))
+    return [(activity_record(one, seen_until), _words(one, seen_until)) for one in entries]
 
 
 def _words(entry: Activity, seen_until: Instant | None) -> str:

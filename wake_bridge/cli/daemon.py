@@ -211,6 +211,8 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         "listen": told.get("listen") or None,
         "state_trouble": daemon.trouble or None,
         "other_driver": told.get("other_driver") or None,
+        "hosts": told.get("hosts") or [],
+        "needing": told.get("needing") or [],
         "sinceYouLeft": absence,
     }
 
@@ -235,6 +237,10 @@ def _words(record: Mapping[str, Any]) -> str:
         f"routes     {record['active_routes']} active"
         + (f", {record['nudged']} left to the heartbeat" if record["nudged"] else ""),
         f"deliveries {record['open']} open, {record['held']} held, {record['unknown']} unknown, {record['failed']} failed",
+    ]
+    lines += [
+        f"host       {one['host']}, {one['state'].replace('_', ' ')}: {one['why'] or ', '.join(one['agents']) or 'no agents'}"
+        for one in record["hosts"]
     ]
     if record["holds"]:
         lines.append("held for   " + ", ".join(f"{reason} ({count})" for reason, count in record["holds"].items()))
@@ -271,6 +277,10 @@ def _person_words(record: Mapping[str, Any], now: Instant) -> list[str]:
     lines = [
         f"needs you  {one['agentIdentity']}: {one['kind']} in {one['where'] or 'its pane'}, for {ago_of(one['beganAt'], now)}"
         for one in record["attention"]
+    ]
+    lines += [
+        f"needs you  {one['agentIdentity']} on {one['host']}: {one['what']}, for {ago_of(one['since'], now)}: `{one['way']}`"
+        for one in record["needing"]
     ]
     for one in record["notices"]:
         if one["subject"] in standing:

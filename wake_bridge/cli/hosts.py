@@ -131,7 +131,7 @@ def list_hosts(run: CommandContext) -> None:
     for name, host in known.linked.items():
         record = told.get(name) or _unknown_record(run, host)
         conflicts = record["conflicts"]
-        lines = [f"{name}  {record['state']}  {', '.join(record['agents']) or 'no agents'}"]
+        lines = [f"{name}  {record['state'].replace('_', ' ')}  {', '.join(record['agents']) or 'no agents'}"]
         lines += [f"  {record['why']}"] if record["why"] else []
         lines += [f"  {who} has a place here as well: this host wakes it" for who in conflicts]
         run.console.line(record, "\n".join(lines))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,14 +40,46 @@ def next_agent(run: CommandContext, back: bool, client: str) -> None:
         from wake_bridge.records import episode_record
 
         for one in next_ones(episodes, ""):
-            run.console.line(episode_record(one))
+            run.console.line(episode_record(one) | {"host": None, "way": None})
+        for needing in _elsewhere(run):
+            run.console.line(_record_elsewhere(needing))
         return
     guides = [
         one for one in make_adapters(run.settings, SteadyClock()).adapters.values() if isinstance(one, PersonGuide)
     ]
     told = asyncio.run(_go_back(guides, client) if back else _go(guides, episodes, client))
-    if told and not client:
-        run.console.say(told)
+    if client:
+        return
+    run.console.say("\n".join(filter(None, [told, *(() if back else _words_elsewhere(run))])) or "no agent needs you")
+
+
+def _elsewhere(run: CommandContext) -> Sequence[Mapping[str, Any]]:
+    """The agents of linked hosts that need a person, the longest need first, as the daemon knows them."""
+    from wake_bridge.control.client import ask
+    from wake_bridge.domain.errors import NotRunning, OperationFailed
+
+    try:
+        needing = ask(run.places.state_dir, "hosts")["needing"]
+    except (NotRunning, OperationFailed, KeyError):
+        return ()
+    return sorted(needing, key=lambda one: str(one["since"]))
+
+
+def _record_elsewhere(one: Mapping[str, Any]) -> dict[str, Any]:
+    """In the shape of the others; the episode is kept on the other host."""
+    absent = dict.fromkeys(("episodeId", "evidence", "toldAt", "endedAt", "ending", "resetsAt"))
+    return absent | {
+        "agentIdentity": one["agentIdentity"],
+        "kind": one["kind"],
+        "where": one["where"],
+        "beganAt": one["since"],
+        "host": one["host"],
+        "way": one["way"],
+    }
+
+
+def _words_elsewhere(run: CommandContext) -> list[str]:
+    return [f"{one['agentIdentity']} on {one['host']}: {one['what']}: `{one['way']}`" for one in _elsewhere(run)]
 
 
 async def _go(guides: Sequence[PersonGuide], episodes: Sequence[Episode], client: str) -> str:
@@ -65,7 +97,7 @@ async def _go(guides: Sequence[PersonGuide], episodes: Sequence[Episode], client
         for one in wanted
         if (way := next((found for guide in guides if (found := guide.way_to(one.place_key))), ""))
     ]
-    return "\n".join(lines[:1]) or "no agent needs you"
+    return "\n".join(lines[:1])
 
 
 async def _go_back(guides: Sequence[PersonGuide], client: str) -> str:

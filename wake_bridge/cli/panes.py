@@ -37,20 +37,32 @@ def panes(run: CommandContext) -> None:
         found = _all_panes(run)
     for silence in silences_of(found["silent"]):
         run.console.warn(silence)
+    elsewhere = found.get("elsewhere", ())
     if run.console.as_json:
-        for one in found["panes"]:
-            run.console.line({name: value for name, value in one.items() if name not in _BESIDES})
+        for one in (*found["panes"], *elsewhere):
+            run.console.line(
+                {**{name: value for name, value in one.items() if name not in _BESIDES}, "host": one.get("host")}
+            )
         return
-    if not found["panes"]:
+    if not found["panes"] and not elsewhere:
         nothing = "no pane can be seen" if found["silent"] else "no tmux server of yours is running"
         run.console.say(f"{nothing}: start the agents in tmux, then look again; `wake-bridge doctor` looks at tmux too")
         return
     has_others = len({one["server"] for one in found["panes"]}) > 1
     headings = ["pane", "agent", "state", "identity", "directory", *(["server"] if has_others else [])]
-    run.console.table(headings, [_row(one)[: len(headings)] for one in found["panes"]])
+    rows = [_row(one)[: len(headings)] for one in (*found["panes"], *elsewhere)]
+    if elsewhere:
+        headings.insert(0, "host")
+        rows = [[one.get("host") or "here", *row] for one, row in zip((*found["panes"], *elsewhere), rows, strict=True)]
+    run.console.table(headings, rows)
     agents = [one for one in found["panes"] if one["harness"]]
     for doubt, names in _doubts_of(agents).items():
         run.console.say(f"note: {', '.join(names)}: {doubt}")
+    if to_hosts := [one["pane"] or one["id"] for one in found["panes"] if _runs_ssh(one)]:
+        run.console.say(
+            f"note: {', '.join(to_hosts)}: ssh. An agent behind it lives on the other host: run wake-bridge there, then"
+            " `wake-bridge hosts add NAME` here"
+        )
     if commands := dict.fromkeys(command for one in found["panes"] for command in one["lasting"]):
         run.console.say(f"note: names that last: {', then '.join(f'`{one}`' for one in commands)}")
 
@@ -67,7 +79,8 @@ def _all_panes(run: CommandContext) -> Mapping[str, Any]:
     from wake_bridge.panes import report_panes
     from wake_bridge.records import panes_record
 
-    return panes_record(asyncio.run(report_panes(run.settings, told.get("panes", ()))))
+    here = panes_record(asyncio.run(report_panes(run.settings, told.get("panes", ()))))
+    return here | {"elsewhere": told.get("elsewhere", ())}
 
 
 def _is_all(told: Mapping[str, Any]) -> bool:
@@ -77,6 +90,11 @@ def _is_all(told: Mapping[str, Any]) -> bool:
     return bool(told.get("alike") and servers and not told["silent"]) and (
         not inside or os.path.realpath(inside) in servers
     )
+
+
+def _runs_ssh(one: Mapping[str, Any]) -> bool:
+    """Whether a pane leads to another host; what is there cannot be seen from here."""
+    return not one["harness"] and bool(re.search(r"\b(?:ssh|mosh-client|et)\b", str(one["why"])))
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

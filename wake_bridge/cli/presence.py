@@ -172,7 +172,8 @@ def presence(run: CommandContext, identity: str, explain: bool) -> None:
     leads = "; its name leads to" if record["holdReason"] == HoldReason.MOVED else " in"
     where = f"{leads} {record['where']}" if record["where"] else ""
     route = f" (route {record['route']})" if record["route"] else ""
-    lines = [f"{identity} is {record['state']}{where}{route}"]
+    host = f" on {record['host']}" if record["host"] else ""
+    lines = [f"{identity}{host} is {record['state']}{where}{route}"]
     if record["why"]:
         lines.append(f"because: {record['why']}")
     if record["remedy"]:

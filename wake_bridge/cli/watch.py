@@ -198,9 +198,7 @@ class WatchScreen:
 
         def passes(agent: Mapping[str, Any]) -> bool:
             needs = " ".join(one["what"] for one in agent["needs"])
-            text = (
-                f"{agent['agentIdentity']} {agent['presence']} {agent['looksLike']} {agent['heldFor']} {needs}".lower()
-            )
+            text = f"{agent['agentIdentity']} {agent.get('host') or ''} {agent['presence']} {agent['looksLike']} {agent['heldFor']} {needs}".lower()
             return all(one in text for one in wanted)
 
         found = [one for one in self.record["agents"] if passes(one)]
@@ -252,7 +250,8 @@ class WatchScreen:
 
 def _story_head(agent: Mapping[str, Any], now: Instant) -> list[str]:
     """How one agent stands."""
-    lines = [f"{agent['agentIdentity']}  {_presence(agent)}  {agent['where'] or ''}".rstrip(), ""]
+    host = f" on {agent['host']}" if agent.get("host") else ""
+    lines = [f"{agent['agentIdentity']}{host}  {_presence(agent)}  {agent['where'] or ''}".rstrip(), ""]
     for one in agent["needs"]:
         lines += [f"needs you: {one['what']}, for {ago_of(one['since'], now)}", f"           {one['remedy']}"]
     if agent["isPaused"]:
@@ -304,7 +303,7 @@ def cells_of(agent: Mapping[str, Any], now: Instant) -> tuple[str, ...]:
     """One row, in the order of `HEADINGS`."""
     last_wake, budget = parse_instant(agent["lastWake"]), agent["budget"]
     return (
-        str(agent["agentIdentity"]),
+        f"{agent['agentIdentity']} ({agent['host']})" if agent.get("host") else str(agent["agentIdentity"]),
         _presence(agent),
         ago_of(agent["since"], now),
         _held(agent, now),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from wake_bridge.cli.context import IDENTITY, CommandContext, pass_run
 from wake_bridge.domain.explanation import NOTHING
+from wake_bridge.domain.receivers import HOST
 from wake_bridge.domain.text import harmless, name
 
 if TYPE_CHECKING:
@@ -57,7 +58,54 @@ def why(run: CommandContext, asked: str, identity: str | None) -> None:
         time_of_day,
         lambda who: run.unreached([who]).get(who),
     )
-    run.console.object(_record(report), _words(report))
+    elsewhere = _elsewhere(run, report)
+    run.console.object(
+        _record(report) | {"elsewhere": elsewhere}, "\n".join([_words(report), *_words_elsewhere(elsewhere)])
+    )
+
+
+def _elsewhere(run: CommandContext, report: WhyReport) -> list[dict[str, Any]]:
+    """What became of it on the hosts where those live whom it concerns; the host that does not answer now is named."""
+    from wake_bridge.config.hosts import host_of_agent
+    from wake_bridge.control.client import ask
+    from wake_bridge.domain.errors import NotRunning, OperationFailed
+
+    found = []
+    for one in _latest(report):
+        identity, subject = one.case.identity, one.subject_key or report.subject.entity_id
+        host = host_of_agent(run.places.state_dir, identity)
+        if not host or not any(history.delivery.adapter == HOST for history in one.histories):
+            continue
+        told: Mapping[str, Any] = {}
+        with suppress(NotRunning, OperationFailed):
+            told = ask(run.places.state_dir, "host_outcome", identity=identity, subject=subject)
+        found.append(
+            {
+                "agentIdentity": identity,
+                "host": host,
+                "answers": bool(told.get("answers")),
+                "deliveries": list(told.get("deliveries", ())),
+            }
+        )
+    return found
+
+
+def _words_elsewhere(elsewhere: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for one in elsewhere:
+        lines += ["", f"on {one['host']}:"]
+        if not one["answers"]:
+            lines.append("  it does not answer now: `wake-bridge hosts list`")
+        elif not one["deliveries"]:
+            lines.append("  it has it in its ledger, and has made no wake of it yet")
+        for delivery in one["deliveries"]:
+            stands = delivery["outcome"] or delivery["why"] or delivery["state"]
+            lines.append(
+                f"  delivery {delivery['id']} {delivery['state']} in {delivery['pane'] or 'no place yet'}: {stands}"
+            )
+            if delivery["remedy"]:
+                lines.append(f"    next, over there: {delivery['remedy']}")
+    return lines
 
 
 def _message_record(run: CommandContext, asked: str) -> dict[str, Any] | None:
@@ -102,7 +150,16 @@ def _nothing_else(asked: str, read_as: str) -> dict[str, Any]:
         **dict.fromkeys(("subject", "from", "sentAt"), None),
         **{
             name: []
-            for name in ("logIds", "subscriptions", "guards", "deliveries", "attention", "messages", "findings")
+            for name in (
+                "logIds",
+                "subscriptions",
+                "guards",
+                "deliveries",
+                "attention",
+                "messages",
+                "findings",
+                "elsewhere",
+            )
         },
         "notes": [],
     }
@@ -128,6 +185,7 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
     theirs = [(one, book.why_unwoken(one)) for one in book.all() if one.identity == identity]
     left = book.why_left_to_heartbeat(identity)
     explanation, remedy = _of_identity(identity, routes, left, daemon_state(run.settings.state_dir))
+    explanation += _home_words(run, identity, routes)
     with closing(LedgerStore.open(run.settings.state_dir, read_only=True)) as ledger:
         waiting = [
             delivery_record(one, ledger.events_of(one.id)) for one in ledger.unsettled() if one.identity == identity
@@ -167,6 +225,18 @@ def _identity_record(run: CommandContext, identity: Identity) -> dict[str, Any]:
         "verdict": explanation,
         "next": remedy,
     }
+
+
+def _home_words(run: CommandContext, identity: Identity, routes: Mapping[str, Any]) -> str:
+    """On which host it lives, and that another says so as well; empty where no linked host is concerned."""
+    from wake_bridge.config.hosts import host_of_agent
+
+    host = host_of_agent(run.places.state_dir, identity)
+    if not host:
+        return ""
+    if any(one["route"] == HOST for one in routes["routes"]):
+        return f"; it lives on {host}, whose daemon decides about its pane"
+    return f"; {host} says that it lives there as well, and this host wakes it: take one of the two places away"
 
 
 def _of_identity(identity: Identity, routes: Mapping[str, Any], left: str, daemon: DaemonState) -> tuple[str, str]:

@@ -235,7 +235,7 @@ class Daemon:
             **queries.handlers(),
             **actions.handlers(),
             **SessionAnswers(parts).handlers(),
-            **RelayAnswers(parts, self._directory).handlers(),
+            **RelayAnswers(parts, self._directory, queries.handlers()["panes"]).handlers(),
             **({} if self._is_dry_run else web.command_handlers()),
         }
         control = ControlServer(self._directory, handlers, PATIENT)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
+from wake_bridge.config.hosts import HostsFile
 from wake_bridge.config.settings import Settings
 from wake_bridge.control.client import ask
 from wake_bridge.control.graph_lock import LOCK_DIRECTORY, daemon_of
@@ -250,3 +251,33 @@ def _pid(settings: Settings) -> int:
     except OSError:
         return 0
     return who.pid if who else 0
+
+
+def hosts(settings: Settings) -> list[Finding]:
+    """Each link to another host, as the daemon keeps it, and who has a place on both."""
+    try:
+        known = HostsFile(settings.state_dir).known().linked
+    except OperationFailed as unusable:
+        return [ill("hosts", str(unusable), unusable.hint)]
+    if not known:
+        return []
+    try:
+        told = {str(one["host"]): one for one in ask(settings.state_dir, "hosts")["hosts"]}
+    except (NotRunning, OperationFailed):
+        told = {}
+    return [_of_host(name, told.get(name)) for name in known]
+
+
+def _of_host(name: str, told: Mapping[str, Any] | None) -> Finding:
+    check = f"host {name}"
+    if told is None:
+        return untold(check, "no daemon keeps the link", "start it: `wake-bridge run`")
+    if told["conflicts"]:
+        whom = ", ".join(told["conflicts"])
+        hint = f"`wake-bridge unbind {told['conflicts'][0]}`, or take its [targets] entry away, on one of the two hosts"
+        return ill(check, f"{whom}: here is a place for it as well; this host wakes it", hint)
+    if told["why"]:
+        return ill(
+            check, str(told["why"]), f"docs/many-hosts.md says what helps; `ssh {told['ssh']} wake-bridge --version`"
+        )
+    return well(check, f"linked, wake-bridge {told['version']}: {', '.join(told['agents']) or 'no agents'}")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from wake_bridge.config.hosts import host_of_agent
@@ -38,12 +39,34 @@ from wake_bridge.ports.adapter import (
     Place,
     ScreenWorkshop,
 )
+from wake_bridge.ports.hosts import HostReply, HostServed, NotSentThere
 from wake_bridge.records import presence_record, routes_record
 from wake_bridge.storage.graph.nodes import IDENTITY_LABEL, require_known
 from wake_bridge.storage.graph.opened import open_graph
 from wake_bridge.storage.graph.status import book_here, book_of
 from wake_bridge.storage.ledger import LedgerStore
 from wake_bridge.system.clock import SteadyClock
+
+
+class DaemonsLinks:
+    """The links to other hosts, as the daemon says that they stand. See `HostLinks`: nothing is handed over by a command."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._whys: dict[str, str] | None = None
+
+    def why_away(self, host: str) -> str:
+        """See `HostLinks.why_away`."""
+        if self._whys is None:
+            self._whys = {}
+            with suppress(NotRunning, OperationFailed, LookupError, TypeError):
+                self._whys = {str(one["host"]): str(one["why"] or "") for one in ask(self._state_dir, "hosts")["hosts"]}
+        return self._whys.get(host, "no daemon runs here")
+
+    async def hand_over(self, host: str, envelope: str) -> HostReply:
+        """See `HostLinks.hand_over`."""
+        del envelope
+        raise NotSentThere(f"the daemon alone hands wakes to {host}")
 
 
 class Inspection:
@@ -87,6 +110,9 @@ class Inspection:
             standing=standings.get,
             homes=HostDirectory(lambda who: host_of_agent(settings.state_dir, who)),
         )
+        for adapter in self.loaded.adapters.values():
+            if isinstance(adapter, HostServed):
+                adapter.serve_hosts(DaemonsLinks(settings.state_dir))
         self.watch = Watch(self.routes, self.current, self.clock, watched=tuple, waiting=set, changed=lambda _: None)
 
     def _read_graph(self) -> bool:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import psutil
 import pytest
 
+from wake_bridge.config.hosts import HostsFile, LinkedHost
 from wake_bridge.doctor.finding import Finding
 from wake_bridge.domain.names import Instant
-from wake_bridge.domain.receivers import ReceiverStanding
+from wake_bridge.domain.receivers import ReceiverStanding, Secret
 from wake_bridge.domain.setup import SetupAgent
 from wake_bridge.integrations.agent_files import apply, plan_files
 from wake_bridge.testing.ledger_samples import counted_ids, fresh_ledger, open_delivery, sample_event
@@ -412,6 +413,16 @@ def no_daemon_for_pushes(setup: Setup) -> None:
     pushed_to(setup, setup.directory / "unserved.sqlite", f'daemon.state_dir = "{state}"\n')
 
 
+def a_linked_host_without_a_daemon(setup: Setup) -> None:
+    no_daemon_for_pushes(setup)
+    HostsFile(setup.directory / "state").put(LinkedHost("devbox", "devbox", "laptop-1", Secret("whsec_YQ==")))
+
+
+def a_list_of_hosts_that_is_none(setup: Setup) -> None:
+    a_linked_host_without_a_daemon(setup)
+    (setup.directory / "state/hosts.json").write_text("[]", encoding="utf-8")
+
+
 def a_client_that_drops_its_pushes(setup: Setup) -> None:
     no_daemon_for_pushes(setup)
     with closing(sqlite3.connect(setup.directory / "unserved.sqlite")) as graph:
@@ -536,6 +547,10 @@ TABLE: Sequence[Broken] = (
         "adapter stray", an_adapter_whose_file_is_another_packages, "its file does not belong to stray", "reinstall it"
     ),
     Broken("MCP server", a_server_registered_without_its_sdk, "mcp, mcp_types is not installed", "wake-bridge[mcp]"),
+    Broken(
+        "hosts", a_list_of_hosts_that_is_none, "the list of hosts cannot be used", "what is no JSON must be removed"
+    ),
+    Broken("host devbox", a_linked_host_without_a_daemon, "no daemon keeps the link", "wake-bridge run", ok=None),
     Broken("signed wakes", an_entrance_without_its_server, "is not installed", "wake-bridge[http]"),
     Broken("pushes to @a", no_client_for_pushes, "no MCP client takes wakes now", "", ok=None),
     Broken("pushes to @a", no_daemon_for_pushes, "the daemon", "", ok=None),
@@ -566,7 +581,7 @@ CHANNELS = {f"channel {name}" for name in ("pager", "desk", "phone", "ops", "log
 ONLY_WHEN_BROKEN = {"adapters", "adapter stray", *CHANNELS}
 """Checks that say nothing where nothing is wrong, or nothing is configured."""
 
-ONLY_WHERE_WANTED = {"MCP server", "signed wakes", "pushes to @a"}
+ONLY_WHERE_WANTED = {"MCP server", "signed wakes", "pushes to @a", "hosts", "host devbox"}
 """Checks of what the sound set-up does not have."""
 
 OF_ADAPTERS = {

@@ -14,10 +14,11 @@ import structlog
 
 from wake_bridge.config.hosts import HostsFile, LinkedHost, agents_of_hosts, note_agents_of_hosts
 from wake_bridge.domain.hosts import HostDirectory, LinkState, wait_before_try
-from wake_bridge.domain.names import Identity, is_identity
+from wake_bridge.domain.names import Identity
 from wake_bridge.domain.signed_wakes import signature_of
 from wake_bridge.integrations.hosts.connection import HostConnection, LinkBroken
 from wake_bridge.ports.hosts import HostReply, NotSentThere
+from wake_bridge.schemas.hosts import AgentElsewhere, agents_elsewhere
 from wake_bridge.schemas.relay import ASK, WAKE, Frame
 
 AT_ONCE: Final = 16
@@ -52,7 +53,7 @@ class Link:
         self.state = LinkState.CONNECTING
         self.why = "the link is being made"
         self.version = ""
-        self.told: Frame = {}
+        self.agents: tuple[AgentElsewhere, ...] = ()
         self._changed = changed
         self._jitter = jitter
         self._connection: HostConnection | None = None
@@ -94,9 +95,10 @@ class Link:
             await connection.close()
 
     def _take_state(self, frame: Frame) -> None:
-        self.told = frame
         trouble, before = str(frame.get("trouble") or ""), self.state
         self.state, self.why = (LinkState.NO_DAEMON, trouble) if trouble else (LinkState.UP, "")
+        if not trouble:
+            self.agents = agents_elsewhere(frame.get("agents"))
         if self.state is not before:
             self._log.info("host_linked", host=self.host.name, version=self.version, reason=trouble or None)
         self._changed(self.host.name)
@@ -125,12 +127,6 @@ class Link:
 
     def _signed(self, envelope: str) -> str:
         return signature_of(self.host.key.reveal(), envelope.encode())
-
-    @property
-    def agents(self) -> Sequence[Mapping[str, Any]]:
-        """The agents that live there, as it told last."""
-        agents = self.told.get("agents")
-        return [one for one in agents if isinstance(one, dict)] if isinstance(agents, list) else []
 
 
 class Links:
@@ -245,8 +241,7 @@ class Links:
             self._up.discard(name)
             return
         before = self._agents.get(name, ())
-        told = (str(one.get("agentIdentity")) for one in link.agents)
-        now = tuple(dict.fromkeys(Identity(one) for one in told if is_identity(one)))
+        now = tuple(Identity(one.agent_identity) for one in link.agents)
         if now != before:
             self._agents[name] = now
             self._write_down()

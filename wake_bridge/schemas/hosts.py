@@ -1,0 +1,109 @@
+"""What another host tells of its agents, as models: a release later may tell more, and nothing of it is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from wake_bridge.domain.names import IDENTITY_PATTERN, parse_instant
+
+_LONGEST: Final = 500
+
+
+def _text(value: object) -> object:
+    return value[:_LONGEST] or None if isinstance(value, str) else None
+
+
+def _time(value: object) -> object:
+    return value if isinstance(value, str) and parse_instant(value) is not None else None
+
+
+def _count(value: object) -> object:
+    return value if type(value) is int and value >= 0 else 0
+
+
+Text = Annotated[str | None, BeforeValidator(_text)]
+Time = Annotated[str | None, BeforeValidator(_time)]
+Count = Annotated[int, BeforeValidator(_count)]
+
+
+class _Told(BaseModel):
+    """What all parts have in common: camelCase names, unknown ones passed over, fixed once read."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class NeedElsewhere(_Told):
+    """What a person is needed for over there."""
+
+    what: Annotated[str, BeforeValidator(lambda value: _text(value) or "something needs you")] = "something needs you"
+    remedy: Annotated[str, BeforeValidator(lambda value: _text(value) or "look there")] = "look there"
+    since: Time = None
+
+
+class BudgetElsewhere(BaseModel):
+    """The wakes that count against the limits over there."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    this_hour: Count = 0
+    of_hour: Count = 0
+    today: Count = 0
+    of_day: Count = 0
+
+
+class AgentElsewhere(_Told):
+    """One agent of another host, with the names of `status --watch --json`; `way` is the command that shows it there."""
+
+    agent_identity: Annotated[str, Field(pattern=rf"^{IDENTITY_PATTERN.pattern}$")]
+    presence: Text = None
+    looks_like: Text = None
+    since: Time = None
+    route: Text = None
+    where: Text = None
+    waiting: Count = 0
+    hold_reason: Text = None
+    cause: Text = None
+    held_for: Text = None
+    held_since: Time = None
+    last_wake: Time = None
+    budget: BudgetElsewhere = BudgetElsewhere()
+    attention: Text = None
+    needs: tuple[NeedElsewhere, ...] = ()
+    way: Text = None
+
+
+def agents_elsewhere(told: object) -> tuple[AgentElsewhere, ...]:
+    """Those that can be read; one that cannot stops no other."""
+    found: dict[str, AgentElsewhere] = {}
+    for one in told if isinstance(told, list) else ():
+        agent = _read(one)
+        if agent is not None:
+            found[agent.agent_identity] = agent
+    return tuple(found.values())
+
+
+def _read(one: Any) -> AgentElsewhere | None:
+    try:
+        return AgentElsewhere.model_validate(one)
+    except ValidationError:
+        return None
+
+
+def rows_elsewhere(rows: object, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Records that another host has made, as far as they are flat: the fields of these names, texts shortened, else null."""
+    wanted = tuple(names)
+    return [
+        {name: _flat(one.get(name)) for name in wanted}
+        for one in (rows if isinstance(rows, list) else ())
+        if isinstance(one, dict)
+    ]
+
+
+def _flat(value: object) -> object:
+    if isinstance(value, list):
+        return [one[:_LONGEST] for one in value if isinstance(one, str)]
+    return value[:_LONGEST] if isinstance(value, str) else value if isinstance(value, int | None) else None

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import pytest
 from wake_bridge_adapters.codex import CodexAdapter, CodexConfig
+from wake_bridge_adapters.opencode import OpenCodeAdapter, OpenCodeConfig
 
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.presence import PresenceState
@@ -19,6 +20,7 @@ from wake_bridge.system.clock import SteadyClock
 from wake_bridge.testing.channel_contract import CHANNEL_PROMISES, ChannelPromise, ChannelScene, ChannelStage
 from wake_bridge.testing.fake_app_server import FakeAppServer
 from wake_bridge.testing.memory_adapter import ImaginedAgent, ImaginedLine, MemoryChannel, MemoryConfig
+from wake_bridge.testing.played_opencode import PlayedOpenCode
 
 AGENT = Identity("@agent")
 CONTEXT = AdapterContext(timeout=10, typing_quiet=10, screens_directory="", environment={}, clock=SteadyClock())
@@ -82,10 +84,41 @@ class CodexStage:
         return ""
 
 
-@pytest.fixture(params=["memory", "codex"])
+class OpenCodeStage:
+    """The opencode adapter, and a played program with its server and screen."""
+
+    def __init__(self, played: PlayedOpenCode) -> None:
+        self._played = played
+        self.adapter = OpenCodeAdapter(OpenCodeConfig(), CONTEXT)
+        self.adapter.see_through(played.screen.of)
+        self.address, self.nowhere = Address(AGENT), Address(Identity("@nobody"))
+        self._asked: list[str] = []
+
+    def shows(self, scene: ChannelScene) -> None:
+        if scene == "gone":
+            self._played.is_killed()
+            return
+        self._played.scene(scene)
+        self._asked = self._played.told()["asked"]
+
+    def submitted(self) -> list[str]:
+        return self._played.given()
+
+    def was_touched(self) -> bool:
+        return self._played.process is not None and self._played.told()["asked"] != self._asked
+
+    def composer(self) -> str:
+        return ""
+
+
+@pytest.fixture(params=["memory", "codex", "opencode"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChannelStage]:
     if request.param == "memory":
         yield MemoryChannelStage()
+        return
+    if request.param == "opencode":
+        with PlayedOpenCode(AGENT, CONTEXT.clock) as played:
+            yield OpenCodeStage(played)
         return
     with FakeAppServer(tmp_path / "codex") as server:
         yield CodexStage(server)

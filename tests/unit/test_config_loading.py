@@ -323,7 +323,15 @@ def test_the_example_names_every_key_with_its_default() -> None:
     """Meta: config.example.toml loads, and with every comment taken away it still says exactly the defaults."""
     text = EXAMPLE.read_text(encoding="utf-8")
     assert Configuration.model_validate(tomllib.loads(text)) == Configuration(
-        adapters={"tmux": {}, "osascript": {}, "claude": {}, "codex": {}, "webhook": {}, "heartbeat": {}}
+        adapters={
+            "tmux": {},
+            "osascript": {},
+            "claude": {},
+            "codex": {},
+            "opencode": {},
+            "webhook": {},
+            "heartbeat": {},
+        }
     )
     open_text = re.sub(r"^# (?=[a-z_]+ = |\[)", "", text, flags=re.MULTILINE)
     tree = tomllib.loads(open_text)
@@ -372,6 +380,7 @@ def test_the_example_explains_every_key_in_the_order_of_the_contract() -> None:
         "[adapters.osascript]",
         "[adapters.claude]",
         "[adapters.codex]",
+        "[adapters.opencode]",
         "[adapters.webhook]",
         "[adapters.heartbeat]",
         "[screens]",

@@ -95,7 +95,8 @@ class Observation:
 
     `fingerprint` is equal for two looks between which nothing relevant moved; empty never agrees with anything.
     `is_proof` says that the harness's own control plane answered: what it says of itself needs no second look.
-    `active_turn_id` is the running turn's, where it names one.
+    `active_turn_id` is the running turn's, where it names one. `title` is what the program has called its window, where
+    the surface tells.
     """
 
     at: Instant
@@ -105,6 +106,7 @@ class Observation:
     capabilities: tuple[str, ...] = ()
     is_proof: bool = False
     active_turn_id: str | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

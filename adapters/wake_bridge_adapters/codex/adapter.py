@@ -29,17 +29,9 @@ from wake_bridge.ports.sessions import Sessions
 from wake_bridge_adapters.codex.attempt import QueueCommand, ThreadAttempt, fence_of, peer_in
 from wake_bridge_adapters.codex.find import Finder
 from wake_bridge_adapters.codex.search import Search, Sent, trace
-from wake_bridge_adapters.codex.server import (
-    NOT_INSTALLED,
-    AnswerLost,
-    AppServer,
-    Connection,
-    Declined,
-    NotThere,
-    Unfamiliar,
-    codex_home,
-)
+from wake_bridge_adapters.codex.server import NOT_INSTALLED, AppServer, Connection, Unfamiliar, codex_home
 from wake_bridge_adapters.codex.threads import HARNESS, Thread, active_turn, loaded_threads
+from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
 
 _NAME: Final = "codex app-server"
 _START: Final = "start codex once, or `codex app-server daemon start`; until then its screen is used"

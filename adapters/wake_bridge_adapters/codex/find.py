@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,11 +22,11 @@ import psutil
 
 from wake_bridge.domain.causes import Cause, HoldReason
 from wake_bridge.domain.names import Identity
-from wake_bridge.domain.presence import Evidence, PresenceState, single_vote
+from wake_bridge.domain.presence import Evidence
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.sessions import NOBODY
 from wake_bridge.domain.values import dataclass
-from wake_bridge.ports.adapter import HarnessAdapter, Nowhere, Place
+from wake_bridge.ports.adapter import Nowhere
 from wake_bridge.ports.clock import Clock
 from wake_bridge.ports.sessions import Sessions
 from wake_bridge_adapters.codex.server import Connection, control_socket, where_it_leads
@@ -38,6 +38,8 @@ from wake_bridge_adapters.codex.threads import (
     own_directory,
     read_thread,
 )
+from wake_bridge_adapters.loopback import sockets_of
+from wake_bridge_adapters.own_screen import OwnScreen, ScreenOf, find_screen, in_the_way
 
 PROGRAM: Final = "codex"
 
@@ -86,7 +88,7 @@ class Clients:
         self._path = path
         self._ends: frozenset[int] = frozenset()
         if sys.platform != "darwin":
-            peers, own = dict(_peers()), _sockets_of(server_pid)
+            peers, own = dict(_peers()), sockets_of(server_pid)
             self._ends = frozenset(peers[one] for one in own if one in peers) - own
 
     def in_group_of(self, pid: int) -> ClientProcess | None:
@@ -104,7 +106,7 @@ class Clients:
                 return any(one.raddr == self._path for one in psutil.Process(pid).net_connections("unix"))
             except psutil.Error:
                 return False
-        return bool(self._ends & _sockets_of(pid))
+        return bool(self._ends & sockets_of(pid))
 
 
 def _named(name: str) -> Iterator[int]:
@@ -134,18 +136,6 @@ def _terminal(pid: int) -> ClientProcess | None:
         return ClientProcess(pid, process.create_time(), os.path.realpath(process.cwd()))
     except psutil.Error:
         return None
-
-
-def _sockets_of(pid: int) -> frozenset[int]:
-    """The inodes of the sockets a process has open; empty where it has ended or may not be looked at."""
-    found = set()
-    with suppress(OSError):
-        for entry in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names alone
-            with suppress(OSError):
-                leads_to = os.readlink(f"/proc/{pid}/fd/{entry}")  # noqa: PTH115 - a pseudo file
-                if leads_to.startswith("socket:["):
-                    found.add(int(leads_to[len("socket:[") : -1]))
-    return frozenset(found)
 
 
 def _peers() -> Iterator[tuple[int, int]]:
@@ -239,18 +229,6 @@ def may_be_shown(
     return [one for one in loaded if may_have_opened(one)]
 
 
-_IN_THE_WAY: Final = {PresenceState.ACTIVE, PresenceState.WAITING_ON_APPROVAL, PresenceState.UNKNOWN}
-"""What a screen may show that keeps a wake from going past it."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnScreen:
-    """The identity's own screen, and who sees it."""
-
-    adapter: HarnessAdapter
-    place: Place
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """A thread, whether the identity's program shows it, and on which screen where one is known."""
@@ -270,7 +248,7 @@ class Finder:
         self._home = home
         self._clock = clock
         self.sessions: Sessions | None = None
-        self.screen_of: Callable[[Identity], HarnessAdapter | None] = lambda _: None
+        self.screen_of: ScreenOf = lambda _: None
 
     async def find(self, connection: Connection, address: Address) -> Found | Nowhere:
         """The thread that the identity's program shows; else a known one that no program is known to show."""
@@ -289,9 +267,9 @@ class Finder:
             )
         loaded = await loaded_threads(connection)
         shown: Found | Nowhere | None = None
-        screen = await self._screen_with(address)
-        if screen is not None and screen.place.fence is not None and screen.place.fence.agent_pid:
-            terminal = await asyncio.to_thread(clients.in_group_of, screen.place.fence.agent_pid)
+        screen = await find_screen(self.screen_of, address)
+        if screen is not None and screen.agent_pid:
+            terminal = await asyncio.to_thread(clients.in_group_of, screen.agent_pid)
             shown = self._shown_on(screen, terminal, terminals, loaded, address)
         elif screen is None and not _names_a_pane(address):
             shown = self._shown_anywhere(terminals, loaded, address, names, directory)
@@ -349,22 +327,11 @@ class Finder:
         others = [one for one in terminals if one.pid != terminal.pid]
         return may_be_shown(terminal, others, loaded, self._home, self._clock.wall() / 1000)
 
-    async def _screen_with(self, address: Address) -> OwnScreen | None:
-        """The identity's own screen; None where no adapter finds it."""
-        adapter = self.screen_of(address.identity)
-        place = await adapter.resolve(address) if adapter is not None else None
-        return OwnScreen(adapter, place) if adapter is not None and isinstance(place, Place) else None
-
     async def in_the_way(self, found: Found, address: Address) -> Evidence | None:
-        """What is on the screen instead of the thread at rest, such as a menu from which another one may be begun.
-
-        A draft is in nobody's way, nor what tmux says of the pane.
-        """
+        """What is on the screen instead of the thread at rest."""
         if found.screen is None or not found.thread.is_at_rest:
             return None
-        seen = await found.screen.adapter.observe(found.screen.place, address)
-        told = tuple(one for one in seen.evidence if one.weighs and one.hold is None and one.vote in _IN_THE_WAY)
-        return single_vote(told) if told else None
+        return in_the_way(await found.screen.look(address))
 
     def _may_be_its(self, thread: Thread, address: Address, directory: str) -> bool:
         is_somebody_elses = self._whose(thread) not in {None, NOBODY, address.identity}

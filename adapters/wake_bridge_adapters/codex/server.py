@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wake_bridge.domain.values import dataclass
 from wake_bridge.ports.clock import Clock
+from wake_bridge_adapters.recorded import AnswerLost, Declined, NotThere
 from wake_bridge_adapters.tmux.occupants import started_at
 
 if TYPE_CHECKING:
@@ -122,18 +123,6 @@ _LARGEST: Final = 64 * 1024 * 1024
 """Bytes of one answer: a page of a thread's record holds what its tools printed."""
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+)[.\d]*")
-
-
-class NotThere(Exception):
-    """There is no server to speak to, or none that is known. Nothing was sent."""
-
-
-class AnswerLost(Exception):
-    """No answer came. Whether the server took the request, nobody can tell."""
-
-
-class Declined(Exception):
-    """The server answered that it will not, in its own words. It did nothing."""
 
 
 class Unfamiliar(NotThere):

@@ -10,7 +10,8 @@ from wake_bridge.domain.delivery import HoldReason
 from wake_bridge.domain.presence import Evidence, PresenceSource, PresenceState
 from wake_bridge.domain.routing import Address
 from wake_bridge.domain.values import dataclass
-from wake_bridge_adapters.codex.server import Connection, Declined
+from wake_bridge_adapters.codex.server import Connection
+from wake_bridge_adapters.recorded import Declined
 
 HARNESS: Final = "codex"
 THREAD_ID: Final = "threadId"

@@ -209,6 +209,7 @@ class TmuxAdapter:
             fingerprint=view.fingerprint,
             where=place.label,
             capabilities=(view.agent.profile.name,) if isinstance(view.agent, PaneAgent) else (),
+            title=view.look.facts.title,
         )
 
     async def deliver(self, place: Place, address: Address, wake: Wake, journal: Journal) -> AttemptOutcome:

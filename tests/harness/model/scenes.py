@@ -31,6 +31,11 @@ _READ: Final = re.compile(r"Read: (wake-bridge inbox .+? --consume)")
 _STILL_RUNS: Final = re.compile(r"running with session ID (\d+)")
 """Codex hands a command that takes its time back to the model, which then has to wait for it."""
 
+_TITLE: Final = "Generate a title"
+"""How OpenCode asks for the title of a conversation."""
+
+_LONGEST_TITLE: Final = 50
+
 _PACE: Final = 0.2
 _LONGEST: Final = 180.0
 """Seconds after which a scene ends by itself: no test holds one for so long."""
@@ -89,6 +94,9 @@ class Stage:
         if self._commands and "[WAKE]" in asked.last and (called := self._next_call(asked)) is not None:
             yield Say("There is mail.")
             yield called
+            return
+        if not asked.tools and asked.messages and asked.messages[0][0].startswith(_TITLE):
+            yield Say(asked.last[:_LONGEST_TITLE])
             return
         named = _ASKED_FOR.search(asked.last)
         scene = named.group(1) if named and not asked.is_after_tool else ""

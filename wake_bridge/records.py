@@ -182,8 +182,8 @@ def activity_record(entry: Activity, seen_until: Instant | None) -> dict[str, An
     }
 
 
-def item_record(event: WakeEvent, delivered_at: Instant | None = None) -> dict[str, Any]:
-    """One item from outside; `delivered_at` is when it was read."""
+def item_record(event: WakeEvent, shown_at: Instant | None = None) -> dict[str, Any]:
+    """One item from outside; `shown_at`: its reader is shown it now, for the first time where nothing else is known."""
     item = event.detail
     if not isinstance(item, ItemDetail):
         raise TypeError(f"{event.id} is no item")
@@ -208,7 +208,7 @@ def item_record(event: WakeEvent, delivered_at: Instant | None = None) -> dict[s
         "sessionId": item.session_id or None,
         "channelId": item.channel_id or None,
         "deadline": time_or_none(Instant(event.matched_at + event.ack_within)) if event.ack_within else None,
-        "deliveredAt": time_or_none(delivered_at),
+        "deliveredAt": time_or_none(event.delivered_at or shown_at),
         "status": event.status,
         "from": item.by or None,
         "metadata": json.loads(item.metadata),
@@ -221,7 +221,8 @@ def absence_record(archive: Archive, left_at: Instant | None) -> dict[str, Any]:
     held = [one for one in archive.unsettled() if one.hold is not None]
     return {
         "since": time_or_none(left_at),
-        "delivered": ended.get(Outcome.SUBMITTED, 0),
+        # what was answered in time has been told as well
+        "delivered": ended.get(Outcome.SUBMITTED, 0) + ended.get(Outcome.ACKNOWLEDGED, 0),
         "held": len(held),
         "heldFor": list(dict.fromkeys(held_because(one.hold, one.identity) for one in held if one.hold)),
         "unknown": ended.get(Outcome.UNKNOWN, 0),

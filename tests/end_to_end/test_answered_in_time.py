@@ -189,6 +189,54 @@ def test_an_agent_that_answers_in_time_under_its_lease_is_never_told_on(desk: De
     sandbox.send("@api", "a later one")
     sandbox.waits_for_delivery(outcome="submitted")
     assert desk.told() == []
+    assert sandbox.ask("status")["sinceYouLeft"]["delivered"] == 2, "what was answered was delivered"
+
+
+def test_an_item_whose_source_wants_an_answer_passes_to_the_person_and_one_that_is_read_does_not(desk: Desk) -> None:
+    """`[sources.NAME] ack_within`: told under a lease in the pane; a read answers it, silence tells the person once.
+
+    What is tied to a conversation passes to those who look at its pane, and to no channel.
+    """
+    sandbox, tmux = desk.sandbox, desk.world.tmux
+    desk.configure('sources.ci = {mode = "active", ack_within = 300.0, debounce = 0.0}\n')
+    api = desk.world.enlisted("api")
+    with closing(LedgerStore.open(sandbox.state_dir)) as ledger:
+        ledger.meet_session(
+            Session(
+                "claude", "S1", Identity("@api"), socket=str(tmux.socket_path), pane=api.id, seen_at=SteadyClock().now()
+            )
+        )
+    sandbox.daemon()
+
+    words = ("--source", "ci")
+    answered = sandbox.ask("notify", "@api", "main is slow", *words)
+    sandbox.waits_for_delivery(hold_reason="awaiting_ack")
+    sandbox.run("ack", answered["id"])
+    silent = sandbox.ask("notify", "@api", "main is red", *words)
+    tied = sandbox.ask("notify", "@api", "and the tests", *words, "--conversation", "S1")
+
+    def of(item: dict[str, Any]) -> dict[str, Any]:
+        found = [one for one in sandbox.deliveries() if one["events"][0]["subjectKey"] == item["id"]]
+        return found[0] if found else {}
+
+    sandbox.waits_for(lambda: all(of(one).get("holdReason") == "awaiting_ack" for one in (silent, tied)))
+    assert f"--lease {of(tied)['lease']}" in " ".join(api.screen().split())
+    listed = {one["id"]: one for one in sandbox.lines("inbox", "@api")}
+    assert listed.keys() == {silent["id"], tied["id"]}
+    assert all(one["deadline"] and one["deliveredAt"] for one in listed.values())
+    sandbox.waits_for(lambda: of(answered)["outcome"] == "acknowledged", what="the answer")
+
+    attach = ["tmux", "-u", "-L", tmux.socket_name, "-f", "/dev/null", "attach-session", "-t", "=api"]
+    with Typist(attach, width=160) as person:
+        person.waits_until_shown()
+        desk.later(301)
+        sandbox.waits_for(lambda: "did not answer" in person.shown(), what="the line in the client")
+    sandbox.waits_for(lambda: all(of(one)["outcome"] == "escalated" for one in (silent, tied)))
+    (told,) = desk.told()
+    assert (told["reason"], told["subject"], told["identity"]) == ("escalated", of(silent)["id"], "@api")
+    assert "main is red" in told["body"]
+    sandbox.run("ack", of(silent)["id"], "--lease", "1", expect=7)
+    assert len(api.fake.submits()) == 3
 
 
 def test_what_is_tied_to_a_conversation_is_a_line_for_those_who_look_at_it_and_nothing_is_typed(desk: Desk) -> None:

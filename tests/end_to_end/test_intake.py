@@ -80,8 +80,10 @@ def test_curl_wakes_an_agent_by_the_token_of_its_source(entrance: Entrance) -> N
     (submit,) = entrance.agent.fake.submits()
     assert '"main is red" from ci, high' in submit
     assert "Read: wake-bridge inbox @api" in submit
+    wake = entrance.sandbox.waits_for_delivery(target="@api", outcome="submitted")
     (item,) = entrance.sandbox.lines("inbox", "@api")
     assert (item["id"], item["source"]) == (said["items"][0]["id"], "ci")
+    assert item["deliveredAt"] == wake["settledAt"]
     told = entrance.sandbox.ask("why", item["id"])
     assert "acknowledged" in told["verdict"]
 

@@ -304,7 +304,10 @@ def test_where_there_is_no_graph_commands_say_so_and_answer_what_they_can(playgr
     daemon, _ = serving(box, QUICK + senders(KEY, "@far") + f'\n[targets."@far"]\npane = "{agent.session}"\n')
     status = box.run("status").stdout
     assert "no graph: this daemon takes signed wakes" in status
-    assert "listens    127.0.0.1:0, for signed wakes" in status
+    assert "listens    127.0.0.1:0, for signed wakes and the page\n" in status
+    box.run("sources", "token", "ci")
+    assert box.ask("status")["listenFor"] == ["wakes", "items", "page"]
+    box.run("sources", "token", "ci", "--remove")
     assert "routes     1 active" in status
     checks = {one["check"]: one for one in box.lines("doctor", expect=None)}
     assert checks["graph"]["detail"] == "no graph: this daemon takes signed wakes"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from wake_bridge.domain.channels import SendOutcome, text_message
 from wake_bridge.domain.delivery import Outcome, Proof
 from wake_bridge.domain.events import EventStatus, ItemMode, ItemPriority, ItemState, ItemTier
-from wake_bridge.domain.items import LEASED_FOR, ItemDraft, SourceRules, about_storm, event_of
+from wake_bridge.domain.items import LEASED_FOR, ME, ItemDraft, SourceRules, about_storm, event_of
 from wake_bridge.domain.names import HOUR, Epoch, Identity, Instant
 from wake_bridge.ports.items import StormRule, TakenItem
 from wake_bridge.ports.ledger_records import Lock
 from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.storage.ledger.columns import columns_of_event
+from wake_bridge.storage.ledger.ledger_file import MIGRATIONS
 from wake_bridge.testing.ledger_samples import counted_ids
 
 API = Identity("@api")
@@ -181,3 +186,86 @@ def test_an_item_under_a_lease_is_listed_again_in_time_where_the_clock_was_set_b
     inbox.ledger.lease_items([item.event.id], Instant(NOW + 24 * HOUR), Instant(NOW + 23 * HOUR))
     inbox.ledger.rebase(NOW)
     assert (inbox.texts(LEASED_FOR - 1), inbox.texts(LEASED_FOR)) == ([], ["one"])
+
+
+def _told(inbox: Inbox, item_id: str, outcome: Outcome, at: int) -> str:
+    """A wake has told of it, as far as anybody knows; answers its delivery."""
+    (delivery,) = inbox.ledger.gather(NOW, inbox.new_id)
+    dispatched = inbox.ledger.dispatch(delivery, Instant(NOW + at - 2))
+    lock = Lock("[WAKE]", [item_id], adapter="tmux", where="a:1.0", pane_key="k", until=Instant(NOW + at + 9))
+    locked = inbox.ledger.lock(dispatched, lock, Instant(NOW + at - 1))
+    return inbox.ledger.settle(locked, outcome, Proof.SUBMITTED, {}, Instant(NOW + at)).id
+
+
+def test_an_item_is_delivered_when_it_first_reaches_its_reader(inbox: Inbox) -> None:
+    """By the wake that told it, by the read that leased it, or by what settled it; later looks change nothing."""
+
+    def delivered(item: TakenItem) -> int | None:
+        found = inbox.ledger.find_item(item.event.id)
+        assert found is not None
+        return None if found.delivered_at is None else found.delivered_at - NOW
+
+    woken = inbox.takes("woken", **ACTIVE)
+    assert delivered(woken) is None
+    _told(inbox, woken.event.id, Outcome.SUBMITTED, 1000)
+    listed, settled = inbox.takes("listed"), inbox.takes("settled")
+    inbox.ledger.lease_items([woken.event.id, listed.event.id], Instant(NOW + 3000), Instant(NOW + 2000))
+    inbox.ledger.lease_items([listed.event.id], Instant(NOW + 6000), Instant(NOW + 5000))
+    inbox.ledger.settle_items([listed.event.id, settled.event.id], Instant(NOW + 7000))
+
+    assert [delivered(one) for one in (woken, listed, settled)] == [1000, 2000, 7000]
+
+
+def test_an_item_that_nobody_knows_to_have_arrived_is_delivered_when_it_is_seen(inbox: Inbox) -> None:
+    """After a wake of unknown outcome: when it is seen after all."""
+    item = inbox.takes("lost?", **ACTIVE)
+    delivery = _told(inbox, item.event.id, Outcome.UNKNOWN, 1000)
+    before = inbox.ledger.find_item(item.event.id)
+    inbox.ledger.raise_proof(delivery, Proof.ACKNOWLEDGED, {}, Instant(NOW + 4000))
+    after = inbox.ledger.find_item(item.event.id)
+    assert before is not None
+    assert after is not None
+    assert (before.status, before.delivered_at, after.delivered_at) == (EventStatus.ANNOUNCED, None, NOW + 4000)
+
+
+def test_a_persons_item_is_delivered_when_their_channel_took_it_and_anew_when_it_says_something_else(
+    inbox: Inbox,
+) -> None:
+    """What is withdrawn or failed has reached nobody."""
+    item = inbox.takes("one", recipient=ME, key="k", mode=ItemMode.PROMPT)
+    first, second = (text_message("one", "desk", "", item.event.id, NOW) for _ in range(2))
+    sends = [replace(first, id="SEND1"), replace(second, id="SEND2")]
+    for outcome, send in zip((SendOutcome.FAILED, SendOutcome.SENT), sends, strict=True):
+        inbox.ledger.put_send(send, NOW)
+        locked = inbox.ledger.lock_send(send, "desk", Instant(NOW + 9), NOW)
+        before = inbox.ledger.find_item(item.event.id)
+        assert before is not None
+        assert before.delivered_at is None
+        inbox.ledger.settle_send(locked, outcome, "", Instant(NOW + 3000))
+    after = inbox.ledger.find_item(item.event.id)
+    assert after is not None
+    assert after.delivered_at == NOW + 3000
+
+    assert inbox.takes("two", 400_000, recipient=ME, key="k", mode=ItemMode.PROMPT).was == "updated"
+    anew = inbox.ledger.find_item(item.event.id)
+    assert anew is not None
+    assert anew.delivered_at is None
+
+
+def test_an_earlier_ledgers_items_were_delivered_when_they_were_announced(tmp_path: Path) -> None:
+    """After the update: what was told or shown has the time at which it was, what may not have arrived has none."""
+    with closing(LedgerStore.open(tmp_path, migrations=MIGRATIONS[:19])) as ledger:
+        for number, (status, reason) in enumerate(
+            (("open", ""), ("announced", "submitted"), ("announced", "inbox"), ("announced", "unknown"))
+        ):
+            draft = ItemDraft(API, "build", reason or "open")
+            columns = columns_of_event(event_of(draft, SourceRules(), f"ITEM{number}", Epoch(1), NOW))
+            values = {**columns, "status": status, "reason": reason, "status_at": NOW + number}
+            del values["delivered_at"]
+            names = ", ".join(values)
+            ledger._db.change(
+                f"INSERT INTO wake_event ({names}) VALUES ({', '.join(f':{one}' for one in values)})", values
+            )
+    with closing(LedgerStore.open(tmp_path)) as ledger:
+        found = [ledger.find_item(f"ITEM{number}") for number in range(4)]
+    assert [one.delivered_at for one in found if one is not None] == [None, NOW + 1, NOW + 2, None]

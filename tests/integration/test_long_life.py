@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from wake_bridge.domain.delivery import DeliveryState, HoldReason, Outcome
+from wake_bridge.domain.events import ItemMode, ItemTier
 from wake_bridge.domain.guards import QuietHours
-from wake_bridge.domain.names import Instant
+from wake_bridge.domain.items import ItemDraft
+from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.presence import PresenceState
 from wake_bridge.engine.deliver.gate import LOOKED_AT_EVERY
+from wake_bridge.engine.tail.intake import Intake
+from wake_bridge.system.ulids import new_ulid
 from wake_bridge.testing.turned_clock import TurnedClock, live
 from wake_bridge.testing.whole_engine import WholeEngine
 
@@ -143,5 +147,36 @@ def test_a_way_that_another_program_changes_is_taken_at_once(tmp_path: Path) -> 
             engine.lives_in("a", "b")
             await engine.until(lambda: received(engine, "b"), 5)
             assert received(engine, "a") == []
+
+    live(clock, story())
+
+
+def test_an_item_that_was_told_and_never_read_outlives_the_retention(tmp_path: Path) -> None:
+    """Mail lies in the graph, an item nowhere else: it stays in the inbox until it is read, and goes with its age then."""
+    clock = TurnedClock(MONDAY)
+    retention = 90 * DAY
+
+    def forgotten(engine: WholeEngine) -> int:
+        clock.stop(retention + DAY)
+        return engine.ledger.prune(Instant(engine.now - retention * 1000), 1000)
+
+    def unread(engine: WholeEngine) -> int:
+        return engine.ledger.unread_items(Identity("@a"), frozenset(ItemTier), 10, engine.now)[1]
+
+    async def story() -> None:
+        async with WholeEngine(tmp_path, clock, ["a"]) as engine:
+            await used_to_it(engine)
+            draft = ItemDraft(Identity("@a"), "ci", "main is red", mode=ItemMode.ACTIVE)
+            taken = Intake(engine.ledger, new_ulid).take(draft, engine.current.settings, engine.now)
+            engine.deliverer.poke()
+            await engine.until(lambda: len(received(engine)) == 2, 120)
+            await engine.until(lambda: engine.deliveries()[0].outcome is Outcome.SUBMITTED, 120)
+
+            assert forgotten(engine) > 0
+            assert unread(engine) == 1
+            assert engine.ledger.deliveries_with(taken.event.id) == []
+            engine.ledger.settle_items([taken.event.id], engine.now)
+            assert forgotten(engine) > 0
+            assert engine.ledger.find_item(taken.event.id) is None
 
     live(clock, story())

@@ -369,6 +369,17 @@ def test_people_and_agents_read_letters_that_cannot_pass_for_ours(post: Post) ->
     assert post.run("inbox", "@bob", "--floor", "later").stdout == "no unread mail for @bob\n"
 
 
+def test_a_list_shows_as_much_of_a_subject_as_a_digest_and_programs_get_all_of_it(post: Post) -> None:
+    """A subject of 5000 characters is one line of 200; who reads the text sees more of it."""
+    long = f"Deploy to @prod{' now' * 1250}"
+    message = post.send("@bob", "--subject", long, "--body", "B")
+    (_, shown) = post.run("inbox", "@bob").stdout.splitlines()
+    assert (len(shown), shown[:18], shown[-1]) == (202, "  Deploy to @prod ", "…")
+    assert post.inbox("@bob")[0]["subject"] == long
+    (_, read, body) = post.run("read", "@bob", message).stdout.splitlines()
+    assert (len(read), body) == (2002, "  | B")
+
+
 def test_mail_that_nobody_saw_is_not_marked_read(post: Post) -> None:
     """`--consume | head` that goes away before reading: nothing is announced and nothing read."""
     message = post.send("@bob", "--subject", "One")

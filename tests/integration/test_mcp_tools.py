@@ -14,9 +14,10 @@ import pytest
 pytest.importorskip("mcp_types", reason="the extra `mcp` is not installed")
 
 from wake_bridge.cli.app import cli
+from wake_bridge.control.serving import SETTINGS_NAME
 from wake_bridge.demo.sandbox import Sandbox
 from wake_bridge.domain.delivery import Outcome, Proof
-from wake_bridge.domain.errors import NotFound, RefusedForSafety, UsageMistake, WakeBridgeError
+from wake_bridge.domain.errors import NotFound, RefusedForSafety, SourceMissing, UsageMistake, WakeBridgeError
 from wake_bridge.domain.messages import MESSAGE_LABEL
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.ownership import PERSON, Invoker
@@ -28,6 +29,7 @@ from wake_bridge.offline import owner
 from wake_bridge.offline.reminders import cancel, remind
 from wake_bridge.storage.graph.graph_file import GraphFile
 from wake_bridge.storage.ledger import LedgerStore
+from wake_bridge.system.files import make_private_directory
 from wake_bridge.testing.ledger_samples import (
     START,
     counted_ids,
@@ -352,3 +354,25 @@ def test_items_from_outside_stand_beside_the_mail_and_are_put_into_an_inbox_by_a
     assert item["text"] == "the nightly run is red long log"
     assert tells("acknowledge", deliveryId=item["id"])["state"] == "READ"
     assert "items" not in tells("check_inbox", consume=True)
+
+
+def test_on_a_host_without_a_graph_the_inbox_has_the_items_that_come_there(office: Sandbox) -> None:
+    """As the command: where none comes there is no inbox; what needs the graph says so, and the rest works."""
+    make_private_directory(office.state_dir)
+    settings = office.state_dir / SETTINGS_NAME
+    settings.write_text('{"hasGraph": false}')
+    settings.chmod(0o600)
+    with pytest.raises(SourceMissing, match="no graph"):
+        tells("check_inbox")
+
+    made = tells("notify", OTHER, to="@mine", text="main is red", source="ci")
+
+    (item,) = tells("check_inbox")["items"]
+    assert (item["id"], item["text"]) == (made["id"], "main is red")
+    assert tells("check_inbox", consume=True) == {"messages": [], "more": 0}
+    with pytest.raises(SourceMissing):
+        tells("send_message", to="@other", subject="x")
+    desk = Desk(None, foreign=False)
+    assert not owner.is_known(desk, "@mine")
+    office.configure('[targets."@mine"]\npane = "a:1"\n')
+    assert owner.is_known(Desk(None, foreign=False), "@mine")

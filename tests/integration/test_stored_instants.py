@@ -62,6 +62,7 @@ NOT_WAITED_FOR: Final = {
     ("wake_event", "matched_at"),
     ("wake_event", "occurred_at"),
     ("wake_event", "status_at"),
+    ("wake_event", "delivered_at"),
     ("delivery", "created_at"),
     ("delivery", "settled_at"),
     ("delivery", "escalated_at"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from wake_bridge.cli.daemon import taken_in
 from wake_bridge.cli.watch import HEADINGS, cells_of
 from wake_bridge.domain.names import Instant
 from wake_bridge.records import absence_words
@@ -17,6 +18,20 @@ SIX_HOURS_AGO = "2023-11-14T16:13:20.000Z"
 def absence(**said: Any) -> dict[str, Any]:
     nothing = {"delivered": 0, "held": 0, "heldFor": [], "unknown": 0, "failed": 0, "escalated": 0}
     return {"since": SIX_HOURS_AGO, **nothing, **said}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ([], ""),
+        (["items"], ", for items"),
+        (["wakes", "page"], ", for signed wakes and the page"),
+        (["wakes", "items", "page"], ", for signed wakes, items and the page"),
+    ],
+)
+def test_status_says_what_an_address_is_for(kinds: list[str], told: str) -> None:
+    """Signed wakes, items and the page, as each of them is taken in there."""
+    assert taken_in(kinds) == told
 
 
 @pytest.mark.parametrize(

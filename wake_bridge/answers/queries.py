@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from wake_bridge.answers.elsewhere import Elsewhere, conflicts_of
-from wake_bridge.config.settings import listen_address
+from wake_bridge.config.senders import has_page
+from wake_bridge.config.settings import Settings, listen_address
+from wake_bridge.config.source_tokens import has_source_tokens
 from wake_bridge.control.server import Answer, Handler
 from wake_bridge.control.serving import surroundings
 from wake_bridge.domain.channels import by_default
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import Identity, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
+from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.engine.explain.overview import overview
 from wake_bridge.engine.explain.pane_reports import Glance, pane_reports
 from wake_bridge.engine.explain.presence_query import presence_of, reach_of
@@ -73,6 +76,17 @@ ENTRY: Final = (
     ),
 )
 """What is told of an entry of the feed of another host."""
+
+
+def what_is_taken_in(settings: Settings, where: ListenAddress) -> list[str]:
+    """What the address is for: `wakes` and `items` where anybody may send them, and `page`."""
+    http = settings.config.http
+    kinds = {
+        "wakes": bool(http.senders),
+        "items": has_source_tokens(settings.state_dir),
+        "page": has_page(http, where),
+    }
+    return [name for name, holds in kinds.items() if holds]
 
 
 class Queries:
@@ -135,6 +149,7 @@ class Queries:
             "version": program_version(),
             "has_graph": parts.settings.has_graph,
             "listen": str(address) if (address := listen_address(parts.settings)) else None,
+            "listen_for": what_is_taken_in(parts.settings, address) if address else [],
             "settings_refused": self._refused() or None,
             "hosts": self._host_records(),
             "needing": self._elsewhere.needing(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -209,6 +209,7 @@ def status_record(settings: Settings, config_option: str | None = None) -> dict[
         "graph": str(settings.graph_path),
         "graph_trouble": seen.trouble or None,
         "listen": told.get("listen") or None,
+        "listenFor": told.get("listen_for") or [],
         "state_trouble": daemon.trouble or None,
         "other_driver": told.get("other_driver") or None,
         "hosts": told.get("hosts") or [],
@@ -232,7 +233,7 @@ def _words(record: Mapping[str, Any]) -> str:
         f"daemon     {state}",
         *_settings_words(record),
         f"graph      {record['graph_trouble'] or record['graph']}",
-        *([f"listens    {record['listen']}, for signed wakes"] if record["listen"] else []),
+        *([f"listens    {record['listen']}{taken_in(record['listenFor'])}"] if record["listen"] else []),
         _place_in_log(record),
         f"routes     {record['active_routes']} active"
         + (f", {record['nudged']} left to the heartbeat" if record["nudged"] else ""),
@@ -267,6 +268,15 @@ def _words(record: Mapping[str, Any]) -> str:
         remedy = "doctor" if record["graph_trouble"] else "subscribe @you --trigger SENT_TO_ME --tmux PANE"
         lines.append(f"attention  no identity can be woken: 0 active routes (`wake-bridge {remedy}`)")
     return "\n".join(lines)
+
+
+_KINDS: Final = {"wakes": "signed wakes", "items": "items", "page": "the page"}
+
+
+def taken_in(kinds: Sequence[str]) -> str:
+    """`, for signed wakes, items and the page`."""
+    named = [_KINDS.get(one, one) for one in kinds]
+    return f", for {' and '.join(filter(None, [', '.join(named[:-1]), named[-1]]))}" if named else ""
 
 
 def _person_words(record: Mapping[str, Any], now: Instant) -> list[str]:

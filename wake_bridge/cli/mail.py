@@ -27,7 +27,7 @@ from wake_bridge.domain.items import ME
 from wake_bridge.domain.messages import LONGEST_ACK
 from wake_bridge.domain.names import BROADCAST, Identity, Instant, Priority, WakePolicy
 from wake_bridge.domain.tasks import TASK_STATES
-from wake_bridge.domain.text import harmless
+from wake_bridge.domain.text import SUBJECT_LIMIT, harmless
 from wake_bridge.offline import items, mail
 from wake_bridge.offline.owner import invoker, may_touch, speaker
 from wake_bridge.storage.graph.access import REPAIR
@@ -39,7 +39,7 @@ from wake_bridge.system.clock import timestamp_now, timestamp_of_instant
 OPERATOR: Final = "@operator"
 
 _LINE: Final = 2000
-"""Characters of one line of an item that are shown."""
+"""Characters of one line of a text that are shown."""
 
 
 @click.command()
@@ -182,7 +182,7 @@ def inbox(
     is_own = shown.is_own if shown is not None else may_touch(run, "inbox", identity)
     found = items.unread(run, Identity(identity), floor=floor, limit=limit, is_own=is_own)
     for one in found.items:
-        run.console.line(item_record(one), item_words(one, with_text=bodies))
+        run.console.line(item_record(one, found.delivered_at), item_words(one, with_text=bodies))
     run.console.flush()
     items.write_down(run, found, consume=consume)
     run.poke_daemon()
@@ -209,7 +209,7 @@ def _show_mail(
             mail.write_down(run, graph, shown)
             return shown
     except SourceMissing:
-        if run.has_no_graph() and items.are_taken_in(run):
+        if items.are_all_there_is(run):
             return None
         raise
 
@@ -245,7 +245,8 @@ def item_words(event: WakeEvent, *, with_text: bool) -> str:
     about = f"  about {item.about}" if item.about else ""
     at = timestamp_of_instant(event.matched_at)
     speaker = f" by {harmless(item.by)}" if item.by else ""
-    lines = [f"{event.id}  item from {item.source}{speaker}  {item.priority}  {at}{state}{about}"]
+    before = f"  delivered {timestamp_of_instant(event.delivered_at)}" if event.delivered_at else ""
+    lines = [f"{event.id}  item from {item.source}{speaker}  {item.priority}  {at}{state}{about}{before}"]
     said = item.text.splitlines()
     if with_text:
         return "\n".join([*lines, *(f"  | {harmless(line, _LINE)}" for line in said)])
@@ -260,7 +261,7 @@ def _print(run: CommandContext, letter: mail.Letter) -> None:
 def _print_passed_on(run: CommandContext, record: Mapping[str, Any]) -> None:
     words = (
         f"{record['deliveryId']}  {record['agentIdentity']} did not answer  {record['escalatedAt']}  from {record['from']}\n"
-        f"  {' '.join(str(record['subject'] or '').split())}"
+        f"  {_subject(str(record['subject'] or ''))}"
     )
     run.console.line(record, words)
 
@@ -276,10 +277,16 @@ def seen(run: CommandContext, identity: str, age: int) -> None:
         told = "acknowledged" if record["isAcknowledged"] else "not acknowledged yet"
         run.console.line(
             record,
-            f"{record['escalatedAt']}  {record['deliveryId']}  from {record['from']}  {told}\n  {' '.join(str(record['subject'] or '').split())}",
+            f"{record['escalatedAt']}  {record['deliveryId']}  from {record['from']}  {told}\n  {_subject(str(record['subject'] or ''))}",
         )
     if not found:
         run.console.say(f"no person was told anything in the place of {identity}")
+
+
+def _subject(text: str, most: int = SUBJECT_LIMIT) -> str:
+    """A subject on one line, as much of it as digests show; who reads the text sees more of it."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def _words(message: Message, record: Mapping[str, Any]) -> str:
@@ -288,7 +295,7 @@ def _words(message: Message, record: Mapping[str, Any]) -> str:
     reply = f"  answers: {message.in_reply_to}" if message.in_reply_to else ""
     tags = f"  tags: {', '.join(message.tags)}" if message.tags else ""
     head = f"{message.id}  from {message.sender}  {message.priority}  {record['sentAt']}{task}{reply}{tags}"
-    lines = [head, f"  {' '.join(message.subject.split())}"]
+    lines = [head, f"  {_subject(message.subject, most=_LINE if 'body' in record else SUBJECT_LIMIT)}"]
     if "body" in record:
         lines += [f"  | {line}" for line in message.body.splitlines()]
     return "\n".join(lines)

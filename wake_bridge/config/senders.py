@@ -10,6 +10,7 @@ from typing import Final
 from wake_bridge.config.fields import HttpTable
 from wake_bridge.config.sources import Key, Mistake, spelled
 from wake_bridge.domain.names import Identity
+from wake_bridge.domain.signed_wakes import ListenAddress
 from wake_bridge.domain.values import dataclass
 from wake_bridge.system.files import expanded, read_own_file
 
@@ -103,3 +104,8 @@ def _why_unreadable(path: Path, *, is_secret: bool) -> str:
         return f"others may read {path}: run `chmod 600` on it" if is_secret and is_open_to_others(path) else ""
     except OSError as refusal:
         return f"{path} cannot be read ({refusal.strerror})"
+
+
+def has_page(http: HttpTable, where: ListenAddress) -> bool:
+    """Whether the page is served at the address too: to this host alone, and without a proxy or TLS before it."""
+    return where.is_local and not (http.tls_certificate_file or http.behind_proxy)

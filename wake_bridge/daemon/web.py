@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from wake_bridge.config.senders import has_page
 from wake_bridge.config.settings import HTTP_NEEDS, Settings, listen_address, senders_of
 from wake_bridge.config.source_tokens import SourceTokens
 from wake_bridge.control.server import ASKING, Handler
@@ -60,7 +61,7 @@ class Web:
         where = listen_address(self._settings)
         if where is not None:
             http = self._settings.config.http
-            is_for_page = where.is_local and not (http.tls_certificate_file or http.behind_proxy)
+            is_for_page = has_page(http, where)
             found = self._listen(where, is_for_wakes=True, is_for_page=is_for_page)
             self._log.info("http_listening", where=str(found), senders=sorted(http.senders))
             if is_for_page and not where.path:

@@ -236,7 +236,8 @@ class WakeEvent:
     once more; empty where there is none. `passed_by`: the subscription whose receiver has left it to the next route, and is
     not sent it again; empty where none has. `failed_turns`: how often it was announced in a turn that failed at once, the
     last time in the delivery `failed_in`. `ack_within`: the milliseconds in which it has to be answered, 0 where it need not be;
-    it is told in a wake of its own.
+    it is told in a wake of its own. `delivered_at`: when an item first reached its reader: in a wake, in the inbox, or by a
+    channel; None where it has not, or nobody knows.
     """
 
     id: str
@@ -263,6 +264,7 @@ class WakeEvent:
     failed_turns: int = 0
     failed_in: str = ""
     ack_within: int = 0
+    delivered_at: Instant | None = None
 
     @property
     def due_at(self) -> Instant:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import ValidationError
 
 from wake_bridge.domain import names
-from wake_bridge.domain.errors import UsageMistake, WakeBridgeError
+from wake_bridge.domain.errors import SourceMissing, UsageMistake, WakeBridgeError
 from wake_bridge.domain.events import ItemMode, ItemPriority, ItemState, ItemTier, WakeEvent
 from wake_bridge.domain.items import ItemDraft
 from wake_bridge.domain.names import Identity
@@ -20,6 +20,7 @@ from wake_bridge.mcp import models
 from wake_bridge.mcp.tools import TOOLS, ToolKind
 from wake_bridge.offline import items, mail, subscriptions
 from wake_bridge.offline.mail import Letter, Shown
+from wake_bridge.offline.owner import may_touch
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.mailbox import Draft
 from wake_bridge.storage.graph.nodes import Wish, shown_subscription
@@ -66,17 +67,7 @@ class ToolAnswer:
 
 def _check_inbox(desk: Desk, who: Identity, asked: models.CheckInboxArguments) -> ToolAnswer:
     letters: list[Letter] = []
-    with desk.open_mail(foreign=desk.foreign, marking=asked.consume) as graph:
-        shown = mail.show_unread(
-            desk,
-            graph,
-            who,
-            letters.append,
-            floor=asked.floor,
-            limit=asked.limit,
-            with_body=asked.consume,
-            consume=asked.consume,
-        )
+    shown = _mail_shown(desk, who, asked, letters)
     fitting = _fitting(letters)
     shown.more += len(letters) - fitting
     del shown.mails[fitting:]
@@ -95,6 +86,26 @@ def _check_inbox(desk: Desk, who: Identity, asked: models.CheckInboxArguments) -
         items.write_down(desk, found, consume=asked.consume)
 
     return replace(answer, afterwards=write_down) if found.items or found.has_leased else answer
+
+
+def _mail_shown(desk: Desk, who: Identity, asked: models.CheckInboxArguments, letters: list[Letter]) -> Shown:
+    """The mail of an inbox; none on a host without a graph to which items come. Raises as `mail.show_unread` does."""
+    try:
+        with desk.open_mail(foreign=desk.foreign, marking=asked.consume) as graph:
+            return mail.show_unread(
+                desk,
+                graph,
+                who,
+                letters.append,
+                floor=asked.floor,
+                limit=asked.limit,
+                with_body=asked.consume,
+                consume=asked.consume,
+            )
+    except SourceMissing:
+        if items.are_all_there_is(desk):
+            return Shown(who, is_own=may_touch(desk, "inbox", who))
+        raise
 
 
 def _item(event: WakeEvent, *, with_text: bool) -> models.ItemRecord:
@@ -385,13 +396,23 @@ def call(desk: Desk, who: Identity, name: str, arguments: Mapping[str, Any]) -> 
         raise UsageMistake(f"there is no tool {name!r}", hint=f"there are {', '.join(TOOLS)}")
     outcome = ACTS[name](desk, who, _taken(TOOLS[name], arguments))
     result = outcome.result
-    with desk.open_mail(foreign=desk.foreign, marking=False) as graph:
-        unread = mail.unread_count(graph, who) - outcome.consumed
+    unread = _unread_mail(desk, who) - outcome.consumed
     if desk.notes:
         result.notes = list(desk.notes)
     if unread > 0:
         result.unread = unread
     return outcome
+
+
+def _unread_mail(desk: Desk, who: Identity) -> int:
+    """How much waits for the caller; none on a host without a graph."""
+    try:
+        with desk.open_mail(foreign=desk.foreign, marking=False) as graph:
+            return mail.unread_count(graph, who)
+    except SourceMissing:
+        if desk.has_no_graph():
+            return 0
+        raise
 
 
 def _taken(tool: ToolKind, arguments: Mapping[str, Any]) -> models.Takes:

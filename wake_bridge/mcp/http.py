@@ -20,7 +20,7 @@ from wake_bridge.http.listener import Listener
 from wake_bridge.mcp.callers import token_of
 from wake_bridge.mcp.pushes import ClientPushes
 from wake_bridge.mcp.server import ToolServer
-from wake_bridge.offline.owner import invoker
+from wake_bridge.offline.owner import invoker, is_known
 from wake_bridge.offline.workplace import Workplace
 from wake_bridge.storage.graph.nodes import require_identity
 
@@ -106,8 +106,9 @@ def run(work: Workplace, port: int, identity: str, *, foreign: bool, announce: C
         RefusedForSafety: an agent asks for another's.
         OperationFailed: the port is taken, or the token cannot be kept.
     """
-    with work.open_graph() as graph:
-        require_identity(graph, identity)
+    if not (work.has_no_graph() and is_known(work, identity)):
+        with work.open_graph() as graph:
+            require_identity(graph, identity)
     who = Identity(identity)
     require_own(invoker(work), "mcp --http", who, lambda *_: False)
     token, file = token_of(work.places.state_dir, identity)

@@ -62,7 +62,7 @@ def notify(run: Workplace, draft: ItemDraft) -> TakenItem:
 
 @dataclass(frozen=True, slots=True)
 class ShownItems:
-    """What is shown of the items in an inbox; `total` is how many there are.
+    """What is shown of the items in an inbox at an instant; `total` is how many there are.
 
     `is_own`: by its owner, who settles by reading on what it had under a lease (`has_leased`).
     """
@@ -70,8 +70,14 @@ class ShownItems:
     identity: Identity
     items: Sequence[WakeEvent]
     total: int
+    at: Instant
     is_own: bool = True
     has_leased: bool = False
+
+    @property
+    def delivered_at(self) -> Instant | None:
+        """When they reach their owner by it; None for somebody else's look."""
+        return self.at if self.is_own else None
 
 
 def unread(run: Workplace, identity: Identity, *, floor: str, limit: int, is_own: bool) -> ShownItems:
@@ -90,11 +96,13 @@ def unread(run: Workplace, identity: Identity, *, floor: str, limit: int, is_own
     now = SteadyClock().now()
     with closing(LedgerStore.open(run.places.state_dir, read_only=True)) as ledger:
         items, total = ledger.unread_items(identity, FLOORS[floor], limit, now)
-        return ShownItems(identity, items, total, is_own, is_own and ledger.has_leased_items(identity, now))
+        return ShownItems(identity, items, total, now, is_own, is_own and ledger.has_leased_items(identity, now))
 
 
-def are_taken_in(run: Workplace) -> bool:
-    """Whether items come to this host: a source has a token, or one has come."""
+def are_all_there_is(run: Workplace) -> bool:
+    """Whether an inbox here has items alone: there is no graph, and items come: a source has a token, or one has come."""
+    if not run.has_no_graph():
+        return False
     from wake_bridge.config.source_tokens import has_source_tokens
 
     if has_source_tokens(run.places.state_dir):
@@ -112,7 +120,7 @@ def write_down(run: Workplace, shown: ShownItems, *, consume: bool) -> None:
     if not (shown.is_own and (ids or shown.has_leased)):
         return
     with closing(LedgerStore.open(run.places.state_dir)) as ledger:
-        now = SteadyClock().now()
+        now = shown.at
         ledger.settle_leased_items(shown.identity, now)
         if consume:
             ledger.settle_items(ids, now)
@@ -136,5 +144,6 @@ def acknowledge(run: Workplace, item_id: str) -> WakeEvent | None:
             return None
         may_touch(run, "ack", found.identity)
         ledger.settle_items([found.id], SteadyClock().now())
+        settled = ledger.find_item(found.id)
     run.poke_daemon()
-    return found
+    return settled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 
-from wake_bridge.domain.errors import LedgerError, NotFound, WakeBridgeError
+from wake_bridge.domain.errors import LedgerError, NotFound, SourceMissing, WakeBridgeError
 from wake_bridge.domain.names import Identity
 from wake_bridge.domain.ownership import RULES, Invoker, require_own
 from wake_bridge.offline.workplace import Workplace
@@ -77,10 +77,15 @@ def _found(run: Workplace) -> Invoker:
 
 
 def is_known(run: Workplace, identity: str) -> bool:
-    """Whether the graph knows the identity; what is started for another graph claims nobody of this one."""
+    """Whether the graph knows the identity, or without a graph the configuration.
+
+    What is started for another graph claims nobody of this one.
+    """
     try:
         with run.open_mail(foreign=False, marking=False) as graph:
             return find_identity(graph, identity) is not None
+    except SourceMissing:
+        return run.has_no_graph() and identity in run.settings.config.targets
     except WakeBridgeError:
         return False
 

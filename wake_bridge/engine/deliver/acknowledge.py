@@ -11,7 +11,7 @@ import structlog
 
 from wake_bridge.domain.delivery import Delivery, DeliveryState, HoldReason, Outcome, Proof
 from wake_bridge.domain.errors import IllegalTransition, SourceError, StaleLease
-from wake_bridge.domain.events import MessageDetail, WakeEvent
+from wake_bridge.domain.events import EventStatus, MessageDetail, WakeEvent
 from wake_bridge.domain.names import EPOCH_START, Epoch, Identity, Instant, LogId
 from wake_bridge.domain.signed_wakes import is_signed
 from wake_bridge.engine.deliver.relevance import JudgedEvents, events_of, judge_events
@@ -129,7 +129,9 @@ class Acknowledge:
             one.detail.message_id for one in events if isinstance(one.detail, MessageDetail) and not is_signed(one)
         ]
         states = await self._queries.mail_states([(message, delivery.identity) for message in messages])
-        if any(state.is_read for state in states.values()):
+        # an item is read in the ledger, which says so itself
+        is_read = delivery.awaits_ack and any(one.status is EventStatus.READ for one in events)
+        if is_read or any(state.is_read for state in states.values()):
             now = self._clock.now()
             if delivery.awaits_ack:
                 with contextlib.suppress(StaleLease, IllegalTransition):

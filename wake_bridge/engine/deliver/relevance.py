@@ -48,6 +48,12 @@ class JudgedEvents:
         statuses = {status for _, status, _ in self.closed} | {one.status for one in self.settled}
         return bool(statuses & {EventStatus.READ, EventStatus.ANNOUNCED})
 
+    @property
+    def unanswered(self) -> tuple[WakeEvent, ...]:
+        """Those that nobody has read: what an inbox only listed is not answered."""
+        listed = [one for one, status, _ in self.closed if status is EventStatus.ANNOUNCED]
+        return (*self.surviving, *listed, *(one for one in self.settled if one.status is EventStatus.ANNOUNCED))
+
 
 async def judge_events(
     queries: GraphQueries, ledger: Ledger, identity: Identity, events: Sequence[WakeEvent]

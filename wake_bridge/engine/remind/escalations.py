@@ -62,8 +62,8 @@ class Escalations:
             if now < (delivery.ack_by or now) + WAITS_FOR_GRAPH:
                 return
             judged = JudgedEvents(tuple(events))
-        if judged.surviving:
-            self._escalate(delivery, judged.surviving, now)
+        if judged.unanswered:
+            self._escalate(delivery, judged.unanswered, now)
         else:
             self._settle(delivery, judged, now)
 

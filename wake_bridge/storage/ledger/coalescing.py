@@ -41,6 +41,7 @@ class SecondChances(Membership):
                 return before
             self._db.change("UPDATE delivery SET proof = ? WHERE id = ?", (proof, delivery_id))
             self._write_line(delivery_id, Step.ACKED, {**detail, "proof": str(int(proof))}, now)
+            self._items_have_arrived(delivery_id, now)
             return self._read(delivery_id)
 
     def retry(self, delivery_id: str, new_id: NewId, now: Instant, *, looked: bool = False) -> Delivery:

@@ -72,6 +72,7 @@ def columns_of_event(event: WakeEvent) -> dict[str, Any]:
         "refusals": to_json(event.refusals),
         "by_heartbeat": event.by_heartbeat,
         "ack_within": event.ack_within,
+        "delivered_at": event.delivered_at,
     }
 
 
@@ -104,6 +105,7 @@ def event_of(row: sqlite3.Row) -> WakeEvent:
         failed_turns=row["failed_turns"],
         failed_in=row["failed_in"],
         ack_within=row["ack_within"],
+        delivered_at=row["delivered_at"],
     )
 
 

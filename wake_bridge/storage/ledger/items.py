@@ -33,7 +33,8 @@ _APART: Final = (
     " AND leased_until > :now"
 )
 _ANEW: Final = (
-    "detail", "thread", "policy", "priority", "window_seconds", "matched_at", "occurred_at", "not_before", "ack_within"
+    "detail", "thread", "policy", "priority", "window_seconds", "matched_at", "occurred_at", "not_before", "ack_within",
+    "delivered_at",
 )  # fmt: skip
 """What an item takes over from the one that takes its place."""
 
@@ -80,11 +81,11 @@ class IntakeRecord(TailRecord, SendRecord):
         """See `ItemStore.lease_items`."""
         with self._db.transaction():
             self._db.change_each(
-                "UPDATE wake_event SET leased_until = ?,"
+                "UPDATE wake_event SET leased_until = ?, delivered_at = COALESCE(delivered_at, ?),"
                 " reason = CASE status WHEN 'open' THEN 'inbox' ELSE reason END,"
                 " status_at = CASE status WHEN 'open' THEN ? ELSE status_at END, status = 'announced'"
                 " WHERE id = ? AND kind = 'item' AND status IN ('open', 'announced')",
-                [(until, now, one) for one in event_ids],
+                [(until, now, now, one) for one in event_ids],
             )
 
     def settle_leased_items(self, identity: Identity, now: Instant) -> int:
@@ -110,9 +111,10 @@ class IntakeRecord(TailRecord, SendRecord):
         with self._db.transaction():
             return sum(
                 self._db.change(
-                    "UPDATE wake_event SET status = 'read', reason = 'inbox', status_at = ?, leased_until = NULL"
+                    "UPDATE wake_event SET status = 'read', reason = 'inbox', status_at = ?, leased_until = NULL,"
+                    " delivered_at = COALESCE(delivered_at, ?)"
                     " WHERE id = ? AND kind = 'item' AND status IN ('open', 'announced')",
-                    (now, one),
+                    (now, now, one),
                 )
                 for one in event_ids
             )

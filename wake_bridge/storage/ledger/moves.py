@@ -79,6 +79,8 @@ class Membership(LedgerPart):
                 " WHERE delivery_id = ? AND status = 'open'",
                 (outcome, now, delivery_id),
             )
+            if outcome is not Outcome.UNKNOWN:
+                self._items_have_arrived(delivery_id, now)
         elif outcome is Outcome.FAILED:
             self._let_riders_go(delivery_id, is_remembered=True)
         else:
@@ -90,6 +92,14 @@ class Membership(LedgerPart):
             self._db.change(
                 "UPDATE wake_event SET delivery_id = NULL WHERE delivery_id = ? AND status = 'open'", (delivery_id,)
             )
+
+    def _items_have_arrived(self, delivery_id: str, now: Instant) -> None:
+        """The wake stands before its agent, and with it what came from outside."""
+        self._db.change(
+            "UPDATE wake_event SET delivered_at = ?"
+            " WHERE delivery_id = ? AND kind = 'item' AND status = 'announced' AND delivered_at IS NULL",
+            (now, delivery_id),
+        )
 
     def _let_riders_go(self, delivery_id: str, *, is_remembered: bool) -> None:
         """`next_turn` events rode along in a digest that was not delivered: free them to ride in another.

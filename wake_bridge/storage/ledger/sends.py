@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from wake_bridge.domain.channels import Send, SendLine, SendOutcome, SendState, SendStep
 from wake_bridge.domain.errors import StaleLease
+from wake_bridge.domain.items import ME
 from wake_bridge.domain.names import EPOCH_START, Instant
 from wake_bridge.domain.notices import Notice
 from wake_bridge.storage.ledger.database import LedgerPart
@@ -77,6 +78,11 @@ class SendRecord(LedgerPart):
         changes = "state = :to, outcome = :outcome, lease_until = NULL, settled_at = :now, why = :why"
         values = {"to": outcome.state, "outcome": outcome, "why": why, "now": now}
         told = f"{outcome}: {why}" if why else outcome
+        if outcome is SendOutcome.SENT:
+            self._db.change(
+                "UPDATE wake_event SET delivered_at = COALESCE(delivered_at, ?) WHERE id = ? AND kind = 'item' AND identity = ?",
+                (now, send.subject, ME),
+            )
         return self._move(send, changes, values, SendStep.SETTLED, told, now)
 
     def find_send(self, send_id: str) -> Send | None:

@@ -215,8 +215,9 @@ _AGEING: Final = (
         "wake_event",
         "seq",
         (
-            "status <> 'open' AND status_at < :before AND NOT EXISTS (SELECT 1 FROM delivery_event"
-            " WHERE event_id = wake_event.id)"
+            # an item lies nowhere else: it stays until it is read
+            "status <> 'open' AND NOT (kind = 'item' AND status = 'announced') AND status_at < :before"
+            " AND NOT EXISTS (SELECT 1 FROM delivery_event WHERE event_id = wake_event.id)"
         ),
     ),
     ("announced", "identity, subject_key", "at < :before"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.postgres_graph import PostgresEye
 from wake_bridge.cli.app import cli
 from wake_bridge.control.instance_lock import InstanceLock
 from wake_bridge.domain.names import Identity
@@ -31,11 +33,14 @@ LINE = {"messageId", "from", "subject", "priority", "policy", "tags", "inReplyTo
 class Post:
     """The program in a home of its own, with an embedded graph, two agents and a person."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, url: str = "") -> None:
+        self.url = url
         self.environment = {"HOME": str(home)} | {
             f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state")
         }
         self.environment["WAKE_BRIDGE_ADAPTERS_TMUX_SOCKET_NAME"] = "wake-bridge-nobody"
+        if url:
+            self.environment["WAKE_BRIDGE_GRAPH_URL"] = url
         self.graph = home / "data/wake-bridge/graph.sqlite"
         self.state = home / "state/wake-bridge"
         self.config = home / "config/wake-bridge/config.toml"
@@ -65,6 +70,9 @@ class Post:
 
     def all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """The graph, asked from outside."""
+        if self.url:
+            with contextlib.closing(PostgresEye(self.url)) as eye:
+                return eye.all(statement, *values)
         with contextlib.closing(sqlite3.connect(self.graph)) as connection:
             return connection.execute(statement, values).fetchall()
 
@@ -83,11 +91,26 @@ class Post:
             ledger.close()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every command works on each engine; who looks at the file itself has only that one, as have the many cases of one rule."""
+    is_of_the_file = "post.graph" in inspect.getsource(metafunc.function)
+    if "post" in metafunc.fixturenames and not (
+        is_of_the_file or metafunc.definition.get_closest_marker("parametrize")
+    ):
+        metafunc.parametrize("engine", ["sqlite", "postgres"], indirect=True)
+
+
 @pytest.fixture
-def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Post:
-    """The program with an embedded graph; @bob is reached in a tmux pane that is there, @ada is not subscribed."""
+def engine(request: pytest.FixtureRequest) -> str:
+    """What holds the graph."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, request: pytest.FixtureRequest) -> Post:
+    """The program with a graph of ours; @bob is reached in a tmux pane that is there, @ada is not subscribed."""
     monkeypatch.setattr("wake_bridge.cli.context.CommandContext.unreached", lambda *_: {})
-    post = Post(tmp_path / "home")
+    post = Post(tmp_path / "home", request.getfixturevalue("postgres_url") if engine == "postgres" else "")
     post.json("init")
     for arguments in (["@ada"], ["@bob"], ["@tobi", "--human"]):
         post.json("agent", "add", *arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -204,3 +205,43 @@ def test_a_log_cursor_alone_means_all_rows_above_it(postgres_url: str, follower:
     page = follower.log.read_after(tip, 1000)
     assert [entry.entity_id for entry in page.entries] == ["@b"]
     assert follower.log.read_after(LogId(page.upto), 1000, page.snapshot).examined == 0
+
+
+def test_old_partitions_go_when_every_reader_has_seen_them_and_none_before(postgres: PostgresServer) -> None:
+    """The log is cut by days: what one reader, or a transaction, still needs stays, and so does the row at a cursor."""
+    url = postgres.database()
+    with psycopg.connect(url, autocommit=True) as admin:
+        for number, days in enumerate((30, 20, 10)):
+            day = f"(now() - interval '{days} days')"
+            [(name, begins)] = admin.execute(
+                f"SELECT to_char({day} AT TIME ZONE 'UTC', 'YYYYMMDD'), date_trunc('day', {day}, 'UTC')".encode()
+            ).fetchall()
+            admin.execute(
+                f"CREATE TABLE wake_bridge.graphlog_{name} PARTITION OF wake_bridge.graphlog"
+                f" FOR VALUES FROM ('{begins}') TO ('{begins + timedelta(days=1)}')".encode()
+            )
+            admin.execute(
+                "INSERT INTO wake_bridge.graphlog (logged_at, entity_id, entity_type) VALUES (%s, %s, 'nodes')",
+                (begins, f"@{number}"),
+            )
+
+        def prune() -> int:
+            [(dropped,)] = admin.execute("SELECT wake_bridge.prune()").fetchall()
+            return int(dropped)
+
+        assert prune() == 0, "nobody reads"
+        slow, quick = Follower(url), Follower(url)
+        slow.log.note_reader("slow", slow.place.upto, slow.place.snapshot)
+        write(admin, "@new")
+        quick.news()
+        quick.log.note_reader("quick", quick.place.upto, quick.place.snapshot)
+        assert prune() == 2, "the third has the row at the cursor of the slow one"
+        assert slow.news() == ["@new"]
+        slow.log.note_reader("slow", slow.place.upto, slow.place.snapshot)
+        assert prune() == 1
+        bounds = slow.log.bounds()
+        assert (bounds.lowest, bounds.highest) == (slow.place.upto, slow.place.upto)
+        assert slow.news() == []
+        for one in (slow, quick):
+            one.log.close()
+    postgres.drop(url)

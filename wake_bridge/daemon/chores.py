@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,7 @@ from wake_bridge.control.instance_lock import SHOWN_EVERY, InstanceLock, show_li
 from wake_bridge.control.server import ControlServer
 from wake_bridge.daemon.process import ServiceNotifier
 from wake_bridge.domain.attention import needs_a_person
-from wake_bridge.domain.errors import WakeBridgeError
+from wake_bridge.domain.errors import SourceError, WakeBridgeError
 from wake_bridge.domain.guards import OtherDriver
 from wake_bridge.domain.names import DAY, EPOCH_START, SECOND, Instant
 from wake_bridge.domain.nudges import HEARTBEAT
@@ -50,6 +52,9 @@ SHOWN_AGAIN: Final = 60_000
 
 PLACE_LOOKED_AT_EVERY: Final = 1.0
 """Seconds between two looks whether the ledger still lies at its place; before every write it is looked at besides."""
+
+NOTED_EVERY: Final = 60.0
+"""Seconds between two times that the graph is told how far its log was read."""
 
 PRUNED_AT_ONCE: Final = 100
 PAGES_AT_ONCE: Final = 256
@@ -206,6 +211,8 @@ class Chores:
             self._housekeeping.every(NOTICES_EVERY, self._tell_human, "notices")
             self._housekeeping.every(ESCALATED_EVERY, self._escalate, "escalation")
             self._housekeeping.every(REMINDERS_EVERY, self._parts.reminders.tick, "reminders")
+            if self._settings.has_graph:
+                self._housekeeping.every(NOTED_EVERY, self._note_reader, "cursor in the graph", at_once=True)
         if HEARTBEAT in self._parts.loaded.adapters and self._settings.has_graph and self._instance_lock is not None:
             self._housekeeping.every(self._settings.config.heartbeat.interval, self._nudge, HEARTBEAT)
         self._housekeeping.start()
@@ -214,6 +221,13 @@ class Chores:
         """End, and show on the status lines that nobody waits any more."""
         self._housekeeping.stop()
         await self._show_count(0, self._parts.clock.now())
+
+    async def _note_reader(self) -> None:
+        position = self._parts.ledger.position()
+        if position is not None:
+            # a graph that is away, or read-only, is the tail's to tell
+            with suppress(SourceError):
+                await self._parts.queries.note_reader(f"{socket.gethostname()}:{self._directory}", position)
 
     async def _keep_place(self, control: ControlServer) -> None:
         """Put back what was deleted under us: what was told must not be told again, as long as somebody still knows."""

@@ -14,6 +14,7 @@ from wake_bridge.domain.presence import Evidence, told_in_graph
 from wake_bridge.engine.settings import Current
 from wake_bridge.ports.change_log import ChangeLog, EdgeRow, IdentityRow, Json, MailState
 from wake_bridge.ports.clock import Clock
+from wake_bridge.ports.ledger_records import Position
 
 Answer = TypeVar("Answer")
 
@@ -71,6 +72,10 @@ class GraphQueries:
     async def presences(self, since: Instant) -> list[Json]:
         """What programs say in the graph of how agents have stood since then."""
         return await self._ask(lambda log: log.presences(since))
+
+    async def note_reader(self, reader: str, position: Position) -> None:
+        """Say how far this daemon has stored what it read; see `ChangeLog.note_reader`."""
+        await self._ask(lambda log: log.note_reader(reader, position.cursor, position.snapshot))
 
     async def _ask(self, question: Callable[[ChangeLog], Answer]) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)

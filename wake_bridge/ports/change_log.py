@@ -141,7 +141,7 @@ class Traces:
 class ChangeLog(Protocol):
     """The source's delta, in commit order, and what it points at.
 
-    Contract: read-only; may repeat an entry after a restart, never skips one inside an epoch; every call blocks at most
+    Contract: read-only but for `note_reader`; may repeat an entry after a restart, never skips one inside an epoch; every call blocks at most
     the busy time-out; raises `SourceUnavailable` (look again later), `SourceMissing` or `SourceNotAGraph` and nothing
     else; the caller alone moves the cursor. Use from one thread at a time.
     """
@@ -226,6 +226,17 @@ class ChangeLog(Protocol):
 
     def touched(self, after: LogId, upto: LogId) -> set[str]:
         """Ids of the nodes and edges that those rows name, and of the messages whose mail edges they name."""
+
+    def note_reader(self, reader: str, cursor: LogId, snapshot: str) -> None:
+        """Say how far a reader has stored what it read, and forget old rows that all readers have.
+
+        Does nothing where another program keeps the log.
+
+        Args:
+            reader: its name, the same after a restart.
+            cursor: the highest log id it has stored.
+            snapshot: as in `Page`.
+        """
 
     def close(self) -> None:
         """Give up the connection."""

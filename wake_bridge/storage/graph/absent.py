@@ -157,5 +157,8 @@ class NoGraph:
         """Nothing."""
         return set()
 
+    def note_reader(self, reader: str, cursor: LogId, snapshot: str) -> None:
+        """Nothing is kept."""
+
     def close(self) -> None:
         """Nothing is open."""

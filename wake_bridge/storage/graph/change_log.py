@@ -193,6 +193,9 @@ class SqliteGraph:
         )
         return frozenset(text(row[0]) for row in rows)
 
+    def note_reader(self, reader: str, cursor: LogId, snapshot: str) -> None:
+        """See `ChangeLog.note_reader`; who prunes the file reads `lastSyncId`."""
+
     def close(self) -> None:
         """See `ChangeLog.close`."""
         self._source.close()

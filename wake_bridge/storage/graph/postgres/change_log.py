@@ -315,6 +315,12 @@ class PostgresGraph:
         """See `ChangeLog.touched`."""
         return {row[0] for row in self._base.rows(_TOUCHED, {"after": after, "upto": upto})}
 
+    def note_reader(self, reader: str, cursor: LogId, snapshot: str) -> None:
+        """See `ChangeLog.note_reader`. Of a page that is half read all counts as unread."""
+        seen = _Read.parse(snapshot).seen
+        if seen:
+            self._base.rows("SELECT wake_bridge.note_reader(%s, %s::pg_snapshot, %s)", (clean(reader), seen, cursor))
+
     def close(self) -> None:
         """See `ChangeLog.close`."""
         self._base.close()

@@ -10,6 +10,7 @@ CREATE TABLE wake_bridge.graph (
     -- where the transaction ids of the log were given; see settle_in
     home text NOT NULL DEFAULT '',
     pruned_upto bigint NOT NULL DEFAULT 0,
+    kept_at timestamptz NOT NULL DEFAULT now(),
     made_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -65,7 +66,6 @@ CREATE TABLE wake_bridge.cursors (
     daemon text PRIMARY KEY,
     snapshot pg_snapshot NOT NULL,
     log_id bigint NOT NULL,
-    host text NOT NULL DEFAULT '',
     seen_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -125,19 +125,74 @@ BEGIN
     END IF;
 END $$;
 
--- A day's partition of the log, and those of the next days; safe to repeat.
-CREATE FUNCTION wake_bridge.make_partitions(days integer DEFAULT 7) RETURNS void
+-- The partitions of today and the next days; safe to repeat. A day whose rows lie in graphlog_rest already stays there.
+CREATE FUNCTION wake_bridge.make_partitions() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    first_day date;
+    this_day date;
 BEGIN
-    FOR first_day IN SELECT (now() AT TIME ZONE 'UTC')::date + ahead FROM generate_series(1, days) AS ahead LOOP
-        IF to_regclass(format('wake_bridge.graphlog_%s', to_char(first_day, 'YYYYMMDD'))) IS NULL THEN
-            EXECUTE format(
-                'CREATE TABLE wake_bridge.graphlog_%s PARTITION OF wake_bridge.graphlog FOR VALUES FROM (%L) TO (%L)',
-                to_char(first_day, 'YYYYMMDD'), first_day || ' 00:00:00+00', first_day + 1 || ' 00:00:00+00');
+    FOR this_day IN SELECT (now() AT TIME ZONE 'UTC')::date + ahead FROM generate_series(0, 7) AS ahead LOOP
+        IF to_regclass(format('wake_bridge.graphlog_%s', to_char(this_day, 'YYYYMMDD'))) IS NULL THEN
+            BEGIN
+                EXECUTE format(
+                    'CREATE TABLE wake_bridge.graphlog_%s PARTITION OF wake_bridge.graphlog FOR VALUES FROM (%L) TO (%L)',
+                    to_char(this_day, 'YYYYMMDD'), this_day || ' 00:00:00+00', this_day + 1 || ' 00:00:00+00');
+            EXCEPTION WHEN check_violation THEN NULL;
+            END;
         END IF;
     END LOOP;
+END $$;
+
+-- Drops partitions that lie a week back, the oldest first, up to the first that a reader has not seen whole. The row at a
+-- cursor stays: by it an epoch is known. A reader that was silent for ninety days counts no more; without one nothing is dropped.
+CREATE FUNCTION wake_bridge.prune() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    part record;
+    last_id bigint;
+    is_needed boolean;
+    dropped integer := 0;
+BEGIN
+    DELETE FROM wake_bridge.cursors WHERE seen_at < now() - interval '90 days';
+    IF NOT EXISTS (SELECT FROM wake_bridge.cursors) THEN
+        RETURN 0;
+    END IF;
+    FOR part IN
+        SELECT relname FROM pg_class JOIN pg_inherits ON inhrelid = oid
+        WHERE inhparent = 'wake_bridge.graphlog'::regclass AND relname ~ '^graphlog_[0-9]{8}$'
+            AND to_date(right(relname, 8), 'YYYYMMDD') < (now() AT TIME ZONE 'UTC')::date - 7
+        ORDER BY relname
+    LOOP
+        -- with the lock nobody is writing there any more, and what is open there has been waited for or not: then another time
+        EXECUTE format('LOCK TABLE wake_bridge.graphlog, wake_bridge.%I IN ACCESS EXCLUSIVE MODE', part.relname);
+        EXECUTE format(
+            'SELECT max(g.log_id), coalesce(bool_or(NOT pg_visible_in_snapshot(g.xid, c.snapshot) OR g.log_id >= c.log_id), false)
+             FROM wake_bridge.%I g CROSS JOIN wake_bridge.cursors c', part.relname) INTO last_id, is_needed;
+        EXIT WHEN is_needed;
+        EXECUTE format('DROP TABLE wake_bridge.%I', part.relname);
+        UPDATE wake_bridge.graph SET pruned_upto = greatest(pruned_upto, coalesce(last_id, 0));
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 0;
+END $$;
+
+-- What a daemon says of itself every minute; once an hour the log is looked after besides.
+CREATE FUNCTION wake_bridge.note_reader(reader text, seen pg_snapshot, cursor_id bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO wake_bridge.cursors (daemon, snapshot, log_id) VALUES (reader, seen, cursor_id)
+    ON CONFLICT (daemon) DO UPDATE SET snapshot = excluded.snapshot, log_id = excluded.log_id, seen_at = now();
+    UPDATE wake_bridge.graph SET kept_at = now() WHERE kept_at < now() - interval '1 hour';
+    IF FOUND THEN
+        PERFORM set_config('lock_timeout', '200ms', true);
+        BEGIN
+            PERFORM wake_bridge.make_partitions();
+        EXCEPTION WHEN lock_not_available THEN NULL;
+        END;
+        PERFORM wake_bridge.prune();
+    END IF;
 END $$;
 
 INSERT INTO wake_bridge.graph (schema_version) VALUES (1);
